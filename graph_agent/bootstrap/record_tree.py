@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,11 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from graph_agent.bootstrap.secret import key_file, record_keys
 from graph_agent.db import Database
-from graph_agent.db.private_file import replace_private_file
+from graph_agent.db.private_file import lock_file, replace_private_file
 from graph_agent.errors import ConfigurationError, RecordRolledBackError, ServiceError
 from graph_agent.ports import Clock
 from graph_agent.record.tree.service import RecordTree
-from graph_agent.record.tree.statements import Statement, StatementKind
 from graph_agent.settings import Settings
 from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, NoteError, SigningKey, VerifierKey
@@ -56,18 +54,21 @@ async def seal_if_possible(tree: RecordTree) -> None:
         _log.error("the log is not sealed: %s", exc)
 
 
-async def rotate_key(settings: Settings, tree: RecordTree) -> VerifierKey:
-    """Put a new key before those in the key file, and state it in the log; return its public part.
+async def rotate_key(settings: Settings, database: Database, clock: Clock) -> VerifierKey:
+    """Put a new key before those in the key file, and sign the log with it; return its public part.
 
     Raises `ConfigurationError` if the keys are not in the file.
     """
     if settings.log_signing_keys:
         raise ConfigurationError("the keys are in LOG_SIGNING_KEY: put a new one before them there")
-    new = SigningKey.generate(tree.keys.origin, KeyType.LOG)
     file = log_file(settings, "key")
-    with replace_private_file(file) as draft:
-        draft.write("".join(f"{key.to_text()}\n" for key in (new, *tree.keys.all)).encode())
-    await tree.state(Statement(statement=StatementKind.KEY, at=datetime.now(UTC), key=str(new.verifier)))
+    with lock_file(file):
+        keys = log_keys(settings)
+        new = SigningKey.generate(keys.origin, KeyType.LOG)
+        with replace_private_file(file) as draft:
+            draft.write("".join(f"{key.to_text()}\n" for key in (new, *keys.all)).encode())
+    # Before the old key may be removed from the file.
+    await record_tree(settings, database, clock).seal()
     return new.verifier
 
 

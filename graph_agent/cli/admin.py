@@ -124,10 +124,11 @@ def fork(reason: Reason) -> None:
 def rotate() -> None:
     """Add a new key for the log, which signs beside the current one, and state it in the log.
 
-    Give the new key to the witnesses. Then remove the last line of the key file, which is the old key.
+    Restart the servers, which seal nothing until then, and give the new key to the witnesses. Then remove the last line of the
+    key file, which is the old key.
     """
-    with _opened() as (settings, _stores, tree, run):
-        new = run(rotate_key(settings, tree))
+    with _opened() as (settings, stores, _tree, run):
+        new = run(rotate_key(settings, stores.database, SystemClock()))
     typer.echo(f"key: {new}")
 
 

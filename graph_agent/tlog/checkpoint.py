@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from graph_agent.tlog.note import KeyType, NoteError, SigningKey, VerifierKey, decode, encode, open_note, sign
+from graph_agent.tlog.note import KeyType, NoteError, SigningKey, VerifierKey, decode, encode, open_note, sign, split_note
 
 MAX_HASHES = 63
 """The largest number of hashes in a proof."""
@@ -94,6 +94,12 @@ class LogKeys:
         if origin != self.origin and not origin.startswith(f"{self.origin}{_FORK}"):
             raise NoteError(f"it is a checkpoint of another log, {origin}")
         return Checkpoint.open(note, self.verifiers(origin))[0]
+
+    def newest_of(self, note: str) -> VerifierKey:
+        """Return the key that signed a checkpoint first. Raises `NoteError` if it is none of these: then they are outdated."""
+        text, (first, *_) = split_note(note)
+        (newest,) = open_note(f"{text}\n{first}\n", self.verifiers(text.partition("\n")[0]))[1]
+        return newest
 
     def verifiers(self, origin: str) -> list[VerifierKey]:
         """Return the public keys by which checkpoints of this origin are verified."""

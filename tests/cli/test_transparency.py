@@ -155,11 +155,10 @@ def test_the_key_of_the_log_is_rotated(cli: Cli, home: Path) -> None:
     old = key_of(home)
     new = VerifierKey.parse(cli("log", "rotate").out.removeprefix("key: ").strip())
     assert (new.name, new != old) == (old.name, True)
-    cli("ask", "hello again")
     assert (home / "log.head").read_text(encoding="utf-8").count(f"— {old.name} ") == 2
     lines = (home / "log.key").read_text(encoding="utf-8").splitlines()
     (home / "log.key").write_text(f"{lines[0]}\n", encoding="utf-8")
-    assert cli("log", "verify").code == 0
+    assert "intact: 1 record, tree size 2" in cli("log", "verify").out
     (home / "log.key").write_text(f"{SigningKey.generate(old.name, old.kind).to_text()}\n", encoding="utf-8")
     assert "is not a checkpoint of this log: it is not signed with a known key" in cli("log", "verify").err
     (home / "log.head").unlink()

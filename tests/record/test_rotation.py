@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
+from graph_agent.errors import RecordRolledBackError
 from graph_agent.models.record import DecisionOpening
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.leaves import RecordKey
@@ -13,7 +18,7 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.record.trees import LOG_KEY, tree_of, verified
+from tests.record.trees import KEY, LOG_KEY, LogFiller, running_witness, tree_of, verified
 from tests.scripted_turns import asks, engine_of, says
 
 OLD = derive_record_key(b"the secret before the rotation")
@@ -47,8 +52,42 @@ async def test_during_the_rotation_of_the_log_key_both_keys_sign_and_each_verifi
     new = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
     await engine_on(log, NEW, "hi").run(asks("hello"))
     both = LogKeys([new, LOG_KEY])
-    await RecordTree(log, both, key=NEW, clock=ManualClock()).seal()
+    assert await RecordTree(log, both, key=NEW, clock=ManualClock()).seal() == 1
     for keys in (both, LogKeys([new]), LogKeys([LOG_KEY])):
         assert (await verified(log, key=NEW, keys=keys)).violations == []
     other = LogKeys([SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)])
     assert [violation.kind for violation in (await verified(log, key=NEW, keys=other)).violations] == [ViolationKind.SIGNATURE]
+
+
+async def test_the_first_seal_with_a_new_key_signs_a_log_that_has_nothing_else_to_seal(log: Database, tmp_path: Path) -> None:
+    async with running_witness(tmp_path) as witness:
+        await LogFiller.on(log).fill(1)
+        head, witnesses = tmp_path / "log.head", [witness]
+        before = tree_of(log, head=head, witnesses=witnesses)
+        await before.seal()
+        await before.push()
+        new = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
+        rotating, rotated = (
+            RecordTree(log, LogKeys(keys), key=KEY, clock=ManualClock(), head=head, witnesses=witnesses)
+            for keys in ([new, LOG_KEY], [new])
+        )
+        # One leaf more, which states the new key.
+        assert [await tree.seal() for tree in (rotating, rotating, rotated)] == [2, 0, 0]
+        # The signature of the witness is stored with a note of the old key alone.
+        report = await verified(log, rotated, keys=rotated.keys, witnesses=[witness.key])
+        assert (report.violations, report.size) == ([], 2)
+
+
+async def test_a_process_that_was_not_restarted_after_a_rotation_does_not_sign_over_the_new_key(log: Database) -> None:
+    filler = LogFiller.on(log)
+    await filler.fill(1)
+    outdated = tree_of(log)
+    await outdated.seal()
+    new = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
+    await RecordTree(log, LogKeys([new, LOG_KEY]), key=KEY, clock=ManualClock()).seal()
+    await filler.turn("hello", says("hi"))
+    for process in (outdated, tree_of(log)):
+        with pytest.raises(RecordRolledBackError, match="restart it after a rotation"):
+            await process.seal()
+    # The old key is removed, and what waited is sealed.
+    assert await RecordTree(log, LogKeys([new]), key=KEY, clock=ManualClock()).seal() == 3

@@ -25,7 +25,7 @@ from graph_agent.record.tree.tables import LeafKind, record_leaves, record_pendi
 from graph_agent.reply.text import counted
 from graph_agent.tlog.checkpoint import Checkpoint, LogKeys
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier
-from graph_agent.tlog.note import VerifierKey
+from graph_agent.tlog.note import VerifierKey, split_note
 
 _ROWS_PER_READ = 200
 
@@ -69,7 +69,7 @@ async def verify_log(
     removed, unstated = _check_removals(tree, statements, noted, violations)
     anchors = [found for one in seen if (found := await _compare(current, one, keys, violations)) is not None]
     with _reported("a stored signature of a witness cannot be read", violations):
-        await _check_cosignatures(database, keys, witnesses, violations)
+        await _check_cosignatures(database, witnesses, violations)
     horizon = max((one.before for one in (*statements, *noted) if one.before is not None), default=None)
     compared = []
     for noun, pages in references.items():
@@ -213,14 +213,13 @@ async def _compare(database: Database, seen: Seen, keys: LogKeys, violations: Vi
     return None
 
 
-async def _check_cosignatures(
-    database: Database, keys: LogKeys, witnesses: Sequence[VerifierKey], violations: ViolationList
-) -> None:
+async def _check_cosignatures(database: Database, witnesses: Sequence[VerifierKey], violations: ViolationList) -> None:
     """Report the newest stored cosignatures if they are invalid, or of trees that the log does not continue."""
     newest = select(tree_cosignatures).order_by(tree_cosignatures.c.size.desc()).limit(_ROWS_PER_READ)
     for row in await read(database, lambda connection: connection.execute(newest).all()):
         try:
-            checkpoint = keys.open(row.note)
+            # Not by the key of the log, which may have been removed after a rotation.
+            checkpoint = Checkpoint.parse(split_note(row.note)[0])
             if known := [one for one in witnesses if one.name == row.witness]:
                 Checkpoint.open(f"{checkpoint.to_text()}\n{row.line}", known)
             is_its_line = checkpoint.size == row.size and row.line.split(" ")[1] == row.witness

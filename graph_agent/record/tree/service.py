@@ -47,7 +47,7 @@ class TreeSealer:
         self._sealer = sealer
         self._clock = clock
         self.seen: Checkpoint | None = None
-        """The last checkpoint that this process knows to be committed; None until it has looked."""
+        """The last checkpoint that this process knows to be committed; None until it has sealed."""
 
     def seal(self, connection: Connection) -> Checkpoint | None:
         """Seal one batch and return the signed checkpoint; None if no rows wait, or another process seals.
@@ -56,6 +56,8 @@ class TreeSealer:
         """
         if not self._lock(connection):
             return None
+        if self.seen is None:
+            self._state_key(connection)
         # Removals are stated once a day, for the days that are over.
         today = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         state_removals(connection, today, self._sealer)
@@ -86,6 +88,13 @@ class TreeSealer:
             head = self._append(connection, rows, self.keys.next_fork(lost_origin))
         return head  # the statement waited, so something was appended
 
+    def _state_key(self, connection: Connection) -> None:
+        """State the current key if it has not signed the head, so that this process signs another one."""
+        head, current = read_head(connection), self.keys.all[0].verifier
+        if head is not None and self.keys.newest_of(head.note).public != current.public:
+            statement = Statement(statement=StatementKind.KEY, at=self._clock.now(), key=str(current))
+            add_statement(connection, statement, self._sealer)
+
     def _lock(self, connection: Connection) -> bool:
         return connection.dialect.name == "sqlite" or bool(connection.scalar(text(_LOCK)))
 
@@ -96,10 +105,13 @@ class TreeSealer:
             if head is None:
                 return Checkpoint(self.keys.origin, 0, Frontier().root()), Frontier()
             checkpoint = self.keys.open(head.note)
+            # A process that was not restarted after a rotation would sign over the new key.
+            self.keys.newest_of(head.note)
             if (checkpoint.size, checkpoint.root) != (head.frontier.size, head.frontier.root()):
                 raise NoteError("it is not the checkpoint of the stored tree")
         except ValueError as exc:
-            raise RecordRolledBackError(f"the head of the log is not signed with LOG_SIGNING_KEY or log.key: {exc}") from None
+            text = "the head of the log is not signed with LOG_SIGNING_KEY or log.key, as this process has read it"
+            raise RecordRolledBackError(f"{text} (restart it after a rotation): {exc}") from None
         return checkpoint, head.frontier
 
     def _waiting(self, connection: Connection) -> list[Any]:
@@ -171,14 +183,17 @@ class RecordTree:
         """Seal everything that waits; return the size of the tree if it has grown, else 0. Raises `RecordRolledBackError`."""
         size = 0
         async with self._sealing:
-            if self._sealer.seen is None:
+            head = self._sealer.seen
+            if head is None:
                 # Before it signs its first checkpoint, this process compares the tree with what was seen elsewhere.
                 seen = [checkpoint for _, checkpoint, _ in await self.seen_elsewhere()]
-                self._sealer.seen = await read(self._database, partial(self._sealer.require_continuation, seen=seen))
+                head = await read(self._database, partial(self._sealer.require_continuation, seen=seen))
             while (checkpoint := await write(self._database, self._sealer.seal)) is not None:
-                self._sealer.seen, size = checkpoint, checkpoint.size
+                self._sealer.seen = head = checkpoint
+                size = head.size
+            self._sealer.seen = head
             if size:
-                await self._keep(self._sealer.seen)
+                await self._keep(head)
         return size
 
     async def seen_elsewhere(self) -> list[tuple[str, Checkpoint, int]]:
@@ -242,10 +257,6 @@ class RecordTree:
             return "" if head is None else head.note, list(map(encode, proof))
 
         return await read(self._database, work)
-
-    async def state(self, statement: Statement) -> None:
-        """Add a statement to the log."""
-        await write(self._database, partial(add_statement, statement=statement, sealer=Sealer(self.key)))
 
     async def origin(self) -> str:
         """Return the origin of the log now; that of its key if the head was changed by hand."""
