@@ -149,5 +149,7 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
         if show_traceback:
             print_stderr(log_lines.without_credentials(traceback.format_exc()), "error")
         else:
-            print_error(f"unexpected failure ({type(exc).__name__}); {PROGRAM} --traceback COMMAND shows where")
+            # For example a full disk.
+            reason = f": {exc.strerror}" if isinstance(exc, OSError) else ""
+            print_error(f"unexpected failure ({type(exc).__name__}{reason}); {PROGRAM} --traceback COMMAND shows where")
         sys.exit(FAILED)

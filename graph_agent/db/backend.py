@@ -55,9 +55,9 @@ class DatabaseUnavailableError(ServiceError):
         self.unknown = unknown
 
     @classmethod
-    def caused_by(cls, error: BaseException, *, unknown: bool = False) -> Self:
-        """Return the error for a driver's exception, which becomes its cause."""
-        unavailable = cls(unknown=unknown)
+    def caused_by(cls, error: BaseException, reason: str = "", *, unknown: bool = False) -> Self:
+        """Return the error for a driver's exception, which becomes its cause. The `reason` may be shown."""
+        unavailable = cls(f"the database is not available{reason and f': {reason}'}", unknown=unknown)
         unavailable.__cause__ = error
         return unavailable
 

@@ -105,7 +105,8 @@ def translated_error(error: BaseException) -> BaseException:
     code = getattr(original, "sqlite_errorcode", None)
     # The low byte is the primary result code, the rest its extension.
     if isinstance(original, sqlite3.Error) and code is not None and code & 0xFF in _UNAVAILABLE:
-        return DatabaseUnavailableError.caused_by(error)
+        # SQLite's own sentence, such as "database is locked" or "file is not a database", names no data.
+        return DatabaseUnavailableError.caused_by(error, str(original))
     return error
 
 

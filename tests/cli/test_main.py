@@ -114,15 +114,25 @@ def test_a_database_url_that_cannot_be_used_never_shows_its_password(cli: Cli, m
     assert ended.err.count("\n") == 1
 
 
-def test_an_unexpected_failure_is_one_sentence_and_its_origin_is_shown_on_demand(cli: Cli, home: Path) -> None:
-    (home / "graph_agent.db").unlink()
+def test_a_failure_of_the_database_names_its_reason(cli: Cli, home: Path) -> None:
     (home / "graph_agent.db").write_bytes(b"SQLite format 3\0" + b"no database at all" * 100)
 
-    quiet, aloud = cli("log", "list"), cli("--traceback", "log", "list")
+    for ended in (cli("log", "list"), cli("--traceback", "log", "list")):
+        assert (ended.code, ended.out) == (1, "")
+        assert ended.err == "graph-agent: the database is not available: file is not a database (DATABASE_URL)\n"
 
-    assert (quiet.code, aloud.code) == (1, 1)
-    assert quiet.err.count("\n") == 1
-    assert quiet.err.startswith("graph-agent: ")
+
+def test_an_unexpected_failure_is_one_sentence_and_its_origin_is_shown_on_demand() -> None:
+    with Path("/dev/full").open("wb") as full:
+        quiet, aloud = (
+            subprocess.run([SCRIPT, *options, "diagram"], stdout=full, stderr=subprocess.PIPE, check=False, text=True)
+            for options in ([], ["--traceback"])
+        )
+
+    assert (quiet.returncode, aloud.returncode) == (1, 1)
+    hint = "graph-agent --traceback COMMAND shows where"
+    assert quiet.stderr == f"graph-agent: unexpected failure (OSError: No space left on device); {hint}\n"
+    assert "Traceback" in aloud.stderr
 
 
 def test_a_closed_pipe_ends_the_command_quietly() -> None:
