@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from graph_agent.analysis import process
 from graph_agent.api.app import create_app
 from graph_agent.api.services import services_of
 from graph_agent.bootstrap.runtime import Runtime
@@ -26,6 +27,13 @@ MILK = BASE + '@id("no milk")\nforbid (principal, action == Action::"add_task", 
 MILK += 'when { context.arguments.description like "milk*" };\n'
 MILKSHAKES = '@id("no milkshakes")\nforbid (principal, action == Action::"add_task", resource)\n'
 MILKSHAKES += 'when { context.arguments.description like "milkshake*" };'
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for an analysis as long as it takes: its process has a low priority, and others may use the machine."""
+    # The limit is for users, and no part of a request.
+    monkeypatch.setattr(process, "SECONDS", 900.0)
 
 
 async def rows(client: httpx.AsyncClient, **texts: str) -> dict[str, Any]:
