@@ -106,7 +106,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "rules:check_policy", "Explain a file of conditions: the rules for each tool, and what rules cannot see."
         ),
         "explain": Command(
-            "policy_analysis:explain_policy", "Print for every tool whether it may run without a yes, with an example.", "prove"
+            "policy_analysis:explain_policy", "Print for every tool whether it may run without a yes, with examples.", "prove"
         ),
         "diff": Command("policy_analysis:diff_policies", "Print what a change of the policy newly permits.", "prove"),
         "prove": Command("policy_analysis:prove_promises", "Check promises about every call that the policy accepts.", "prove"),

@@ -36,9 +36,10 @@ Seconds = Annotated[float, option("--seconds", "N", "Limit each question to the 
 
 @with_files()
 def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson = False) -> None:
-    """Print for every tool whether it may run without a yes, with an example of a call that runs, and of one that does not.
+    """Print for every tool whether it may run without a yes, with examples.
 
-    Never, sometimes or always: for any arguments, roles, times and earlier calls. The guard has confirmed each example.
+    Never, sometimes or always: for any arguments, roles, times and earlier calls. The examples are a call that runs and one
+    that does not. The guard has confirmed each.
     """
     findings = explain(run_with_database(load_policy, settings), seconds)
     width = max(len(finding.name) for finding in findings)
