@@ -20,8 +20,9 @@ from graph_agent.chat.conversations.reading import Conversation, ConversationPag
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
+from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery
-from graph_agent.chat.session import LEASE, ChatSession, ChatStores, LeaseKeeper
+from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.llm.loop_clients import LoopThrottle

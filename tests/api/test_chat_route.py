@@ -12,7 +12,7 @@ import httpx
 from graph_agent.api.app import create_app
 from graph_agent.api.turn_admission import MAX_TURNS_IN_FLIGHT
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.chat.session import LEASE
+from graph_agent.chat.leases import LEASE
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.llm.scripted import ScriptedAdapter

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from graph_agent.api import sse
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.chat.session import LEASE
+from graph_agent.chat.leases import LEASE
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.llm.scripted import ScriptedAdapter

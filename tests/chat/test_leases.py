@@ -10,7 +10,7 @@ import pytest
 
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import TurnStore
-from graph_agent.chat.session import LEASE, LeaseKeeper
+from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ServiceError, ServiceErrorCode

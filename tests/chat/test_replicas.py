@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from graph_agent.chat.session import LEASE
+from graph_agent.chat.leases import LEASE
 from graph_agent.db import Database
 from tests import fork_server
 

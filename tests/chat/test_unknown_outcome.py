@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from graph_agent.chat.session import LEASE
+from graph_agent.chat.leases import LEASE
 from graph_agent.cli.runtime import send_with_key
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, DatabaseUnavailableError

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from graph_agent.chat.session import LEASE
+from graph_agent.chat.leases import LEASE
 from tests.cluster.services import PostgreSql, Replica
 
 PAUSE_SECONDS = (2.0, 6.0)

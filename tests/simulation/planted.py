@@ -25,7 +25,7 @@ class Edit:
 
 _ROWS = "graph_agent.chat.conversations.turn_rows"
 _TURNS = "graph_agent.chat.conversations.turns"
-_LEASES = "graph_agent.chat.session"
+_LEASES = "graph_agent.chat.leases"
 _RECORDER = "graph_agent.turn.recorder"
 _RUN = "graph_agent.turn.run"
 _WRITER = "graph_agent.record.writer"

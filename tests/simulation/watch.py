@@ -9,9 +9,9 @@ from datetime import timedelta
 from sqlalchemy import Connection, select
 
 from graph_agent.chat.conversations.tables import TurnState, turns
+from graph_agent.chat.leases import LEASE
 from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.chat.service import ChatService
-from graph_agent.chat.session import LEASE
 from graph_agent.models.record import CallState
 from graph_agent.record.tables import call_operations, decision_logs
 from tests.simulation.database import Change, DatabaseServer
