@@ -15,7 +15,7 @@ from graph_agent.cli.database import open_log
 from graph_agent.cli.options import AsJson, filter_by, option
 from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import json_line, print_text, stdout_console
-from graph_agent.reply.text import visible
+from graph_agent.reply.text import counted, visible
 from graph_agent.settings import read_settings
 
 
@@ -31,8 +31,7 @@ def create(
     with open_log(writes=True) as (database, run):
         service = BaselineService(database, record_key=record_keys(read_settings()))
         baseline = run(service.create_baseline(name, description=description, filters=filters))
-    groups = len(baseline.profiles)
-    text = f"{visible(baseline.name)}: {baseline.decisions} decisions, {groups} group{'s' if groups > 1 else ''}"
+    text = f"{visible(baseline.name)}: {baseline.decisions} decisions, {counted(len(baseline.profiles), 'group')}"
     typer.echo(json_line(baseline.to_json()) if as_json else text)
 
 

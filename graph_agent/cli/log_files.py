@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -82,7 +82,11 @@ def import_decisions(
     """
     with open_log(writes=True) as (database, run), ExitStack() as stack:
         source = sys.stdin if file == "-" else stack.enter_context(open_file(file))
-        report = run(LogQueryService(database).import_logs(_chunks(source), record_key=record_keys(read_settings())))
+        pieces = iter(lambda: source.read(_CHUNK), "")
+        try:
+            report = run(LogQueryService(database).import_logs(pieces, record_key=record_keys(read_settings())))
+        except UnicodeDecodeError:
+            wrong_usage("the file is not UTF-8 text")
     text = f"{report.imported} decisions imported, {report.present} existed already"
     typer.echo(json_line(report.to_json()) if as_json else text)
     for decision_id in report.differing:
@@ -117,11 +121,3 @@ async def _write(pieces: AsyncIterator[str], file: IO[str]) -> None:
     async for piece in pieces:
         file.write(written(piece))
     file.flush()
-
-
-def _chunks(source: IO[str]) -> Iterator[str]:
-    try:
-        while chunk := source.read(_CHUNK):
-            yield chunk
-    except UnicodeDecodeError:
-        wrong_usage("the file is not UTF-8 text")

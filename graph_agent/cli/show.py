@@ -22,7 +22,7 @@ from graph_agent.models.decision import AgentDecision, PendingAction
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
 from graph_agent.policy.confirmation import list_arguments
 from graph_agent.reply.fixed import QUESTION_END
-from graph_agent.reply.text import one_line, quoted, visible
+from graph_agent.reply.text import counted, one_line, quoted, visible
 
 _LABEL_WIDTH = 14
 _AUTHOR_WIDTH = 8
@@ -144,8 +144,7 @@ def _print_outcome(record: DecisionRecord) -> None:
         confidence = decision.intent.confidence
         declared = "" if confidence is None else f" ({confidence:g})"
         _row("intent", f"{decision.intent.intent_type.value}{declared}")
-    rounds = f"{record.iterations} tool round{'' if record.iterations == 1 else 's'}"
-    _row("status", f"{record.status.value} after {record.duration_ms} ms, {rounds}{tokens}")
+    _row("status", f"{record.status.value} after {record.duration_ms} ms, {counted(record.iterations, 'tool round')}{tokens}")
     _row("states", " → ".join(record.states))
 
 
