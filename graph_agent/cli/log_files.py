@@ -15,13 +15,14 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.secret import record_keys
+from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.database import open_log, open_queries
-from graph_agent.cli.options import AsJson, filter_by, option
-from graph_agent.cli.replay import other_rules
-from graph_agent.cli.running import DONE, FAILED, import_extra, open_file, print_error, print_stderr, wrong_usage
+from graph_agent.cli.options import AsJson, command_settings, filter_by, option
+from graph_agent.cli.running import DONE, FAILED, import_extra, open_file, print_error, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
-from graph_agent.replays.replayer import Replayer
+from graph_agent.policy.constitution import MAX_CHARACTERS
+from graph_agent.replays.replayer import Replayer, WhatIf
 from graph_agent.replays.sources import LoadedRecord
 from graph_agent.settings import read_settings
 
@@ -92,6 +93,12 @@ def import_decisions(
     for decision_id in report.differing:
         print_error(f"{decision_id} exists here with another record and was not changed")
     raise typer.Exit(FAILED if report.differing else DONE)
+
+
+def other_rules(constitution: Path | None, policy: Path | None) -> WhatIf:
+    """Return the replay by the rules of these files."""
+    text = None if constitution is None else read_text(constitution, MAX_CHARACTERS + 1)
+    return WhatIf(text, None if policy is None else conditions_of(command_settings(policy=policy)))
 
 
 def _write_proof(decision_id: str, folder: Path, constitution: Path | None, policy: Path | None) -> None:

@@ -15,15 +15,15 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.bootstrap.adapters import open_adapter
-from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.chat import print_step
 from graph_agent.cli.database import open_log
 from graph_agent.cli.executors import Division, divided, progress_bar
-from graph_agent.cli.options import AsJson, Model, command_settings, filter_by, option
-from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, read_text, wrong_usage
+from graph_agent.cli.log_files import other_rules
+from graph_agent.cli.options import AsJson, Model, filter_by, option
+from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, print_text, shorten
 from graph_agent.db import Database
-from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
+from graph_agent.policy.constitution import Constitution
 from graph_agent.replays import Replayer, ReplayReport
 from graph_agent.replays.pool import ReplayJob, replay_slice
 from graph_agent.replays.replayer import WhatIf
@@ -183,9 +183,3 @@ def _open_source(target: str | None) -> Iterator[tuple[Run, Any]]:
     else:
         with open_log() as (database, run):
             yield run, database
-
-
-def other_rules(constitution: Path | None, policy: Path | None) -> WhatIf:
-    """Return the replay by the rules of these files."""
-    text = None if constitution is None else read_text(constitution, MAX_CHARACTERS + 1)
-    return WhatIf(text, None if policy is None else conditions_of(command_settings(policy=policy)))
