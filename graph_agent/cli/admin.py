@@ -21,7 +21,7 @@ from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson, not_blank, option
 from graph_agent.cli.running import DONE, FAILED, Run, open_in_loop, print_stderr, read_text, wrong_usage
-from graph_agent.cli.show import json_line, print_text
+from graph_agent.cli.show import json_line, print_result, print_text
 from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.tree_check import CheckedPart, CheckedTree, TreeDivision, TreeJob, check_stored_part, split_tree
 from graph_agent.record.tamper.violations import VerifyReport
@@ -65,10 +65,7 @@ def verify(
             checked=checked,
         )
         report = run(verified)
-    if as_json:
-        typer.echo(json_line({"intact": report.intact, **report.to_json()}))
-    else:
-        print_report(report)
+    print_result({"intact": report.intact, **report.to_json()}, lambda: print_report(report), as_json=as_json)
     raise typer.Exit(DONE if report.intact else FAILED)
 
 

@@ -22,7 +22,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, known_roles, option, with_files
 from graph_agent.cli.running import FAILED, Run, open_file, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
-from graph_agent.cli.show import json_line, print_answer, print_text, whole_action
+from graph_agent.cli.show import json_line, print_answer, print_result, print_text, whole_action
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, PendingAction, ShownQuestion
@@ -134,10 +134,7 @@ def _ask_one(run: Run, sending: Coroutine[Any, Any, ChatAnswer], *, as_json: boo
         if as_json:
             typer.echo(json_line(_error(exc)))
         raise
-    if as_json:
-        typer.echo(json_line(_answer(answer)))
-    else:
-        print_answer(answer.decision)
+    print_result(_answer(answer), lambda: print_answer(answer.decision), as_json=as_json)
     return answer
 
 

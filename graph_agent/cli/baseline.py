@@ -14,7 +14,7 @@ from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.database import open_log
 from graph_agent.cli.options import AsJson, filter_by, option
 from graph_agent.cli.running import DONE, FAILED
-from graph_agent.cli.show import json_line, print_text, stdout_console
+from graph_agent.cli.show import json_line, print_result, print_text, stdout_console
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import read_settings
 
@@ -73,10 +73,7 @@ def compare(
     with open_log(writes=True) as (database, run):
         service = BaselineService(database, record_key=record_keys(read_settings()))
         report = run(service.compare_to_baseline(name, threshold=threshold, filters=filters))
-    if as_json:
-        typer.echo(json_line(report.to_json()))
-    else:
-        print_drift(report)
+    print_result(report.to_json(), lambda: print_drift(report), as_json=as_json)
     raise typer.Exit(FAILED if report.drift_detected else DONE)
 
 

@@ -16,7 +16,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.database import open_log, open_queries
 from graph_agent.cli.options import AsJson, User, filter_by, option
 from graph_agent.cli.running import print_stderr
-from graph_agent.cli.show import json_line, print_findings, print_record, print_text, shorten, stdout_console
+from graph_agent.cli.show import json_line, print_findings, print_record, print_result, print_text, shorten, stdout_console
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.facts import total_of, uses_by_window, window_start
 from graph_agent.record.operations import find_uses
@@ -107,10 +107,7 @@ def print_metrics(*, filters: DecisionFilter, as_json: AsJson = False) -> None:
     """Print totals, rates, percentiles and breakdowns of the decisions."""
     with open_queries() as (log, run):
         metrics = run(log.get_metrics_summary(filters=filters))
-    if as_json:
-        typer.echo(json_line(metrics.to_json()))
-    else:
-        _print_metrics(metrics)
+    print_result(metrics.to_json(), lambda: _print_metrics(metrics), as_json=as_json)
 
 
 def budget(user: User = LOCAL_USER, as_json: AsJson = False) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
@@ -54,6 +55,14 @@ def print_text(*parts: str | tuple[str, str]) -> None:
 def json_line(value: Any) -> str:
     """Return `value` as one line of JSON, in ASCII unless stdout is UTF-8, without hidden characters."""
     return escape_json(json.dumps(value, ensure_ascii=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8"))
+
+
+def print_result(value: Any, print_it: Callable[[], None], *, as_json: bool) -> None:
+    """Print `value` as one line of JSON, or by `print_it`."""
+    if as_json:
+        typer.echo(json_line(value))
+    else:
+        print_it()
 
 
 def escape_json(text: str) -> str:
