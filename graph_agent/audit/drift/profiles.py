@@ -169,28 +169,25 @@ class _Counts:
         for outcome, by_user in self._by_user["outcomes"].items():
             if outcome.partition(":")[0] == _ERROR:
                 errors.update(by_user)
-        users = {
-            "count": len(self._sizes),
-            "decisions_squared": sum(n * n for n in self._sizes.values()),
+        users = UserCounts(
+            count=len(self._sizes),
+            decisions_squared=sum(n * n for n in self._sizes.values()),
             **sums,
-            "errors": self._sums(errors),
-            "slow": slow.total(),
-            "slow_sums": self._sums(slow),
-        }
+            errors=self._sums(errors),
+            slow=slow.total(),
+            slow_sums=self._sums(slow),
+        )
+        tools = totals.pop("tools")
         return Profile(
             model=model,
             constitution=constitution,
             decisions=len(self._durations),
-            intents=totals["intents"],
-            decision_types=totals["decision_types"],
-            outcomes=totals["outcomes"],
-            tools={
-                name: ToolFrequency(total=total, squares=self._tool_squares[name]) for name, total in totals["tools"].items()
-            },
+            **totals,
+            tools={name: ToolFrequency(total=total, squares=self._tool_squares[name]) for name, total in tools.items()},
             errors=errors.total(),
             durations=durations,
             response_models=self._response_models,
-            users=UserCounts.model_validate(users),
+            users=users,
         )
 
     def _sums(self, by_user: Counter[int]) -> UserSums:
