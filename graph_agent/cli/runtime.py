@@ -18,7 +18,6 @@ from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
-from graph_agent.models.config import AgentEngineConfig
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.progress import ToolProgress
@@ -49,9 +48,10 @@ def open_command_runtime(
 ) -> Iterator[tuple[Runtime, Run]]:
     """Yield a runtime and its `run`; with `announce` print on stderr which model answers, and why."""
     check_model(settings, model)
-    config = AgentEngineConfig(timeout_seconds=timeout or settings.timeout_seconds)
     chosen = temporary_settings(settings) if temporary else settings
-    with open_in_loop(open_runtime(chosen, model=model, config=config, workers=workers)) as (runtime, run):
+    if timeout is not None:
+        chosen = chosen.model_copy(update={"timeout_seconds": timeout})
+    with open_in_loop(open_runtime(chosen, model=model, workers=workers)) as (runtime, run):
         if announce:
             print_stderr(f"model: {runtime.adapter_reason}")
         runtime.engine.add_hook(ProgressLines)

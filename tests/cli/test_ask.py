@@ -51,6 +51,18 @@ def conversation_of(err: str) -> str:
     return next(line for line in err.splitlines() if line.startswith("conversation: ")).split()[1]
 
 
+def test_the_limit_on_the_tokens_of_a_day_applies_to_commands(
+    cli: Cli, script: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_DAY_TOKENS", "10")
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    model = script({"content": "Hello.", "finish_reason": "stop", "usage": usage})
+
+    assert cli("ask", "hi", "--model", model, "--timeout", "20").out == "Hello.\n"
+    refused = cli("ask", "hi", "--model", model, "--timeout", "20")
+    assert (refused.code, refused.out) == (1, "You have used up what I may do for you today. Please come back tomorrow.\n")
+
+
 def test_the_reply_and_below_it_the_receipts_go_to_stdout_and_everything_else_to_stderr(cli: Cli) -> None:
     ended = cli("ask", "add a task to call mom")
 
