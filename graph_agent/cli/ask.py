@@ -89,13 +89,13 @@ def ask(
     Exits with 1 if the message could not be served, or a line of a batch. To answer a question in the reply, send the answer
     with -c, or confirm an action by its id with --yes ID or decline it with --no ID; -v prints the ids on stderr.
     """
-    answers = _answer_by_id(yes, no)
+    answers, roles = _answer_by_id(yes, no), known_roles(settings.role_names, role)
     if dry_run and (batch is not None or show or go_on or answers is not None):
         wrong_usage("--dry-run sends a message that answers no question: leave out --batch, --show, -c, --yes and --no")
     if batch is not None:
         if user != LOCAL_USER or go_on or any(given is not None for given in (text, conversation, answers)):
             wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, -c, --yes and --no")
-        _ask_many(settings, batch, model, timeout)
+        _ask_many(settings, batch, model, timeout, roles)
     elif show:
         _show_pending(settings, user, conversation)
     elif text is None and answers is None:
@@ -103,7 +103,7 @@ def ask(
     elif go_on and not (conversation is None and answers is None):
         wrong_usage("--continue finds the conversation and its question itself: leave out --conversation, --yes and --no")
     else:
-        before, roles = last_shown(settings), known_roles(settings.role_names, role)
+        before = last_shown(settings)
         named = verbose or before is None
         with open_command_runtime(settings, model=model, timeout=timeout, announce=named) as (runtime, run):
             content = _from_stdin() if text == "-" else text
@@ -206,7 +206,7 @@ def failed(decision: AgentDecision) -> bool:
     return (decision.outcome_category or "").startswith(_FAILURES)
 
 
-def _ask_many(settings: Settings, file: str, model: str | None, timeout: float | None) -> None:
+def _ask_many(settings: Settings, file: str, model: str | None, timeout: float | None, roles: tuple[str, ...]) -> None:
     with ExitStack() as stack:
         lines = sys.stdin.buffer if file == "-" else stack.enter_context(open_file(file, "rb"))
         runtime, run = stack.enter_context(open_command_runtime(settings, model=model, timeout=timeout, temporary=True))
@@ -216,7 +216,7 @@ def _ask_many(settings: Settings, file: str, model: str | None, timeout: float |
                 if text is None:
                     raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The line is not UTF-8 text.")
                 # A new user sees no tasks and conversations of other lines.
-                answer = run(send_with_key(runtime.chat, f"line-{number}", text))
+                answer = run(send_with_key(runtime.chat, f"line-{number}", text, roles=roles))
                 result, served = _answer(answer), not failed(answer.decision)
             except GraphAgentError as exc:
                 result, served = {**_error(exc), "line": number}, False
