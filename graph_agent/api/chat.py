@@ -11,11 +11,10 @@ from starlette.responses import JSONResponse
 from graph_agent.api.acceptor import WAITED
 from graph_agent.api.bodies import MESSAGE_BODIES, IdInPath, MessageRequest, errors, id_in_query, json_body, read_model
 from graph_agent.api.services import AuthenticatedCaller, services
-from graph_agent.chat.answer import ChatAnswer, ChatReply
+from graph_agent.chat.answer import ChatAnswer, ChatReply, StartedTurn
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
 from graph_agent.net.bearer_tokens import Caller
-from graph_agent.turn.handle import TurnHandle
 
 router = APIRouter(prefix="/api")
 
@@ -59,18 +58,14 @@ async def _answer(request: Request, caller: Caller, sent: MessageRequest, idem_k
     return started if isinstance(started, ChatAnswer) else await started.result()
 
 
-async def start_turn(
-    request: Request, caller: Caller, sent: MessageRequest, idem_key: str | None
-) -> TurnHandle[ChatAnswer] | ChatAnswer:
+async def start_turn(request: Request, caller: Caller, sent: MessageRequest, idem_key: str | None) -> StartedTurn:
     """Start the turn of a message once it is admitted, or return the answer that it got before."""
     state = services(request)
-    admission = state.turn_admission
-    chat_service = state.runtime.chat
     waited: float | None = getattr(request.state, WAITED, None)
     arrived_at = state.runtime.clock.monotonic() - (waited or 0.0)
-    return await admission.start(
+    return await state.turn_admission.start(
         caller.user_id,
-        lambda: chat_service.start(
+        lambda: state.runtime.chat.start(
             caller.user_id,
             sent.content,
             conversation_id=sent.conversation_id,

@@ -51,8 +51,7 @@ async def chat_stream(
     request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None, last_event_id: LastEventId = ""
 ) -> Response:
     """Answer one message as `POST /api/chat` does, and stream the events. The turn continues if the client disconnects."""
-    state = services(request)
-    stream = state.stream
+    stream = services(request).stream
     sent = await read_model(request, MessageRequest)
     if last_event_id:
         decision_id, after = _parse_event_id(last_event_id)
@@ -125,13 +124,9 @@ async def _messages(decision_id: str, events: AsyncIterator[NumberedEvent]) -> A
     """Yield the messages of the events; those that are there at the same time are sent at once."""
     ready = b""
     async for numbered in events:
-        ready += _message(decision_id, numbered)
+        # Without an id the client continues after the last event that has one.
+        event_id = None if numbered.number is None else f"{decision_id}:{numbered.number}"
+        ready += event(numbered.event.kind, numbered.event.data, event_id).encode()
         if not numbered.more:
             yield ready
             ready = b""
-
-
-def _message(decision_id: str, numbered: NumberedEvent) -> bytes:
-    # Without an id the client continues after the last event that has one.
-    event_id = None if numbered.number is None else f"{decision_id}:{numbered.number}"
-    return event(numbered.event.kind, numbered.event.data, event_id).encode()

@@ -14,9 +14,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from graph_agent.api.errors import busy
-from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.answer import ChatAnswer, StartedTurn
 from graph_agent.errors import ServiceError
-from graph_agent.turn.handle import TurnHandle
 
 MAX_TURNS_IN_FLIGHT = 1024
 MIN_TURNS_IN_FLIGHT = 8
@@ -86,8 +85,8 @@ class TurnAdmission:
         return self.arriving.has_room(caller, self.max_waiting - self.waiting.total)
 
     async def start(
-        self, user_id: str, begin: Callable[[], Awaitable[TurnHandle[ChatAnswer] | ChatAnswer]], *, has_waited: bool = False
-    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
+        self, user_id: str, begin: Callable[[], Awaitable[StartedTurn]], *, has_waited: bool = False
+    ) -> StartedTurn:
         """Return the result of `begin`, which starts a turn; its place is released when the turn has ended.
 
         `has_waited` is true for a request that found room when it arrived. Raises `ServiceError` SERVICE_UNAVAILABLE if the
@@ -135,9 +134,7 @@ class TurnAdmission:
             self._may_start.release()
             raise self.refusal()
 
-    async def _measure(
-        self, begin: Callable[[], Awaitable[TurnHandle[ChatAnswer] | ChatAnswer]]
-    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
+    async def _measure(self, begin: Callable[[], Awaitable[StartedTurn]]) -> StartedTurn:
         self._divide_time()
         self._starting += 1
         began = self._divided_seconds

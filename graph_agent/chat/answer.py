@@ -9,6 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision
+from graph_agent.turn.handle import TurnHandle
 
 
 class ChatReply(Frozen):
@@ -37,3 +38,7 @@ class ChatAnswer(ChatReply):
         reply = {name: value for name, value in self.to_json().items() if name != "states"}
         # A record leaves out what is empty, so that its text stays the same over versions; a client can rely on the field.
         return {**reply, "decision": {**reply["decision"], "notices": self.decision.notices}}
+
+
+StartedTurn = TurnHandle[ChatAnswer] | ChatAnswer
+"""The run of a message, or the answer that it got before."""

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.answer import ChatAnswer, StartedTurn
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
-from graph_agent.chat.conversations.turns import AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
+from graph_agent.chat.conversations.turns import TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery
@@ -155,7 +155,7 @@ class ChatService:
         stepwise: bool = False,
         roles: tuple[str, ...] = (),
         dry_run: bool = False,
-    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
+    ) -> StartedTurn:
         """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled.
 
         The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now. With `stepwise`
@@ -191,8 +191,7 @@ class ChatService:
         """
         if await self._turns.running([decision_id]):
             raise in_progress()
-        answer = await self._turns.answer(decision_id)
-        return None if answer is None else ChatAnswer.model_validate(answer)
+        return await self._turns.answer(decision_id)
 
     async def conversations(self, user_id: str, limit: int = 50, before: str | None = None) -> ConversationPage:
         """Return the user's conversations, the last used first; `before` is the last one of the previous page."""
@@ -241,7 +240,7 @@ class ChatService:
 
     async def _start(
         self, request: TurnRequest, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
-    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
+    ) -> StartedTurn:
         request = _well_formed(request)
         since = self._stores.clock.monotonic()
         accepting = asyncio.ensure_future(self._accept(request))
@@ -258,18 +257,18 @@ class ChatService:
 
     def _run(
         self,
-        accepted: tuple[ClaimedTurn, TurnStart] | AnsweredTurn,
+        accepted: tuple[ClaimedTurn, TurnStart] | ChatAnswer,
         since: float,
         hooks: Iterable[TurnHook],
         arrived_at: float | None,
-    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
-        if isinstance(accepted, AnsweredTurn):
-            return ChatAnswer.model_validate(accepted.answer)
+    ) -> StartedTurn:
+        if isinstance(accepted, ChatAnswer):
+            return accepted
         turn, start = accepted
         session, user_id = ChatSession(self._stores, turn, since), turn.user_id
         return self._engine.start(start, session, turn.decision_id, user_id=user_id, hooks=hooks, arrived_at=arrived_at)
 
-    async def _accept(self, request: TurnRequest) -> tuple[ClaimedTurn, TurnStart] | AnsweredTurn:
+    async def _accept(self, request: TurnRequest) -> tuple[ClaimedTurn, TurnStart] | ChatAnswer:
         """Claim the turn of a message. A message that is refused for its content or the rate limit is logged."""
         if problem := content_problem(request.content):
             if request.conversation_id is not None:
@@ -283,7 +282,7 @@ class ChatService:
                 await self._refuse(request, OutcomeCategory.RATE_LIMITED, RATE_LIMIT_REPLY)
             raise
 
-    async def _claim(self, request: TurnRequest) -> tuple[ClaimedTurn, TurnStart] | AnsweredTurn:
+    async def _claim(self, request: TurnRequest) -> tuple[ClaimedTurn, TurnStart] | ChatAnswer:
         """Return the turn that `request` asks for: claimed, taken over from a dead process, or answered already."""
         snapshot: PolicySnapshot | ConfigurationError
         try:
@@ -301,7 +300,7 @@ class ChatService:
 
         for _ in range(3):
             found = await self._turns.claim(request, open_record)
-            if isinstance(found, AnsweredTurn):
+            if isinstance(found, ChatAnswer):
                 return found
             if isinstance(found, ClaimedTurn):
                 return found, TurnStart(opened[0])

@@ -85,4 +85,4 @@ class ChatSession(TurnSession[ChatAnswer]):
             raise outcome_unknown(self._turn.decision_id) from unread
         if answer is None:
             raise in_progress() from failure
-        return ChatAnswer.model_validate(answer)
+        return answer

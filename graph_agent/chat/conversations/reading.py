@@ -102,15 +102,8 @@ class ConversationStore:
             StoredMessage.model_validate({**row._mapping, "effects": row.effects or [], "notices": row.notices or []})
             for row in rows[:limit]
         ]
-        return Conversation(
-            id=conversation.id,
-            title=conversation.title,
-            created_at=conversation.created_at,
-            updated_at=conversation.updated_at,
-            messages=shown[::-1],
-            has_more=len(rows) > limit,
-            pending_action=conversation.pending,
-        )
+        own = {name: conversation._mapping[name] for name in ConversationSummary.model_fields}
+        return Conversation(**own, messages=shown[::-1], has_more=len(rows) > limit, pending_action=conversation.pending)
 
 
 def owned_conversation(connection: Connection, user_id: str, conversation_id: str) -> Row[Any]:

@@ -154,10 +154,10 @@ def history(connection: Connection, conversation_id: str) -> list[Message]:
     ]
 
 
-def stored_answer(connection: Connection, decision_id: str) -> dict[str, Any] | None:
+def stored_answer(connection: Connection, decision_id: str) -> ChatAnswer | None:
     """Return the answer of a turn; None if it has none."""
-    answer: dict[str, Any] | None = connection.execute(FIND_ANSWER, {"turn": decision_id}).scalar_one_or_none()
-    return answer
+    answer = connection.execute(FIND_ANSWER, {"turn": decision_id}).scalar_one_or_none()
+    return None if answer is None else ChatAnswer.model_validate(answer)
 
 
 class TurnClaim(JoinedTurn, Confirmations):
@@ -198,7 +198,7 @@ class TurnClaim(JoinedTurn, Confirmations):
         earlier = stored_answer(connection, self._turn.decision_id)
         if earlier is None:
             raise self._lost()
-        self.answer = ChatAnswer.model_validate(earlier)
+        self.answer = earlier
         return False
 
     def end_close(self, connection: Connection, record: DecisionRecord) -> None:

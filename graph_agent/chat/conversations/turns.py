@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
+from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations import confirmations, turn_rows
 from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
@@ -71,13 +72,6 @@ class TurnRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class AnsweredTurn:
-    """The answer of a request that was answered before."""
-
-    answer: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class AbandonedTurn:
     """A running turn whose lease has expired: the same request (`same_request`), or one that blocks the conversation."""
 
@@ -108,7 +102,7 @@ class TurnStore:
         self._turns_per_minute = turns_per_minute
         self._owner = RandomIds().new()
 
-    async def claim(self, request: TurnRequest, open_record: OpenRecord) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
+    async def claim(self, request: TurnRequest, open_record: OpenRecord) -> ClaimedTurn | ChatAnswer | AbandonedTurn:
         """Insert the turn of `request` with its user message, or return the turn that exists in its place.
 
         The opening row of a new turn, which `open_record` composes, is inserted in the same commit. Raises `ServiceError`:
@@ -162,7 +156,7 @@ class TurnStore:
         row = {"turn": decision_id, "user": user_id}
         return await self._database.write(lambda connection: connection.execute(turn_rows.STOP, row).rowcount == 1)
 
-    async def answer(self, decision_id: str) -> dict[str, Any] | None:
+    async def answer(self, decision_id: str) -> ChatAnswer | None:
         """Return the answer of a turn; None if it has none."""
         return await self._database.read(lambda connection: turn_rows.stored_answer(connection, decision_id))
 
@@ -285,14 +279,14 @@ class _ConflictError(Exception):
     """The claim conflicts with an existing turn; its transaction is rolled back."""
 
 
-def _resolve(found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
+def _resolve(found: Row[Any], request: TurnRequest) -> ChatAnswer | AbandonedTurn:
     """Return the existing turn as the result of a claim. Raises `ServiceError` if the request must wait."""
     same_request = request.idem_key is not None and found.idem_key == request.idem_key
     if same_request and found.body_digest != request.body_digest:
         text = "This Idempotency-Key was used for another request."
         raise ServiceError(ServiceErrorCode.IDEMPOTENCY_KEY_REUSED, text)
     if found.state is TurnState.DONE:
-        return AnsweredTurn(found.answer)
+        return ChatAnswer.model_validate(found.answer)
     if not found.expired:
         raise in_progress() if same_request else busy()
     return AbandonedTurn(found.id, found.attempt, same_request)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.reading import ConversationStore
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnClaim
-from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore
+from graph_agent.chat.conversations.turns import AbandonedTurn, TurnRequest, TurnStore
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.models.decision import AgentDecision, DecisionContext, DecisionType, PendingAction
@@ -32,7 +33,7 @@ class StoreClient:
         self.turns = TurnStore(self.audit, clock=clock, ids=RandomIds(), lease=LEASE, turns_per_minute=turns_per_minute)
         self.reading = ConversationStore(database)
 
-    async def request(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
+    async def request(self, request: TurnRequest) -> ClaimedTurn | ChatAnswer | AbandonedTurn:
         return await self.turns.claim(request, self._open)
 
     async def claim(self, content: str = "hello", user: str = "ann", **fields: Any) -> ClaimedTurn:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Connection, bindparam, select, text
 
+from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.tables import turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
-from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest
+from graph_agent.chat.conversations.turns import AbandonedTurn, TurnRequest
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.decision import PendingAction
@@ -56,8 +57,8 @@ async def test_the_same_key_gets_the_same_answer_and_adds_no_row(store: StoreCli
     await store.answer(turn, "added")
     counts = [await store.rows(table) for table in ("turns", "messages", "conversations")]
     again = await store.request(TurnRequest("ann", "add milk", idem_key="k"))
-    assert isinstance(again, AnsweredTurn)
-    assert (again.answer["decision_id"], again.answer["reply"]) == (turn.decision_id, "added")
+    assert isinstance(again, ChatAnswer)
+    assert (again.decision_id, again.reply) == (turn.decision_id, "added")
     assert [await store.rows(table) for table in ("turns", "messages", "conversations")] == counts
 
 
@@ -216,7 +217,7 @@ async def test_a_repetition_is_not_counted(store_with_limit: Callable[[int], Sto
     store = store_with_limit(1)
     await store.say("add milk", idem_key="k")
     for _ in range(3):
-        assert isinstance(await store.request(TurnRequest("ann", "add milk", idem_key="k")), AnsweredTurn)
+        assert isinstance(await store.request(TurnRequest("ann", "add milk", idem_key="k")), ChatAnswer)
 
 
 async def test_a_clock_that_was_set_back_locks_no_user_out(
