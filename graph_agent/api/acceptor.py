@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from graph_agent.api.errors import busy, raw_response, service_error_response
 from graph_agent.api.turn_admission import MAX_STARTING, TurnAdmission
 
 _log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ _TCP_INFO_BYTES = 56
 _LAST_DATA_RECEIVED = 52
 """Offset of `tcpi_last_data_recv` in Linux's `tcp_info`: the milliseconds since the last bytes arrived."""
 
+BUSY = raw_response(service_error_response(busy()))
+"""The response to a request that is refused before it is parsed."""
 _PEEKED_BYTES = 16 * 1024
 _ACCEPT_SECONDS = 0.025
 """The longest time for which connections are accepted in one iteration of the event loop."""
@@ -138,15 +141,12 @@ def _caller(head: bytes) -> str:
 class Acceptor:
     """Accepts the connections of one listening socket."""
 
-    def __init__(
-        self, listener: socket.socket, make: MakeProtocol, arrivals: Arrivals | None, *, max_accepts: int, refusal: bytes
-    ) -> None:
+    def __init__(self, listener: socket.socket, make: MakeProtocol, arrivals: Arrivals | None, *, max_accepts: int) -> None:
         """At most `max_accepts` connections are accepted in one iteration, and as many wait without a protocol."""
         self._listener = listener
         self._make = make
         self._arrivals = arrivals
         self._max_accepts = max_accepts
-        self._refusal = refusal
         self._loop = asyncio.get_running_loop()
         self._held: set[socket.socket] = set()
         self._connecting: set[asyncio.Task[object]] = set()
@@ -230,7 +230,7 @@ class Acceptor:
         with connection, suppress(OSError):  # The client may have disconnected.
             # A connection that is closed before its request was read is reset.
             connection.recv(_PEEKED_BYTES)
-            connection.send(self._refusal)
+            connection.send(BUSY)
 
 
 def _peek(connection: socket.socket) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse
@@ -100,23 +100,19 @@ async def decisions(request: Request, caller: AuthenticatedCaller, query: Annota
 @router.get("/decisions/{decision_id}", responses=errors(400, 401, 403, 404, 422, 503))
 async def decision(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> DecisionDetail:
     """Return one decision with its tool invocations and model calls, and whether its seal verifies."""
-    runtime = services(request).runtime
+    database, tree = services(request).runtime.database, services(request).runtime.tree
     trace = await log_of(request).get_decision_trace(well_formed_id(decision_id), user_id=caller.reads)
-    row: dict[str, Any] = dict(trace.decision)
-    violations = None
-    if trace.record is not None:
-        tree = runtime.tree
-        violations = await verify_decision(runtime.database, row["decision_id"], keys=tree.keys, key=tree.key)
+    row, record = trace.decision, trace.record
     return DecisionDetail(
-        **row,
+        **dict(row),
         findings=findings(trace),
-        cause=None if trace.record is None else failure_cause(trace.record),
-        result=None if trace.record is None else trace.record.decision,
+        cause=None if record is None else failure_cause(record),
+        result=None if record is None else record.decision,
         tool_invocations=trace.tool_invocations,
         llm_calls=[_without_adapter_text(call) for call in trace.llm_calls],
-        state_ends_us=[] if trace.record is None else trace.record.state_ends_us,
+        state_ends_us=[] if record is None else record.state_ends_us,
         operations=trace.operations,
-        violations=violations,
+        violations=None if record is None else await verify_decision(database, row.decision_id, keys=tree.keys, key=tree.key),
     )
 
 

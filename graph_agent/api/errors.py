@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import math
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
 from graph_agent.db import DatabaseUnavailableError
@@ -90,6 +91,12 @@ def service_error_response(error: ServiceError) -> JSONResponse:
     return JSONResponse(service_error_body(error), status, headers)
 
 
+def raw_response(response: Response) -> bytes:
+    """Return a response as it is sent without the application, before the connection is closed."""
+    head = [f"HTTP/1.1 {response.status_code} {HTTPStatus(response.status_code).phrase}", "connection: close"]
+    return "\r\n".join((*head, *map(": ".join, response.headers.items()), "", "")).encode() + bytes(response.body)
+
+
 def busy() -> ServiceError:
     text = "The service is busy. Please try again in a moment."
     return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=1)
@@ -97,27 +104,26 @@ def busy() -> ServiceError:
 
 def stream_error_body(failure: BaseException) -> dict[str, Any]:
     """Return the body for a failure after the status was sent. An unexpected one is logged with its traceback."""
-    if isinstance(failure, DatabaseUnavailableError | RecordUnavailableError):
-        _log.warning("a database does not answer", exc_info=failure)
-        failure = service_unavailable()
-    if isinstance(failure, ServiceError):
-        return service_error_body(failure)
+    if isinstance(failure, ServiceError | RecordUnavailableError):
+        return service_error_body(_service_error(failure))
     _log.error("a stream ended in an exception", exc_info=failure)
     return error_body(*UNEXPECTED)
+
+
+def _service_error(failure: Exception) -> ServiceError:
+    """Return an expected failure as the error of the service. A database that does not answer is logged."""
+    if isinstance(failure, DatabaseUnavailableError | RecordUnavailableError):
+        _log.warning("a database does not answer", exc_info=failure)
+    return failure if isinstance(failure, ServiceError) else service_unavailable()
 
 
 def install(app: FastAPI) -> None:
     """Register handlers that answer every expected error with the envelope; `UnexpectedErrors` answers the others."""
 
     @app.exception_handler(ServiceError)
-    async def service_error(_request: Request, error: ServiceError) -> JSONResponse:
-        return service_error_response(error)
-
-    @app.exception_handler(DatabaseUnavailableError)
     @app.exception_handler(RecordUnavailableError)
-    async def database_unavailable(_request: Request, error: Exception) -> JSONResponse:
-        _log.warning("a database does not answer", exc_info=error)
-        return service_error_response(service_unavailable())
+    async def service_error(_request: Request, error: Exception) -> JSONResponse:
+        return service_error_response(_service_error(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid_parameters(_request: Request, _error: RequestValidationError) -> JSONResponse:

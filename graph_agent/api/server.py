@@ -8,19 +8,17 @@ import signal
 import socket
 from collections.abc import Callable
 from functools import partial
-from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
 import h11
 import uvicorn
-from starlette.responses import Response
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from graph_agent.api.acceptor import WAITED, Acceptor, Arrivals, is_turn_request, seconds_since_arrival
+from graph_agent.api.acceptor import BUSY, WAITED, Acceptor, Arrivals, is_turn_request, seconds_since_arrival
 from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise_descriptor_limit
-from graph_agent.api.errors import busy, envelope, service_error_response
+from graph_agent.api.errors import envelope, raw_response
 from graph_agent.api.middleware import log_access
 from graph_agent.api.turn_admission import TurnAdmission
 
@@ -90,15 +88,8 @@ class Server(uvicorn.Server):
         for listener in sockets or []:
             # A short queue would delay a burst of connections by a second.
             listener.listen(BACKLOG)
-            self._acceptors.append(
-                Acceptor(
-                    listener,
-                    self._make_protocol,
-                    self.config.arrivals,
-                    max_accepts=self.config.open_connections.limits.accepts_per_tick,
-                    refusal=_BUSY,
-                )
-            )
+            accepts = self.config.open_connections.limits.accepts_per_tick
+            self._acceptors.append(Acceptor(listener, self._make_protocol, self.config.arrivals, max_accepts=accepts))
         if self.started:
             self._on_started()
 
@@ -128,7 +119,7 @@ class BoundedProtocol(H11Protocol):
             self._start_deadline()
         else:
             _log.warning("a connection is refused: all %d connections are in use", len(self.config.open_connections))
-            self._close_with(_BUSY, 503)
+            self._close_with(BUSY, 503)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_deadline()
@@ -168,7 +159,7 @@ class BoundedProtocol(H11Protocol):
 
     def _refuse(self, admission: TurnAdmission) -> None:
         admission.refusal(seconds_since_arrival(self.transport.get_extra_info("socket")))
-        self._close_with(_BUSY, 503)
+        self._close_with(BUSY, 503)
 
     def _parse(self, data: bytes) -> None:
         super().data_received(data)
@@ -224,11 +215,4 @@ class BoundedProtocol(H11Protocol):
         log_access(self.client[0] if self.client else "-", "-", "-", status, 0.0)
 
 
-def _raw(response: Response) -> bytes:
-    """Return a response as it is sent without the application, before the connection is closed."""
-    head = [f"HTTP/1.1 {response.status_code} {HTTPStatus(response.status_code).phrase}", "connection: close"]
-    return "\r\n".join((*head, *map(": ".join, response.headers.items()), "", "")).encode() + bytes(response.body)
-
-
-_BUSY = _raw(service_error_response(busy()))
-_TIMED_OUT = _raw(envelope(408, "REQUEST_TIMEOUT", "The request did not arrive in time."))
+_TIMED_OUT = raw_response(envelope(408, "REQUEST_TIMEOUT", "The request did not arrive in time."))

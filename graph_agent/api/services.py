@@ -164,8 +164,7 @@ def authenticator(settings: Settings) -> Authenticator:
 
 
 async def _caller(request: Request) -> Caller:
-    found: Caller = await services(request).authenticator.caller(request)
-    return found
+    return await services(request).authenticator.caller(request)
 
 
 AuthenticatedCaller = Annotated[Caller, Depends(_caller)]

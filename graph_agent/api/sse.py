@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from graph_agent.api.bodies import json_body
 from graph_agent.api.errors import busy, stream_error_body
-from graph_agent.api.turn_admission import SHARE, Places
+from graph_agent.api.turn_admission import Places
 from graph_agent.models.base import Frozen
 
 KEEP_ALIVE_SECONDS = 15
@@ -32,8 +32,7 @@ class StreamPlaces(Places):
     """The places of the streams that are served at the same time, with a fair share for each user."""
 
     def __init__(self, limit: int, *, one_user: bool) -> None:
-        """`one_user`: there is only one, who may have every place."""
-        super().__init__(None if one_user else SHARE)
+        super().__init__(one_user=one_user)
         self._limit = limit
 
     def require(self, user_id: str) -> None:

@@ -51,7 +51,6 @@ class TurnAdmission:
         # With the planned wait every second one of a full queue would be refused after it: the measured time is an average.
         self.max_wait = _TOLERANCE * self._planned_wait
         """The longest wait before a request is parsed, and the longest wait for a start, in seconds."""
-        self._share = None if one_user else SHARE
         self._seconds = seconds
         self._starting = 0
         self._may_start = asyncio.Semaphore(MAX_STARTING)
@@ -59,11 +58,11 @@ class TurnAdmission:
         """The measured time of one start: its duration, with each moment divided by the number of starts that ran in it."""
         self._divided_seconds = 0.0
         self._divided_until = seconds()
-        self.in_flight = Places(self._share)
+        self.in_flight = Places(one_user=one_user)
         """The admitted turns that have not ended, with those that wait for their start."""
-        self.waiting = Places(self._share)
+        self.waiting = Places(one_user=one_user)
         """The admitted turns that wait for their start."""
-        self.arriving = Places(self._share)
+        self.arriving = Places(one_user=one_user)
         """The requests that wait to be parsed. Their users are not known yet: the tokens count as users."""
         self.refused = 0
         self.on_refusal: Callable[[float], None] = lambda _seconds: None
@@ -160,15 +159,16 @@ class TurnAdmission:
 class Places:
     """The places that turns or streams have taken, in total and for each user."""
 
-    def __init__(self, share: int | None) -> None:
-        self._share = share
+    def __init__(self, *, one_user: bool) -> None:
+        """`one_user`: there is only one, who may have every place."""
+        self._one_user = one_user
         self.total = 0
         self._taken: dict[str, int] = {}
 
     def has_room(self, user_id: str, limit: int) -> bool:
         """True if one of `limit` places is free, and the user has not taken more than a fair share."""
         free = limit - self.total
-        return free > 0 and (self._share is None or self._taken.get(user_id, 0) < self._share * free)
+        return free > 0 and (self._one_user or self._taken.get(user_id, 0) < SHARE * free)
 
     def take(self, user_id: str) -> None:
         self.total += 1

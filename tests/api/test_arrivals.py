@@ -11,13 +11,12 @@ from itertools import pairwise
 
 import pytest
 
-from graph_agent.api.acceptor import PASSED_PER_ITERATION, Acceptor, Arrivals, is_complete, is_turn_request
+from graph_agent.api.acceptor import BUSY, PASSED_PER_ITERATION, Acceptor, Arrivals, is_complete, is_turn_request
 from graph_agent.api.turn_admission import MAX_STARTING, TurnAdmission
 
 BODY = b'{"content": "hello"}'
 HEAD = b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(BODY)
 REQUEST = HEAD + b"\r\n" + BODY
-REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
 
 
 def _fill(admission: TurnAdmission) -> None:
@@ -119,7 +118,7 @@ async def _accepting(arrivals: Arrivals) -> AsyncIterator[Door]:
         return asyncio.Protocol()
 
     with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as clients:
-        acceptor = Acceptor(listener, make, arrivals, max_accepts=8, refusal=REFUSAL)
+        acceptor = Acceptor(listener, make, arrivals, max_accepts=8)
         yield Door(listener.getsockname(), acceptor, clients, made)
         await acceptor.stop()
 
@@ -135,7 +134,7 @@ async def test_an_excess_request_is_answered_without_a_protocol() -> None:
     _fill(admission)
     async with _accepting(Arrivals(admission)) as door:
         clients = [door.send(REQUEST) for _ in range(20)]
-        assert [await _answer(client) for client in clients] == [REFUSAL] * 20
+        assert [await _answer(client) for client in clients] == [BUSY] * 20
         # The connection ends in order: the client reads the whole answer.
         assert [await _answer(client) for client in clients] == [b""] * 20
     assert door.made == []
@@ -173,5 +172,5 @@ async def test_a_request_that_waits_when_the_server_stops_is_refused() -> None:
             while not admission.arriving.total:  # noqa: ASYNC110 (no event is set when a request is held)
                 await asyncio.sleep(0)
         await door.acceptor.stop()
-        assert await _answer(client) == REFUSAL
+        assert await _answer(client) == BUSY
     assert door.made == []
