@@ -14,7 +14,7 @@ from graph_agent.agent_service.tool_binding import BoundTools, ToolBinding
 from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter, shared_services
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import DecisionContext, OutcomeCategory, PendingAction, content_problem
+from graph_agent.models.decision import DecisionContext, OutcomeCategory, content_problem
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
@@ -119,7 +119,11 @@ def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest)
 
 def _context(signer: Signer, history: History, user_id: str, conversation_id: str) -> DecisionContext:
     pending = history.pending
-    if pending is not None and not _is_ours(signer, pending, user_id, conversation_id):
+    try:
+        # Only an action with our signature for this user and conversation enters the record.
+        if pending is not None and not signer.verify(pending, user_id=user_id, conversation_id=conversation_id):
+            pending = None
+    except ValueError:  # text that is not Unicode, numbers that are not JSON
         pending = None
     return DecisionContext(
         user_id=user_id,
@@ -128,11 +132,3 @@ def _context(signer: Signer, history: History, user_id: str, conversation_id: st
         message_history=list(history.earlier),
         pending_confirmation=pending,
     )
-
-
-def _is_ours(signer: Signer, pending: PendingAction, user_id: str, conversation_id: str) -> bool:
-    """True if `pending` carries our signature for this user and conversation. Other actions do not enter the record."""
-    try:
-        return signer.verify(pending, user_id=user_id, conversation_id=conversation_id)
-    except ValueError:  # text that is not Unicode, numbers that are not JSON
-        return False

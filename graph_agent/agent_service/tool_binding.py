@@ -17,8 +17,7 @@ from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import SentCall, ToolServer
-
-_USER = "user_id"
+from graph_agent.tools.functions import NOT_FOUND, USER
 
 
 class ToolBinding(Frozen):
@@ -64,9 +63,9 @@ class ToolBinding(Frozen):
         function = self.openai_function_schema["function"]
         schema = dict(function.get("parameters") or {"type": "object", "properties": {}})
         if isinstance(schema.get("properties"), dict):
-            schema["properties"] = {name: value for name, value in schema["properties"].items() if name != _USER}
+            schema["properties"] = {name: value for name, value in schema["properties"].items() if name != USER}
         if isinstance(schema.get("required"), list):
-            schema["required"] = [name for name in schema["required"] if name != _USER]
+            schema["required"] = [name for name in schema["required"] if name != USER]
         return ToolDeclaration(
             name=self.tool_name, description=str(function.get("description") or self.tool_name), parameters=schema
         )
@@ -116,7 +115,6 @@ async def _declarations(server: ToolServer) -> list[ToolDeclaration]:
     return server.declarations()
 
 
-_NO_SUCH_TOOL = ToolResult.failed(ToolErrorCode.TOOL_NOT_FOUND, "There is no such tool.")
 _NO_PREVIEW = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The object of the call cannot be shown.")
 _UNKNOWN = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "It is not known whether the tool acted.")
 
@@ -163,7 +161,7 @@ class BoundTools:
             return await server.execute(call, deadline=deadline)
         binding = self._bindings.get(call.tool_name)
         if binding is None:
-            return _NO_SUCH_TOOL
+            return NOT_FOUND
         value = binding.mcp_tool_reference(**{**call.arguments, "user_id": call.user_id})
         return _result(await value if inspect.isawaitable(value) else value)
 
@@ -175,9 +173,7 @@ class BoundTools:
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
     ) -> ToolResult:
         server = self._servers.get(tool_name)
-        if server is None:
-            return _NO_PREVIEW
-        return await server.preview(tool_name, parameters, user_id, deadline=deadline)
+        return _NO_PREVIEW if server is None else await server.preview(tool_name, parameters, user_id, deadline=deadline)
 
 
 def _result(value: Any) -> ToolResult:

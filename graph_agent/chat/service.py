@@ -223,7 +223,11 @@ class ChatService:
         process finishes it.
         """
         if self._maintenance and await self._turns.claim_maintenance():
-            await _run_maintenance(self._maintenance)
+            for job in self._maintenance:
+                try:
+                    await job()
+                except Exception as exc:
+                    _log.warning("maintenance is postponed", exc_info=exc)
         return await self._recovery.sweep()
 
     async def open_turns(self) -> int:
@@ -294,7 +298,8 @@ class ChatService:
 
         def open_record(decision_id: str, context: DecisionContext) -> DecisionOpening:
             if isinstance(snapshot, ConfigurationError):
-                raise _not_ready() from snapshot
+                text = "The service is not ready. Please try again later."
+                raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from snapshot
             opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
             return opened[0].opening
 
@@ -345,19 +350,6 @@ class _RefusalLimit:
             self._counts.clear()
         self._counts[user_id] += 1
         return self._counts[user_id] <= self._logged_per_minute
-
-
-async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
-    for job in jobs:
-        try:
-            await job()
-        except Exception as exc:
-            _log.warning("maintenance is postponed", exc_info=exc)
-
-
-def _not_ready() -> ServiceError:
-    text = "The service is not ready. Please try again later."
-    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5)
 
 
 def _words_of(content: str | None, answers: ConfirmationAnswer | None) -> str:
