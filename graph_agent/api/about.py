@@ -51,11 +51,10 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
         rules = (await engine.prepare()).policy.rules.values()
     has_tasks = set(engine.constitution.whitelist) >= ALLOWED_TOOLS
     reading = "show my tasks" if has_tasks else _reading_example(rules)
-    views = [*_VIEWS, *(["tasks"] if has_tasks else [])]
     return About(
         title=_title(engine.constitution.text),
         examples=[reading, "what can you do?"],
-        views=views,
+        views=[*_VIEWS, *(["tasks"] if has_tasks else [])],
         disclosure=runtime.settings.disclosed,
     )
 

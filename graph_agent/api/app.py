@@ -23,7 +23,6 @@ from graph_agent.api import (
     chat,
     decisions,
     errors,
-    events,
     middleware,
     monitoring,
     oidc,
@@ -155,7 +154,7 @@ def _routes(*, secured: bool) -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, agui, chat, decisions, events, replay, rules, behavior, tasks):
+    for module in (about, agui, chat, decisions, replay, rules, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
     for module in (monitoring, transparency):
         routes.include_router(module.router)

@@ -173,6 +173,10 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorEnvelope, "description": _DESCRIPTIONS[status]} for status in (*statuses, 500)}
 
 
+ERRORS_BY_ID = errors(400, 401, 403, 404, 422, 503)
+"""The errors of a route that reads something by its id."""
+
+
 async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """Return the JSON object in the body of at most `max_bytes`.
 

@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 from starlette.responses import Response
 
-from graph_agent.api.bodies import IdInPath, errors, id_in_query
+from graph_agent.api.bodies import ERRORS_BY_ID, IdInPath, errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import failure_cause, findings
@@ -89,7 +89,7 @@ class ExportedRecord(Frozen):
     record: DecisionRecord
 
 
-@router.get("/decisions", responses=errors(400, 401, 403, 404, 422, 503))
+@router.get("/decisions", responses=ERRORS_BY_ID)
 async def decisions(request: Request, caller: AuthenticatedCaller, query: Annotated[DecisionQuery, Query()]) -> DecisionPage:
     """List decisions, newest first."""
     filters = restricted_to_caller(filters_of(query), caller)
@@ -97,7 +97,7 @@ async def decisions(request: Request, caller: AuthenticatedCaller, query: Annota
     return await log_of(request).query_decisions(filters, limit=query.limit, offset=query.offset, before=before, after=after)
 
 
-@router.get("/decisions/{decision_id}", responses=errors(400, 401, 403, 404, 422, 503))
+@router.get("/decisions/{decision_id}", responses=ERRORS_BY_ID)
 async def decision(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> DecisionDetail:
     """Return one decision with its tool invocations and model calls, and whether its seal verifies."""
     database, tree = services(request).runtime.database, services(request).runtime.tree
@@ -116,7 +116,7 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
     )
 
 
-@router.get("/decisions/{decision_id}/states", responses=errors(400, 401, 403, 404, 422, 503))
+@router.get("/decisions/{decision_id}/states", responses=ERRORS_BY_ID)
 async def states(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> list[VisitedState]:
     """Return the visited states of a closed decision, with requests and responses of the model and the outcome of each call.
 
@@ -130,11 +130,7 @@ async def states(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     return await visited_states(services(request).runtime.engine, trace.record, settled)
 
 
-@router.get(
-    "/decisions/{decision_id}/record",
-    response_model=list[ExportedText | ExportedRecord],
-    responses=errors(400, 401, 403, 404, 422, 503),
-)
+@router.get("/decisions/{decision_id}/record", response_model=list[ExportedText | ExportedRecord], responses=ERRORS_BY_ID)
 async def record(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> Response:
     """Return the stored record of a closed decision and the texts it references, as `log export --format json` writes them."""
     filters = DecisionFilter.of(decision_id=well_formed_id(decision_id), user_id=caller.reads)
@@ -144,7 +140,7 @@ async def record(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     return Response(exported, media_type="application/json")
 
 
-@router.get("/decisions/{decision_id}/proof", responses=errors(400, 401, 403, 404, 422, 503))
+@router.get("/decisions/{decision_id}/proof", responses=ERRORS_BY_ID)
 async def proof(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> DecisionProof:
     """Return the record of a closed decision, its salt, and the proof that it is in the log (c2sp.org/tlog-proof)."""
     return await read_proof(services(request).runtime.database, well_formed_id(decision_id), user_id=caller.reads)
@@ -153,7 +149,7 @@ async def proof(request: Request, caller: AuthenticatedCaller, decision_id: IdIn
 @router.get(
     "/decisions/{decision_id}/fixture",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **errors(400, 401, 403, 404, 422, 503)},
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **ERRORS_BY_ID},
 )
 async def fixture(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> PlainTextResponse:
     """Return a decision, with the earlier turns of its conversation, as a YAML test case for `graph-agent validate`."""
