@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, NoReturn, TypeVar
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, Field, InstanceOf, StrictBool, ValidationError
+from pydantic import AfterValidator, Field, PlainValidator, StrictBool, ValidationError
 from pydantic.config import JsonDict
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
 from starlette.requests import Request
@@ -105,12 +105,21 @@ class AnswerRequest(Frozen):
     answers: Answers
 
 
+def _require_text(value: Any) -> Any:
+    if value is not None and not isinstance(value, str):
+        raise ValueError("must be text")
+    return value
+
+
+# Pydantic's own check of a text refuses lone surrogates.
+_AnyText = Annotated[str | None, PlainValidator(_require_text)]
+
+
 class MessageRequest(Frozen):
     """Any of the requests above. The chat service checks the texts, and logs what it refuses."""
 
-    # Pydantic's own check of a text refuses lone surrogates.
-    content: InstanceOf[str] | None = None
-    conversation_id: InstanceOf[str] | None = None
+    content: _AnyText = None
+    conversation_id: _AnyText = None
     answers: Answers | None = None
     shown: Shown | None = None
     dry_run: StrictBool = False
