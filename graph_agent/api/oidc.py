@@ -34,7 +34,7 @@ from graph_agent.api.services import SESSION, SIGN_IN, Authenticator, services
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_protected
-from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, is_same
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, is_same
 from graph_agent.net.connections import fetch
 from graph_agent.settings import Settings
 
@@ -136,18 +136,10 @@ class OidcIssuer:
             raise _refused()
         # Some issuers give an access token that only they can read; their ID token is a JSON Web Token in any case.
         for name in ("access_token", "id_token"):
-            if isinstance(token := tokens.get(name), str) and (caller := await self._caller_of(token)):
+            if isinstance(token := tokens.get(name), str) and (caller := await self.tokens.find(f"Bearer {token}")):
                 return self.sessions.issue(caller)
         _log.warning("the issuer's tokens are not accepted: check GRAPH_AGENT_JWT_AUDIENCE and the keys")
         raise _refused()
-
-    async def _caller_of(self, token: str) -> Caller | None:
-        try:
-            return await self.tokens.caller(f"Bearer {token}")
-        except ServiceError as exc:
-            if exc.code is ServiceErrorCode.UNAUTHENTICATED:
-                return None
-            raise
 
     async def _current_metadata(self) -> _Metadata:
         # Requests that come while they are fetched wait for the same answer, however many they are.

@@ -19,7 +19,7 @@ from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError
 from graph_agent.ledger.requests import READ_SCOPE, WRITE_SCOPE
 from graph_agent.net.bearer_tokens import BearerTokens, bearer_token, is_same
 
@@ -42,12 +42,9 @@ class SubjectTokens(TokenVerifier):
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the verified token; None if it is not valid. Raises `ServiceError` if it cannot be checked now."""
-        try:
-            caller = await self._tokens.caller(f"Bearer {token}")
-        except ServiceError as refusal:
-            if refusal.code is ServiceErrorCode.UNAUTHENTICATED:
-                return None
-            raise
+        caller = await self._tokens.find(f"Bearer {token}")
+        if caller is None:
+            return None
         return AccessToken(
             token=token,
             client_id=caller.user_id,

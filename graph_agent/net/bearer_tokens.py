@@ -164,6 +164,15 @@ class BearerTokens:
             # A token that makes the parser fail, in whatever way, is not valid.
             raise _unauthenticated("The bearer token is not valid.") from exc
 
+    async def find(self, authorization: str) -> Caller | None:
+        """Return the caller; None if the token is not valid."""
+        try:
+            return await self.caller(authorization)
+        except ServiceError as exc:
+            if exc.code is ServiceErrorCode.UNAUTHENTICATED:
+                return None
+            raise
+
     async def _claims(self, token: str) -> dict[str, Any]:
         if self._keys is None:
             return self._decode(token, self.secret, ["HS256"])
