@@ -32,11 +32,7 @@ class LangChainTools:
         """Return the declarations of all tools."""
         functions = [convert_to_openai_tool(tool)["function"] for tool in self._tools.values()]
         return [
-            ToolDeclaration(
-                name=function["name"],
-                description=function.get("description", ""),
-                parameters=function.get("parameters") or NO_PARAMETERS,
-            )
+            ToolDeclaration(function["name"], function.get("description", ""), function.get("parameters") or NO_PARAMETERS)
             for function in functions
         ]
 
