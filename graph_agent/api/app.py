@@ -13,25 +13,11 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
-from graph_agent.api import (
-    about,
-    agui,
-    behavior,
-    chat,
-    decisions,
-    errors,
-    middleware,
-    monitoring,
-    oidc,
-    replay,
-    rules,
-    tasks,
-    transparency,
-)
+from graph_agent.api import about, agui, behavior, chat, decisions, errors, monitoring, oidc, replay, rules, tasks, transparency
 from graph_agent.api.bodies import MESSAGE_BODIES, add_schemas
+from graph_agent.api.middleware import Refuse, layers_before, refuse_other_hosts, refuse_other_origins
 from graph_agent.api.monitoring import WorkerMetrics
 from graph_agent.api.services import ApiServices, LaunchSession, authenticator
 from graph_agent.api.sse import StreamPlaces
@@ -50,8 +36,6 @@ MAX_STREAMS = 1024
 """The number of event streams that one process serves at the same time."""
 # The operations of a generated client have the names of the functions: `chat`, not `chat_api_chat_post`.
 _OPERATION_ID = attrgetter("name")
-COMPRESSED_BYTES = 2048
-"""A response of at least this size is compressed for clients that accept it; a smaller one fits into two packets."""
 
 
 def create_app(
@@ -69,21 +53,12 @@ def create_app(
     `otel` is installed: the metrics of this process, or those of all workers that exchange them by `worker_metrics`.
     """
     settings = runtime.settings
-    layers = [
-        Middleware(middleware.AccessLog),
-        Middleware(middleware.SecurityHeaders),
-        # Events are sent as they are: a compressed stream would reach its reader late.
-        Middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5),
-        Middleware(middleware.Gate, middleware.refuse_two_lengths),
-        Middleware(middleware.UnexpectedErrors),
-        Middleware(middleware.Gate, partial(monitoring.refuse_on_other_port, metrics_port)),
-    ]
+    refusals: list[Refuse] = [partial(monitoring.refuse_on_other_port, metrics_port), refuse_other_origins]
     if not settings.authenticates:
-        layers.append(Middleware(middleware.Gate, middleware.refuse_other_hosts))
-    layers.append(Middleware(middleware.Gate, middleware.refuse_other_origins))
+        refusals.insert(1, refuse_other_hosts)
     if launch is not None:
-        layers.append(Middleware(middleware.Gate, partial(launch.refuse, open_to_all=is_page_request if page else None)))
-
+        refusals.append(partial(launch.refuse, open_to_all=is_page_request if page else None))
+    layers = layers_before(refusals)
     if settings.otel:
         # Imported here, because OpenTelemetry is an extra.
         from graph_agent.telemetry.spans import TraceParent

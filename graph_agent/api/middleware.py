@@ -6,10 +6,12 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,6 +30,9 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
+
+COMPRESSED_BYTES = 2048
+"""A response of at least this size is compressed for clients that accept it; a smaller one fits into two packets."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
@@ -123,10 +128,14 @@ class UnexpectedErrors(HttpMiddleware):
             await envelope(500, *UNEXPECTED)(scope, receive, send)
 
 
+Refuse = Callable[[Request], Response | None]
+"""Returns the response to a request that is refused; None for the others."""
+
+
 class Gate(HttpMiddleware):
     """Answers the requests that `refuse` returns a response for; the application gets all others."""
 
-    def __init__(self, app: ASGIApp, refuse: Callable[[Request], Response | None]) -> None:
+    def __init__(self, app: ASGIApp, refuse: Refuse) -> None:
         super().__init__(app)
         self._refuse = refuse
 
@@ -164,6 +173,19 @@ def refuse_other_origins(request: Request) -> Response | None:
     if request.method in _SAFE_METHODS or _same_origin(request.headers):
         return None
     return _denied("This request comes from another origin.")
+
+
+def layers_before(refusals: Iterable[Refuse]) -> list[Middleware]:
+    """Return the middleware of every application, from the outermost, with the `refusals` as the innermost ones."""
+    return [
+        Middleware(AccessLog),
+        Middleware(SecurityHeaders),
+        # Events are sent as they are: a compressed stream would reach its reader late.
+        Middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5),
+        Middleware(Gate, refuse_two_lengths),
+        Middleware(UnexpectedErrors),
+        *(Middleware(Gate, refuse) for refuse in refusals),
+    ]
 
 
 def _denied(text: str) -> Response:
