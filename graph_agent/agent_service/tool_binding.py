@@ -17,6 +17,7 @@ from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import SentCall, ToolServer
+from graph_agent.tools.answers import NO_PREVIEW, OUTCOME_UNKNOWN
 from graph_agent.tools.functions import NOT_FOUND, USER
 
 
@@ -115,10 +116,6 @@ async def _declarations(server: ToolServer) -> list[ToolDeclaration]:
     return server.declarations()
 
 
-_NO_PREVIEW = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The object of the call cannot be shown.")
-_UNKNOWN = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "It is not known whether the tool acted.")
-
-
 class BoundTools:
     """A `ToolServer` over bindings.
 
@@ -167,13 +164,13 @@ class BoundTools:
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
         server = self._servers.get(call.tool_name)
-        return _UNKNOWN if server is None else await server.settle(call, deadline=deadline)
+        return OUTCOME_UNKNOWN if server is None else await server.settle(call, deadline=deadline)
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
     ) -> ToolResult:
         server = self._servers.get(tool_name)
-        return _NO_PREVIEW if server is None else await server.preview(tool_name, parameters, user_id, deadline=deadline)
+        return NO_PREVIEW if server is None else await server.preview(tool_name, parameters, user_id, deadline=deadline)
 
 
 def _result(value: Any) -> ToolResult:

@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from graph_agent.api import about, agui, behavior, chat, decisions, errors, monitoring, oidc, replay, rules, tasks, transparency
-from graph_agent.api.bodies import MESSAGE_BODIES, add_schemas
+from graph_agent.api.bodies import MESSAGES, add_schemas
 from graph_agent.api.middleware import Refuse, layers_before, refuse_other_hosts, refuse_other_origins
 from graph_agent.api.monitoring import WorkerMetrics
 from graph_agent.api.services import ApiServices, LaunchSession, authenticator
@@ -142,7 +142,7 @@ class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         replays = (replay.OtherRules, replay.ReplayRequest, replay.FlowsRequest)
         asked = (*replays, rules.RulesRequest, rules.DiffRequest, behavior.BaselineRequest)
-        return add_schemas(super().openapi(), (*MESSAGE_BODIES, *asked))
+        return add_schemas(super().openapi(), (*MESSAGES, *asked))
 
 
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:

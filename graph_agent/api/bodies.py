@@ -125,7 +125,7 @@ class MessageRequest(Frozen):
     dry_run: StrictBool = False
 
 
-MESSAGE_BODIES = (ChatRequest, AnswerRequest, DryRunRequest)
+MESSAGES = (ChatRequest, AnswerRequest, DryRunRequest)
 
 
 def json_body(*models: type[Frozen]) -> dict[str, Any]:

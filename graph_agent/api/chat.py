@@ -16,16 +16,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from graph_agent.api.acceptor import WAITED
-from graph_agent.api.bodies import (
-    ERRORS_BY_ID,
-    MESSAGE_BODIES,
-    IdInPath,
-    MessageRequest,
-    errors,
-    id_in_query,
-    json_body,
-    read_model,
-)
+from graph_agent.api.bodies import ERRORS_BY_ID, MESSAGES, IdInPath, MessageRequest, errors, id_in_query, json_body, read_model
 from graph_agent.api.decisions import log_of
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import EventStream, Responses, event, stream_route
@@ -72,7 +63,7 @@ _ENDED: Responses = {204: {"description": "The turn has ended, and there is no e
     response_model=ChatReply,
     responses=errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504),
     # Declared by hand, because the route reads the body itself: with a size limit, and without echoing it in errors.
-    openapi_extra=json_body(*MESSAGE_BODIES),
+    openapi_extra=json_body(*MESSAGES),
 )
 async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None) -> JSONResponse:
     """Answer one message. A failure of the model is a 200 as well; the decision says so."""
@@ -120,7 +111,7 @@ async def start_turn(request: Request, caller: Caller, sent: MessageRequest, ide
 @router.post(
     "/chat/stream",
     tags=["events"],
-    **_stream_route({**_ENDED, **errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504)}, *MESSAGE_BODIES),
+    **_stream_route({**_ENDED, **errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504)}, *MESSAGES),
 )
 async def chat_stream(
     request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None, last_event_id: LastEventId = ""
