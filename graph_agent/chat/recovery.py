@@ -25,6 +25,11 @@ _log = logging.getLogger(__name__)
 
 ABANDONED_AFTER = timedelta(minutes=10)
 """The least age at which an open decision without a turn, such as one of the command line, counts as abandoned."""
+SETTLE_FOR = timedelta(days=1)
+"""For how long after a call its outcome is requested. The ledger keeps its rows longer than this."""
+
+_SETTLE_SECONDS = 2.0
+_MAX_CALLS_PER_SWEEP = 100
 
 
 class TurnRecovery:
@@ -90,13 +95,6 @@ def _log_unfinished(decision_id: str, failure: Exception) -> None:
         _log.error("decision %s could not be finished", decision_id, exc_info=failure)
 
 
-SETTLE_FOR = timedelta(days=1)
-"""For how long after a call its outcome is requested. The ledger keeps its rows longer than this."""
-
-_TIMEOUT_SECONDS = 2.0
-_MAX_CALLS_PER_SWEEP = 100
-
-
 async def settle_unknown(tools: ToolServer, log: Database, *, clock: Clock, record_key: RecordKey = None) -> int:
     """Ask the ledgers for the unknown outcomes of the last day, and store the answers; return how many were settled.
 
@@ -106,7 +104,7 @@ async def settle_unknown(tools: ToolServer, log: Database, *, clock: Clock, reco
     sealer, since = Sealer(record_key), clock.now() - SETTLE_FOR
     settled = 0
     for call in await read(log, lambda connection: find_unknown_calls(connection, with_ledger, since, _MAX_CALLS_PER_SWEEP)):
-        result = await tools.settle(call, deadline=_TIMEOUT_SECONDS)
+        result = await tools.settle(call, deadline=_SETTLE_SECONDS)
         if result.unknown:
             break  # The server does not answer; the next sweep asks again.
         settlement = Settlement(decision_id=call.decision_id, sequence=call.sequence, result=result, settled_at=clock.now())
