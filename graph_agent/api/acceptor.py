@@ -70,11 +70,9 @@ def is_complete(data: bytes) -> bool:
 
 def seconds_since_arrival(connection: socket.socket) -> float:
     """Return the time since the kernel received the last bytes of a connection; 0 where it does not say so."""
-    if not hasattr(socket, "TCP_INFO"):
-        return 0.0
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    except OSError:
+    except (AttributeError, OSError):  # Other systems have no TCP_INFO.
         return 0.0
     return float(struct.unpack_from("=I", info, _LAST_DATA_RECEIVED)[0]) / 1000 if len(info) == _TCP_INFO_BYTES else 0.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -95,15 +96,10 @@ class OpenConnections:
 
 def raise_descriptor_limit() -> int:
     """Raise the soft limit on open descriptors to the hard limit, and return the limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems report a hard limit that cannot be set as the soft limit.
+    with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (OSError, ValueError):
-        # Some systems report a hard limit that cannot be set as the soft limit.
-        return _finite(soft)
-    return _finite(hard)
-
-
-def _finite(limit: int) -> int:
+        limit = hard
     # RLIM_INFINITY is -1, which is less than every other limit.
     return MAX_CONNECTIONS + RESERVED_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit
