@@ -45,7 +45,7 @@ class ChatModelAdapter(RequestAdapter):
         return next((name for name in names if isinstance(name, str) and name), type(self._chat_model).__name__)
 
     async def respond(self, request: LLMRequest) -> LLMResponse:
-        names = WireNames.of(OPENAI_NAME, request.tools, request.messages)
+        names = WireNames(OPENAI_NAME, request.tools, request.messages)
         # "any" is LangChain's word for a required call.
         choice = {"tool_choice": "any"} if request.tool_choice == "required" else {}
         model = self._chat_model.bind_tools(build_tools(request.tools, names), **choice) if request.tools else self._chat_model

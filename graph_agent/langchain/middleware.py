@@ -44,7 +44,7 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         declared = (await self._engine.prepare()).policy.declarations
         # Declarations instead of tools: nothing but the engine can run one, and a changed list needs no other agent.
-        tools: list[Any] = list(build_tools(declared, WireNames.of(OPENAI_NAME, declared)))
+        tools: list[Any] = list(build_tools(declared, WireNames(OPENAI_NAME, declared)))
         return await handler(request.override(tools=tools))
 
     async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002 (LangChain's signature)
@@ -53,7 +53,7 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
         if not requested:
             return None
         declared = (await self._engine.prepare()).policy.declarations
-        names = WireNames.of(OPENAI_NAME, declared)
+        names = WireNames(OPENAI_NAME, declared)
         turns = TaskTurns(self._engine, self._user, self._roles, get_config())
         judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
         ended = await turns.confirmed(judged, texts=False)

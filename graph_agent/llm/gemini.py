@@ -74,7 +74,7 @@ class GeminiAdapter(ProviderAdapter):
 
     def _build_request(self, request: LLMRequest, answering: str, *, require_call: bool) -> dict[str, Any]:
         family = family_of(answering)
-        names = WireNames.of(GEMINI_NAME, request.tools, request.messages)
+        names = WireNames(GEMINI_NAME, request.tools, request.messages)
         return {
             "fields": {
                 "contents": build_contents(request.messages, family, names),
@@ -146,7 +146,7 @@ def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> L
     return parsing.make_response(
         _text(parts),
         [_called(part) for part in parts if "functionCall" in part],
-        WireNames.of(GEMINI_NAME, tools),
+        WireNames(GEMINI_NAME, tools),
         tools,
         finish,
         usage=_usage(fields.get("usageMetadata")),

@@ -80,7 +80,7 @@ class OpenAICompatibleAdapter(ProviderAdapter):
         return post
 
     def _build_request(self, request: LLMRequest, answering: str, *, require_call: bool) -> dict[str, Any]:
-        names = WireNames.of(OPENAI_NAME, request.tools, request.messages)
+        names = WireNames(OPENAI_NAME, request.tools, request.messages)
         return {
             "model": self.model,
             "messages": build_messages(request.messages, answering, request.system_instruction, names),
@@ -163,7 +163,7 @@ def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> L
     return parsing.make_response(
         _text(message),
         [_called(call) for call in calls],
-        WireNames.of(OPENAI_NAME, tools),
+        WireNames(OPENAI_NAME, tools),
         tools,
         finish,
         read_arguments=_read_arguments,

@@ -12,7 +12,7 @@ here, in the order of the calls, whatever the order in which they were recorded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -36,26 +36,23 @@ MISSING: dict[str, Any] = {"error": "This call was not carried out."}
 class WireNames:
     """The wire names of one request: valid, unique, and the same in every request with the same tools."""
 
-    def __init__(self, allowed: re.Pattern[str], tools: Iterable[str] = (), called: Iterable[str] = ()) -> None:
-        """`allowed` matches the names that the provider accepts; `called` are names in the conversation, declared or not."""
+    def __init__(
+        self, allowed: re.Pattern[str], tools: Sequence[ToolDeclaration] = (), messages: Sequence[LLMMessage] = ()
+    ) -> None:
+        """`allowed` matches the names that the provider accepts; the names that `messages` call may not be declared."""
         self._allowed = allowed
         self._wire: dict[str, str] = {}
-        declared = set(tools)
+        declared = {tool.name for tool in tools}
+        called = {call.name for message in messages for call in message.function_calls or []}
         # A server can give its tool the very name that another tool would get.
         taken = {name for name in declared if allowed.fullmatch(name)}
         # The declared ones first: a response is read without the conversation, and its names must mean the same.
-        for name in (*sorted(declared - taken), *sorted(set(called) - declared)):
+        for name in (*sorted(declared - taken), *sorted(called - declared)):
             if not allowed.fullmatch(name):
                 attempts = (_replacement(name, length) for length in range(_DIGEST_CHARS, _MAX_NAME))
                 self._wire[name] = next(attempt for attempt in attempts if attempt not in taken)
                 taken.add(self._wire[name])
         self._real = {wire: name for name, wire in self._wire.items()}
-
-    @classmethod
-    def of(cls, allowed: re.Pattern[str], tools: Sequence[ToolDeclaration], messages: Sequence[LLMMessage] = ()) -> WireNames:
-        """Return the names for a request with `tools`, and with the calls in `messages`."""
-        called = (call.name for message in messages for call in message.function_calls or [])
-        return cls(allowed, (tool.name for tool in tools), called)
 
     def allows(self, name: object) -> bool:
         """Return True if the provider accepts `name`."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.wire import GEMINI_NAME, OPENAI_NAME, WireNames
-from graph_agent.models.llm import FunctionResponse, LLMMessage, ToolDeclaration
+from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, ToolDeclaration
 from tests.llm.wire_apis import API, APIS, SIGNATURE, Call
 from tests.llm.wire_server import says, serving
 
@@ -27,30 +28,36 @@ NAMES = [
 ]
 
 
+def names_of(allowed: Any, tools: Iterable[str], called: Iterable[str] = ()) -> WireNames:
+    declared = [ToolDeclaration(name=name, description="Does.", parameters={"type": "object"}) for name in tools]
+    calls = [FunctionCall(name=name, arguments={}) for name in called]
+    return WireNames(allowed, declared, [LLMMessage(role="assistant", function_calls=calls)] if calls else [])
+
+
 @pytest.mark.parametrize("allowed", [OPENAI_NAME, GEMINI_NAME], ids=["openai", "gemini"])
 def test_wire_names_are_valid_unique_stable_and_reversible(allowed: Any) -> None:
-    names = WireNames(allowed, NAMES)
+    names = names_of(allowed, NAMES)
     sent = [names.wire(name) for name in NAMES]
     assert all(allowed.fullmatch(name) for name in sent)
     assert len(set(sent)) == len(NAMES)
     assert [names.real(name) for name in sent] == NAMES
-    assert [WireNames(allowed, reversed(NAMES)).wire(name) for name in NAMES] == sent
+    assert [names_of(allowed, reversed(NAMES)).wire(name) for name in NAMES] == sent
     # What is accepted is not replaced, and each replacement depends on its own name only.
     assert all(name == real for name, real in zip(sent, NAMES, strict=True) if allowed.fullmatch(real))
-    assert [WireNames(allowed, [name]).wire(name) for name in NAMES] == sent
+    assert [names_of(allowed, [name]).wire(name) for name in NAMES] == sent
 
 
 def test_a_tool_cannot_take_the_wire_name_of_another() -> None:
-    taken = WireNames(OPENAI_NAME, ["notes.write"]).wire("notes.write")
-    names = WireNames(OPENAI_NAME, ["notes.write", taken])
+    taken = names_of(OPENAI_NAME, ["notes.write"]).wire("notes.write")
+    names = names_of(OPENAI_NAME, ["notes.write", taken])
     assert names.wire(taken) == taken
     assert names.wire("notes.write") not in (taken, "notes.write")
     assert [names.real(names.wire(name)) for name in (taken, "notes.write")] == [taken, "notes.write"]
 
 
 def test_the_conversation_does_not_change_the_names_of_the_tools() -> None:
-    rival = WireNames(OPENAI_NAME, ["notes.write"]).wire("notes.write")
-    assert WireNames(OPENAI_NAME, ["notes.write"], [rival, "a.b"]).wire("notes.write") == rival
+    rival = names_of(OPENAI_NAME, ["notes.write"]).wire("notes.write")
+    assert names_of(OPENAI_NAME, ["notes.write"], [rival, "a.b"]).wire("notes.write") == rival
 
 
 TOOLS = [
@@ -73,7 +80,7 @@ def named(value: Any) -> list[str]:
 @pytest.mark.parametrize("by_real_name", [False, True])
 async def test_the_model_calls_by_the_wire_name_and_the_record_has_the_real_one(api: API, by_real_name: bool) -> None:
     allowed = GEMINI_NAME if api.name == "gemini" else OPENAI_NAME
-    wire_name = WireNames.of(allowed, TOOLS).wire("my notes.write")
+    wire_name = WireNames(allowed, TOOLS).wire("my notes.write")
     called = "my notes.write" if by_real_name else wire_name
     calls = [Call(called, {"text": "a"}, id="c1", signature=SIGNATURE), Call("read", {}, id="c2")]
     async with serving(says(api.answer(calls=calls, finish="calls")), says(api.answer(text="Done."))) as wire:
