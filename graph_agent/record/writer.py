@@ -237,17 +237,14 @@ class DatabaseAuditWriter(AuditWriter):
         calls = projection.call_rows(plain)
         seals = self._sealer.opening_seals(projection.opening_columns(plain))
         leaf = new_leaf(LeafKind.DECISION, decision_id, text, self._sealer)
-
-        def close(connection: Connection, seal: str) -> bool:
-            values = {"decision": decision_id, "seal": seal, **columns, "record": text, "salt": leaf.salt}
-            return _CLOSE.run(connection, values) == 1
+        values = {"decision": decision_id, **columns, "record": text, "salt": leaf.salt}
 
         def work(connection: Connection) -> str:
             if opening is not None:
                 self.open(connection, opening)
             begun = joined is None or joined.begin_close(connection, record)
             stored = text
-            if begun and any(close(connection, seal) for seal in seals):
+            if begun and any(_CLOSE.run(connection, {**values, "seal": seal}) for seal in seals):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
                 insert_or_replace(connection, llm_call_logs, calls)
                 operations.close(connection, record)
@@ -271,18 +268,15 @@ class DatabaseAuditWriter(AuditWriter):
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
-        def work(connection: Connection) -> tuple[Any, list[Any]] | None:
+        def work(connection: Connection) -> tuple[Any, Sequence[Any]]:
             row = connection.execute(_STORED_DECISION, {"decision": decision_id}).one_or_none()
-            if row is None:
-                return None
-            return row, list(connection.execute(_STORED_ENTRIES, {"decision": decision_id}).scalars())
+            return row, connection.execute(_STORED_ENTRIES, {"decision": decision_id}).scalars().all()
 
-        found = await self._read(work)
-        if found is None:
+        row, entries = await self._read(work)
+        if row is None:
             return None
         # Who loads it closes it, or leaves it open again.
         self._left_open.pop(decision_id, None)
-        row, entries = found
         if row.record is not None:
             return DecisionRecord.model_validate_json(row.record)
         if row.header is None:

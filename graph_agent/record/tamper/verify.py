@@ -83,13 +83,14 @@ async def verify_log(
     await _find_unsealed_openings(database, sealer, violations)
     with _reported("a shared text cannot be read", violations):
         await _check_texts(database, texts, violations)
+    still_open = select(func.count()).select_from(decision_logs).where(decision_logs.c.status == RecordStatus.PENDING)
     return VerifyReport(
         records=sum(part.records for part in tree.parts),
         size=0 if tree.head is None else tree.head.frontier.size,
         removed=removed,
         unstated=unstated,
         waiting=waiting,
-        open=await read(database, _count_open),
+        open=await read(database, lambda connection: connection.scalar(still_open) or 0),
         references=sum(compared),
         forks=[reason for one in statements if one.statement is StatementKind.FORKED for reason in one.reasons or ()],
         anchors=sorted(anchors, key=lambda one: (one.size, one.at is not None), reverse=True),
@@ -343,8 +344,3 @@ async def _rows_by_key(database: Database, query: Select[Any], key: Column[Any])
     async for page in read_pages(partial(read, database, seconds=READ_SECONDS), query, key, size=_ROWS_PER_READ):
         for row in page:
             yield row
-
-
-def _count_open(connection: Connection) -> int:
-    pending = select(func.count()).select_from(decision_logs).where(decision_logs.c.status == RecordStatus.PENDING)
-    return connection.scalar(pending) or 0
