@@ -24,8 +24,7 @@ from sqlalchemy import Connection, insert, or_, select
 
 from graph_agent.audit.export_reader import ExportedText, invalid_object, read_export
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.db import Database
-from graph_agent.db.prepared import insert_new
+from graph_agent.db import Database, insert_new
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import canonical_json, digest

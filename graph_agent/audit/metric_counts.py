@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, func, select
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.db import Database
-from graph_agent.db.prepared import insert_or_replace
+from graph_agent.db import Database, insert_or_replace
 from graph_agent.record.metrics_hours import COUNTED_AFTER, HOUR, LONGEST_TURN, lock_hours, start_of_hour
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import decision_logs, metrics_hours, tool_invocation_logs

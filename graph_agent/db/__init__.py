@@ -22,9 +22,11 @@ A package with tables (for example `graph_agent.record`) uses it like this:
 from graph_agent.db.backend import DatabaseUnavailableError
 from graph_agent.db.database import Database, closing_writes, delete_pages, dialect_of, read_pages
 from graph_agent.db.migrations import migrate
+from graph_agent.db.prepared import PreparedStatement, insert_into, insert_new, insert_or_replace
 from graph_agent.db.types import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
 
 __all__ = [
-    "Database", "DatabaseUnavailableError", "JsonText", "UtcDateTime", "UuidText", "closing_writes", "delete_pages",
-    "dialect_of", "enum_by_value", "migrate", "new_metadata", "read_pages",
+    "Database", "DatabaseUnavailableError", "JsonText", "PreparedStatement", "UtcDateTime", "UuidText", "closing_writes",
+    "delete_pages", "dialect_of", "enum_by_value", "insert_into", "insert_new", "insert_or_replace", "migrate", "new_metadata",
+    "read_pages",
 ]  # fmt: skip

@@ -19,9 +19,7 @@ from sqlalchemy import CheckConstraint, Column, Connection, MetaData, String, Ta
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.clock import RandomIds
-from graph_agent.db import Database, delete_pages, read_pages
-from graph_agent.db.prepared import PreparedStatement
-from graph_agent.db.types import UtcDateTime, enum_by_value
+from graph_agent.db import Database, PreparedStatement, UtcDateTime, delete_pages, enum_by_value, read_pages
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
 from graph_agent.models.canonical import digest

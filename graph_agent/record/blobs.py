@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, case, or_
 
-from graph_agent.db.prepared import insert_into
+from graph_agent.db import insert_into
 from graph_agent.record.tables import record_blobs
 
 TOUCH_EVERY = timedelta(hours=1)

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, func, or_, select, text, update
 
-from graph_agent.db.prepared import PreparedStatement, insert_into
+from graph_agent.db import PreparedStatement, insert_into
 from graph_agent.models.facts import PastUse
 from graph_agent.models.record import (
     CallDisposition,

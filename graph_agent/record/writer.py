@@ -14,8 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, or_, select, updat
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from graph_agent.clock import SystemClock
-from graph_agent.db import Database, DatabaseUnavailableError, closing_writes
-from graph_agent.db.prepared import PreparedStatement, insert_new, insert_or_replace
+from graph_agent.db import Database, DatabaseUnavailableError, PreparedStatement, closing_writes, insert_new, insert_or_replace
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionContext

@@ -12,8 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Select, and_, bindparam, delete, insert, or_, select, update
 
-from graph_agent.db import Database, UtcDateTime, UuidText, enum_by_value, new_metadata
-from graph_agent.db.prepared import PreparedStatement
+from graph_agent.db import Database, PreparedStatement, UtcDateTime, UuidText, enum_by_value, new_metadata
 from graph_agent.ledger.operations import operations_table
 from graph_agent.task_server.models import MAX_DESCRIPTION_LENGTH, Task, TaskStatus
 

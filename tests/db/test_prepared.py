@@ -10,8 +10,16 @@ import pytest
 from sqlalchemy import Column, Connection, Integer, Table, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, StatementError
 
-from graph_agent.db import Database, JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
-from graph_agent.db.prepared import PreparedStatement, insert_or_replace
+from graph_agent.db import (
+    Database,
+    JsonText,
+    PreparedStatement,
+    UtcDateTime,
+    UuidText,
+    enum_by_value,
+    insert_or_replace,
+    new_metadata,
+)
 
 
 class Colour(StrEnum):

@@ -12,8 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from graph_agent.chat.conversations.tables import asked_confirmations, turns, used_confirmations
 from graph_agent.clock import SystemClock
-from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.db.prepared import insert_new
+from graph_agent.db import Database, DatabaseUnavailableError, insert_new
 from graph_agent.errors import RecordUnavailableError
 from graph_agent.models.decision import AnswerState, DecisionType, PendingAction, ShownQuestion
 from graph_agent.ports import Clock

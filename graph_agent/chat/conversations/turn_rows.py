@@ -14,8 +14,7 @@ from sqlalchemy import Connection, bindparam, case, delete, exists, insert, or_,
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations import confirmations
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turn_limits, turns
-from graph_agent.db import Database
-from graph_agent.db.prepared import PreparedStatement, insert_into
+from graph_agent.db import Database, PreparedStatement, insert_into
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.decision import MAX_HISTORY_MESSAGES, AnswerState, Message
 from graph_agent.models.record import DecisionRecord

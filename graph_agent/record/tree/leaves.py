@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Dialect, Table, TableClause, insert
 
-from graph_agent.db.prepared import PreparedStatement
+from graph_agent.db import PreparedStatement
 from graph_agent.models.canonical import canonical_json
 from graph_agent.record.tree.tables import LeafKind, record_pending
 

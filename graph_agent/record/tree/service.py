@@ -16,8 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from graph_agent.db import Database
-from graph_agent.db.prepared import insert_new
+from graph_agent.db import Database, insert_new
 from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import RecordRolledBackError
 from graph_agent.ports import Clock
