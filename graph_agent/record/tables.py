@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
+from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import CallDisposition, CallState, RecordStatus
 
 _OPEN = sa.text("status = 'PENDING'")
@@ -48,10 +49,7 @@ decision_logs = sa.Table(
     sa.Column("model", sa.String(255)),
     sa.Column("response_model", sa.String(255)),
     sa.Column("constitution", sa.String(64)),
-    sa.Column("prompt_tokens", sa.Integer),
-    sa.Column("completion_tokens", sa.Integer),
-    sa.Column("total_tokens", sa.Integer),
-    sa.Column("cached_tokens", sa.Integer),
+    *(sa.Column(name, sa.Integer) for name in TokenUsage.model_fields),
     sa.Column("iterations", sa.Integer),
     sa.Column("states", JsonText),
     # Canonical JSON: the header is written with the opening row, the complete record when the decision is closed.
@@ -109,10 +107,7 @@ llm_call_logs = sa.Table(
     sa.Column("finish_reason", sa.String(16), nullable=False),
     sa.Column("error", sa.String(32)),
     sa.Column("response_model", sa.String(255)),
-    sa.Column("prompt_tokens", sa.Integer),
-    sa.Column("completion_tokens", sa.Integer),
-    sa.Column("total_tokens", sa.Integer),
-    sa.Column("cached_tokens", sa.Integer),
+    *(sa.Column(name, sa.Integer) for name in TokenUsage.model_fields),
     sa.Column("duration_ms", sa.Integer, nullable=False),
     sa.Column("request_digest", sa.String(64), nullable=False),
     _of_decision(),
