@@ -61,6 +61,8 @@ class Database:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self.dialect = backend.dialect
+        """`sqlite` or `postgresql`."""
 
     @classmethod
     def open(cls, url: str, *, connections: int = CONNECTIONS) -> Self:
@@ -71,11 +73,6 @@ class Database:
         """
         parsed, backend = parse_url(url)
         return cls(PostgresqlBackend(parsed, connections) if backend is PostgresqlBackend else backend(parsed))
-
-    @property
-    def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
-        return self._backend.dialect
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction and return its result after the commit."""

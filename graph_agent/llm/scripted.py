@@ -31,12 +31,14 @@ class ScriptedAdapter(RequestAdapter):
     As a context manager it raises `ScriptExhaustedError` on leaving if steps were not used.
     """
 
+    model = "scripted"
+
     def __init__(
         self, responses: Iterable[Step], *, model: str = "scripted", declarations: Sequence[ToolDeclaration] | None = None
     ) -> None:
         super().__init__(declarations)
         self._steps: list[Step] = list(responses)
-        self._model = model
+        self.model = model
         self.requests: list[LLMRequest] = []
 
     @classmethod
@@ -56,10 +58,6 @@ class ScriptedAdapter(RequestAdapter):
     def from_values(cls, values: Iterable[Any], source: str | Path, **settings: Any) -> Self:
         """Make a script from JSON values, with steps as in a file. Raises `ConfigurationError`, which names `source`."""
         return cls([_step(value, n, source) for n, value in enumerate(values, start=1)], **settings)
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     @property
     def unused(self) -> int:

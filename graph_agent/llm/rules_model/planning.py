@@ -267,9 +267,7 @@ class RuleBasedAdapter(RequestAdapter):
     It calls only tools that are offered, and replies by the reply forms where they are offered, otherwise in plain text.
     """
 
-    @property
-    def model(self) -> str:
-        return "rules"
+    model = "rules"
 
     async def respond(self, request: LLMRequest) -> LLMResponse:
         """Return the next calls of the turn that the messages end in, or its reply. Never raises."""
