@@ -15,7 +15,7 @@ from graph_agent.llm.families import DEFAULT_MODEL, Effort, Family, family_of, o
 from graph_agent.llm.provider_adapter import Post, ProviderAdapter
 from graph_agent.llm.provider_errors import blocked_error
 from graph_agent.llm.wire import GEMINI_NAME, WireNames, pair_results
-from graph_agent.models.llm import NO_PARAMETERS, LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 if TYPE_CHECKING:
     import httpx
@@ -121,15 +121,7 @@ def build_settings(family: Family, request: LLMRequest, effort: Effort) -> dict[
 
 def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
     """Return `declarations` as `tools`, with their schemas unchanged."""
-    functions = [
-        {
-            "name": names.wire(tool.name),
-            "description": tool.description,
-            "parametersJsonSchema": tool.parameters or NO_PARAMETERS,
-        }
-        for tool in declarations
-    ]
-    return [{"functionDeclarations": functions}]
+    return [{"functionDeclarations": names.declare(declarations, "parametersJsonSchema")}]
 
 
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:

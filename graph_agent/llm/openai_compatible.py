@@ -22,7 +22,7 @@ from graph_agent.llm.gemini import UNSIGNED
 from graph_agent.llm.model_markup import strip_model_markup
 from graph_agent.llm.provider_adapter import Post, ProviderAdapter
 from graph_agent.llm.wire import OPENAI_NAME, WireNames, pair_results
-from graph_agent.models.llm import NO_PARAMETERS, LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 if TYPE_CHECKING:
     import httpx
@@ -135,17 +135,7 @@ def build_messages(
 
 def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
     """Return `declarations` as `tools`, with their schemas unchanged."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": names.wire(tool.name),
-                "description": tool.description,
-                "parameters": tool.parameters or NO_PARAMETERS,
-            },
-        }
-        for tool in declarations
-    ]
+    return [{"type": "function", "function": function} for function in names.declare(declarations, "parameters")]
 
 
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from graph_agent.models.canonical import digest
-from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, ToolDeclaration
+from graph_agent.models.llm import NO_PARAMETERS, FunctionCall, FunctionResponse, LLMMessage, ToolDeclaration
 
 OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 GEMINI_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
@@ -61,6 +61,13 @@ class WireNames:
     def wire(self, name: str) -> str:
         """Return the name to send for a real one."""
         return self._wire.get(name, name)
+
+    def declare(self, tools: Sequence[ToolDeclaration], schema_key: str) -> list[dict[str, Any]]:
+        """Return the functions to declare for `tools`, each with its unchanged schema under `schema_key`."""
+        return [
+            {"name": self.wire(tool.name), "description": tool.description, schema_key: tool.parameters or NO_PARAMETERS}
+            for tool in tools
+        ]
 
     def real(self, wire: str) -> str:
         """Return the real name of a function that the model called; a name that was not replaced is returned as it is."""
