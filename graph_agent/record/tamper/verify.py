@@ -175,12 +175,8 @@ def _check_removals(
     stated = numbers_of(leaves for one in statements if one.statement in removing for leaves in one.leaves or ())
     only_noted = numbers_of(leaves for one in noted for leaves in one.leaves or ()) & missing - stated
     for first, end in ranges(missing - stated - only_noted):
-        text = (
-            f"the record at leaf {first} is missing"
-            if end == first + 1
-            else f"the records at leaves {first} to {end - 1} are missing"
-        )
-        violations.add(ViolationKind.REMOVED, f"{text}, and no statement says why", n=first)
+        which = f"the record at leaf {first} is" if end == first + 1 else f"the records at leaves {first} to {end - 1} are"
+        violations.add(ViolationKind.REMOVED, f"{which} missing, and no statement says why", n=first)
     return len(missing & stated | only_noted), len(only_noted)
 
 
