@@ -59,8 +59,12 @@ def fit_result(response: dict[str, Any], limit: int = MAX_RESULT_BYTES) -> dict[
             notice = f"only the first {count} of {len(items)} are shown"
             return {**response, "data": {**data, key: items[:count]}, "truncated": notice}
 
-        # The largest number of items that fits.
-        if fitting := bisect_right(range(1, len(items) + 1), limit, key=lambda count: _size(shortened(count))):
+        # The largest number of items that fits. Nothing much longer than the limit is encoded, however long the list is.
+        most = 1
+        while most < len(items) and _size(shortened(most)) <= limit:
+            most *= 2
+        counts = range(1, min(most, len(items)) + 1)
+        if fitting := bisect_right(counts, limit, key=lambda count: _size(shortened(count))):
             return shortened(fitting)
     bare = {key: _with_short_text(value) for key, value in response.items()}
     return {**bare, "data": None, "truncated": "the result is too large to show"}

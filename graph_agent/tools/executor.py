@@ -236,7 +236,7 @@ class McpToolExecutor:
             return answers.NotConnectedError()
         if time_left <= 0:
             return answers.NoTimeError()
-        self._session.unsolicited = 0
+        self._session.received = 0
         self.in_flight += 1
         try:
             answer = await attempt(request(session), time_left)

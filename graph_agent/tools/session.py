@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_BACK_OFF_SECONDS = 60.0
-MAX_UNSOLICITED = 5_000
-"""The number of unsolicited messages between two requests at which the session is closed."""
+MAX_RECEIVED = 5_000
+"""The number of messages from a server between two requests at which the session is closed."""
 LEAVE_SECONDS = 10.0
 """Limit for closing. The SDK closes the pipe of a child process, terminates it, then kills it, in less time."""
 
@@ -55,8 +55,8 @@ class Session:
         self._stderr = b""
         self.stale = False
         """True after the server has announced that its tools have changed."""
-        self.unsolicited = 0
-        """Messages from the server since the last request that are not a response."""
+        self.received = 0
+        """Messages from a server outside this process since the last request."""
         self._limit: asyncio.Timeout | None = None
         """The time limit of connecting."""
         self._leaving = asyncio.Event()
@@ -103,7 +103,7 @@ class Session:
         self._limit = asyncio.timeout(self._connect_seconds)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = transport_to(self._server, self._on_closed, self._on_stderr)
+                transport = transport_to(self._server, self._on_closed, self._on_stderr, self._on_received)
                 async with self._limit:
                     # No response cache: the tool list is requested once, and every other request must reach the server.
                     client = await stack.enter_async_context(Client(transport, cache=None, message_handler=self._on_message))
@@ -141,10 +141,12 @@ class Session:
                     self.stale = True
 
     async def _on_message(self, message: object) -> None:
-        """Count notifications and malformed lines. A flood of them closes the session."""
         self.stale |= isinstance(message, ToolListChangedNotification)
-        self.unsolicited += 1
-        if self.unsolicited == MAX_UNSOLICITED:
+
+    def _on_received(self) -> None:
+        """Count a message: a flood of any kind closes the session, also of pings and of answers to nothing."""
+        self.received += 1
+        if self.received == MAX_RECEIVED:
             logger.warning("the MCP server%s sends too many unsolicited messages; its connection is closed", self._name)
             self._on_closed()
 

@@ -25,6 +25,7 @@ from mcp.types import jsonrpc_message_adapter
 logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+_VALUE_BYTES = 15
 MAX_STDERR_BYTES = 4 * 1024
 """The end of stderr that is kept, to explain why a server has failed."""
 
@@ -88,9 +89,17 @@ async def _read_lines(process: Process, to_session: Any) -> None:
         pass
 
 
+def weight(data: bytes) -> int:
+    """Return the size of JSON, in which each value counts more bytes: millions of short ones take seconds and gigabytes."""
+    return len(data) + _VALUE_BYTES * sum(map(data.count, (b",", b"[", b"{")))
+
+
 async def _next_line(stdout: asyncio.StreamReader) -> bytes:
     try:
-        return await stdout.readline()
+        line = await stdout.readline()
+        if weight(line) > MAX_LINE_BYTES:
+            raise ValueError
+        return line
     except ValueError:
         logger.warning("an MCP server wrote a line of more than %d bytes; its connection is closed", MAX_LINE_BYTES)
         return b""  # As at the end of the stream: the session sees that the connection has ended.

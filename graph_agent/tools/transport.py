@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from graph_agent.net.addresses import RefusedAddressError, is_loopback, require_allowed_host, require_protected
 from graph_agent.reply.text import one_line
-from graph_agent.tools.stdio import stdio_transport
+from graph_agent.tools.stdio import stdio_transport, weight
 
 logger = logging.getLogger(__name__)
 
@@ -54,16 +54,19 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Limit for one body or one event over HTTP; reading stops there."""
 
 
-def transport_to(server: Server, on_closed: Callable[[], None], on_stderr: Callable[[bytes], None]) -> Any:
+def transport_to(
+    server: Server, on_closed: Callable[[], None], on_stderr: Callable[[bytes], None], on_received: Callable[[], None]
+) -> Any:
     """Return the transport for the SDK's client. `on_closed` is called when a server outside this process disconnects.
 
-    `on_stderr` gets the end of a command's stderr each time it grows.
+    `on_stderr` gets the end of a command's stderr each time it grows; `on_received` is called for each message that arrives.
     """
-    if isinstance(server, StdioServerParameters):
-        return _observed(stdio_transport(server, on_stderr), on_closed)
+    if isinstance(server, MCPServer):
+        return server
     if isinstance(server, str):
         server = HttpServer(server)
-    return _observed(_over_http(server), on_closed) if isinstance(server, HttpServer) else server
+    transport = _over_http(server) if isinstance(server, HttpServer) else stdio_transport(server, on_stderr)
+    return _observed(transport, on_closed, on_received)
 
 
 @asynccontextmanager
@@ -86,7 +89,7 @@ async def _require_credentials(response: httpx2.Response) -> None:
 
 
 def size_limited_client(server: HttpServer, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
-    """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body; the SDK limits the size of each event."""
+    """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body, or of each event of a stream."""
 
     # Imported here, because it delays the start, and only a server over HTTP needs it.
     from graph_agent.net.connections import checked_transport
@@ -115,22 +118,26 @@ async def _limit_body(response: httpx2.Response) -> None:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise httpx2.DecodingError("a compressed answer was not requested", request=response.request)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    if "text/event-stream" not in response.headers.get("Content-Type", ""):
-        response.stream = _LimitedStream(response.stream)
+    response.stream = _LimitedStream(response.stream, events="text/event-stream" in response.headers.get("Content-Type", ""))
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """A body that raises an error when it exceeds `MAX_MESSAGE_BYTES`."""
+    """A body that raises an error when it, or one of its `events`, exceeds `MAX_MESSAGE_BYTES` by its `weight`."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, *, events: bool) -> None:
         self._stream = stream
+        self._events = events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        remaining = MAX_MESSAGE_BYTES
+        used, end = 0, b""
         async for chunk in self._stream:
-            remaining -= len(chunk)
-            if remaining < 0:
+            # An empty line ends an event, also one that is divided between chunks.
+            joined = end + chunk
+            ended = max(map(joined.rfind, (b"\n\n", b"\n\r\n", b"\r\r"))) if self._events else -1
+            used = used + weight(chunk) if ended < 0 else weight(joined[ended:])
+            if used > MAX_MESSAGE_BYTES:
                 raise httpx2.ReadError("the answer is too large")
+            end = joined[-2:]
             yield chunk
 
     async def aclose(self) -> None:
@@ -138,18 +145,19 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
 
 @asynccontextmanager
-async def _observed(transport: Any, on_closed: Callable[[], None]) -> AsyncIterator[Any]:
-    """Wrap `transport` so that its end is reported, which an SDK session does not do."""
+async def _observed(transport: Any, on_closed: Callable[[], None], on_received: Callable[[], None]) -> AsyncIterator[Any]:
+    """Wrap `transport` so that its end and its messages are reported, which an SDK session does not do."""
     async with transport as (read, write):
-        yield _ObservedStream(read, on_closed), write
+        yield _ObservedStream(read, on_closed, on_received), write
 
 
 class _ObservedStream(ObjectReceiveStream[Any]):
-    """A read stream that calls `on_closed` at its end, and leaves invalid tools out."""
+    """A read stream that calls `on_received` for each message and `on_closed` at its end, and leaves invalid tools out."""
 
-    def __init__(self, stream: Any, on_closed: Callable[[], None]) -> None:
+    def __init__(self, stream: Any, on_closed: Callable[[], None], on_received: Callable[[], None]) -> None:
         self._stream = stream
         self._on_closed = on_closed
+        self._on_received = on_received
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -160,6 +168,7 @@ class _ObservedStream(ObjectReceiveStream[Any]):
         except BaseException:
             self._on_closed()
             raise
+        self._on_received()
         drop_invalid_tools(message)
         return message
 

@@ -183,6 +183,12 @@ def call_tool(request: dict[str, Any]) -> None:
         case "floods with news without end":
             while True:
                 say({"method": "notifications/tools/list_changed"})
+        case "floods with pings":
+            while True:
+                say({"id": "p", "method": "ping"})
+        case "floods with answers to nothing":
+            while True:
+                say({"id": request["id"] + 7, "result": {}})
         case "cancels the call":
             say({"method": "notifications/cancelled", "params": {"requestId": request["id"]}})
             answer(request, content=text("done"))

@@ -223,10 +223,11 @@ async def test_a_url_that_a_server_sends_the_user_to_is_never_followed() -> None
     assert followed == []
 
 
-async def test_a_flood_of_notifications_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["news without end", "pings", "answers to nothing"])
+async def test_a_flood_of_messages_closes_the_connection(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # The real limit takes many thousands of messages.
-    monkeypatch.setattr(session, "MAX_UNSOLICITED", 200)
-    async with hostile("floods with news without end") as executor:
+    monkeypatch.setattr(session, "MAX_RECEIVED", 200)
+    async with hostile(f"floods with {what}") as executor:
         assert (await executor.execute(permitted("act", {}, "ann"))).error_code is ToolErrorCode.UNKNOWN_ERROR
         assert await executor.ready()
 
@@ -279,14 +280,27 @@ async def test_data_that_is_not_json_from_an_in_process_server_is_unusable() -> 
         assert ToolResult.model_validate(result.to_json()) == result
 
 
+class Trickling(httpx2.AsyncByteStream):
+    """A body that arrives one byte at a time."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for byte in self._body:
+            yield bytes([byte])
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "too_large"),
     [
         ({"Content-Type": "application/json"}, b"x" * 100, False),
         ({"Content-Type": "application/json"}, b"x" * 101, True),
         ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, b"x", True),
-        # An event stream has no end; the SDK limits each event.
-        ({"Content-Type": "text/event-stream"}, b"x" * 101, False),
+        ({"Content-Type": "application/json"}, b"[[],[],[],[]]", True),
+        # An event stream has no end; each event is limited.
+        ({"Content-Type": "text/event-stream"}, b"data: [1,2]\r\n\r\n" * 9, False),
+        ({"Content-Type": "text/event-stream"}, b"data: \n" * 20, True),
     ],
 )
 async def test_the_size_of_an_http_answer_is_limited(
@@ -294,7 +308,7 @@ async def test_the_size_of_an_http_answer_is_limited(
 ) -> None:
     # The real limit takes many megabytes.
     monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 100)
-    wire = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(body)))
+    wire = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, stream=Trickling(body)))
     async with transport.size_limited_client(transport.HttpServer("http://127.0.0.1/mcp"), wire) as client:
         if too_large:
             with pytest.raises(httpx2.HTTPError):

@@ -26,6 +26,13 @@ async def test_a_line_that_is_too_long_ends_the_connection(monkeypatch: pytest.M
         assert [message async for message in read] == []
 
 
+async def test_a_line_with_too_many_values_ends_the_connection() -> None:
+    # It is below the limit of bytes, and would take gigabytes of memory.
+    line = """'{"jsonrpc":"2.0","id":1,"result":{"a":[' + '[],' * 700000 + '[]]}}'"""
+    async with stdio_transport(python(f"print({line}, flush=True); input()")) as (read, _):
+        assert [message async for message in read] == []
+
+
 async def test_valid_lines_before_and_invalid_lines_are_passed_on() -> None:
     code = r"""print('{"jsonrpc":"2.0","method":"a"}\nnot json', flush=True)"""
     async with stdio_transport(python(code)) as (read, _):
