@@ -111,7 +111,8 @@ def _signing_key(text: str, origin: str | None) -> SigningKey:
         return SigningKey.parse(text)
     if len(text) < 32:
         raise NoteError("it must be a line of a key file, or a random text of at least 32 characters")
-    private = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"graph-agent log key {text}".encode()).digest())
+    seed = hashlib.sha256(f"graph-agent log key {text}".encode("utf-8", "surrogateescape")).digest()
+    private = Ed25519PrivateKey.from_private_bytes(seed)
     # The same name in all processes that have the key.
     name = origin or f"log-{hashlib.sha256(private.public_key().public_bytes_raw()).hexdigest()[:16]}"
     return SigningKey.of(name, KeyType.LOG, private)

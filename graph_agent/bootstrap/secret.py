@@ -14,6 +14,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
@@ -25,9 +27,9 @@ _HEADER = "Authorization: Bearer "
 
 def signing_keys(settings: Settings) -> tuple[bytes, ...]:
     """Return the keys. The first process creates the file, all others read it. Raises `ConfigurationError`."""
-    previous = tuple(secret.get_secret_value().encode() for secret in settings.previous_secrets)
+    previous = tuple(map(_bytes, settings.previous_secrets))
     if settings.secret is not None:
-        return (settings.secret.get_secret_value().encode(), *previous)
+        return (_bytes(settings.secret), *previous)
     if settings.authenticates:
         raise ConfigurationError("GRAPH_AGENT_SECRET is required with bearer tokens")
     return (*_read_or_create(secret_file(settings), secrets.token_hex(_BYTES)), *previous)
@@ -95,6 +97,11 @@ def read_secrets(path: Path) -> list[bytes]:
     if not keys or min(map(len, keys)) < _BYTES:
         raise ConfigurationError(f"the key file {path} contains no key: delete it, and a new one is created")
     return keys
+
+
+def _bytes(secret: SecretStr) -> bytes:
+    """Return the bytes of a variable, which need not be UTF-8."""
+    return secret.get_secret_value().encode("utf-8", "surrogateescape")
 
 
 def _read_or_create(path: Path, text: str) -> list[bytes]:

@@ -130,7 +130,7 @@ class SqliteFile:
             # An existing file is not opened: closing this descriptor would release the POSIX locks of SQLite's connections.
             if not self._path.exists():
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
-        for path in (self._path, *(self._path.with_name(self._path.name + suffix) for suffix in _SIDE_FILES)):
+        for path in (self._path, *(Path(f"{self._path}{suffix}") for suffix in _SIDE_FILES)):
             with contextlib.suppress(OSError):
                 if path.stat().st_mode & 0o077:
                     path.chmod(_MODE)

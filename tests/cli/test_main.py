@@ -104,6 +104,20 @@ def test_invalid_settings_are_reported_in_one_sentence_that_names_the_variable(
     assert ended.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("variable", ["GRAPH_AGENT_SECRET", "GRAPH_AGENT_PREVIOUS_SECRETS", "LOG_SIGNING_KEY"])
+def test_a_secret_may_have_bytes_that_are_not_utf_8(cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, os.fsdecode(b"\xff\xfe" * 20))
+
+    assert cli("ask", "hi").code == 0
+    assert cli("log", "verify").code == 0
+
+
+def test_a_database_url_of_a_folder_is_reported_in_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "sqlite:////")
+
+    assert cli("ask", "hi").err == "graph-agent: the database is not available: unable to open database file (DATABASE_URL)\n"
+
+
 def test_a_database_url_that_cannot_be_used_never_shows_its_password(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "mysql://me:hunter2@host/tasks")
 
