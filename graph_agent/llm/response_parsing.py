@@ -25,6 +25,8 @@ from graph_agent.reply.forms import REPLY_FORMS, read_form
 
 MAX_DEPTH = 64
 """The deepest nesting of a response. No tool takes more, and JSON readers of the record have their own limits."""
+MAX_VALUES = 50_000
+"""The largest number of keys and values in a response, which every later request of the turn repeats."""
 
 MAX_TOKENS_OF_A_CALL = 2**24
 """No model reads or writes as many tokens in one call, and the sum of a few larger counts would not fit a database column."""
@@ -105,9 +107,9 @@ def as_text(value: Any) -> str:
 
 
 def check_storable(value: Any) -> None:
-    """Raise `InvalidResponseError` unless `value` can be stored and sent back: finite numbers, Unicode text, bounded depth."""
+    """Raise `InvalidResponseError` unless `value` can be stored and sent back: finite numbers, text, not many, not deep."""
     # Level by level instead of recursively: the depth is the sender's choice.
-    level = [value]
+    level, values = [value], 0
     for _ in range(MAX_DEPTH):
         deeper: list[Any] = []
         for item in level:
@@ -123,6 +125,9 @@ def check_storable(value: Any) -> None:
         if not deeper:
             return
         level = deeper
+        values += len(level)
+        if values > MAX_VALUES:
+            raise InvalidResponseError("the model's answer has too many values")
     raise InvalidResponseError("the model's answer is nested too deeply")
 
 

@@ -123,6 +123,7 @@ CALLS = (
     _call("NaN in arguments", Call(args={"size": float("nan")})),
     _call("Infinity in arguments", Call(args={"size": float("inf")})),
     _call("arguments a hundred levels deep", Call(args={"note": _deep(100)})),
+    _call("arguments with a hundred thousand values", Call(args={"note": [1] * 100_000})),
     _call("a NUL in arguments", Call(args={"note": "a\0b"})),
     _call("a lone surrogate in arguments", Call(args={"note": "\ud83d"})),
     _said("two calls with one id", lambda s: s.answer(calls=[Call(id="a"), Call(id="a")])),
