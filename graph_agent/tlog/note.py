@@ -178,6 +178,12 @@ def split_note(note: str) -> tuple[str, list[str]]:
     return f"{text}\n", lines
 
 
+def first_signer(note: str) -> tuple[str, bytes]:
+    """Return the name and the id of the key that has signed a note first. Raises `NoteError`."""
+    name, signature = _signature(split_note(note)[1][0])
+    return name, signature[:4]
+
+
 def _signature(line: str) -> tuple[str, bytes]:
     """Return the name of the key, and its id with the signature."""
     name, separator, signature = line.removeprefix(_DASH).partition(" ")

@@ -11,6 +11,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import RecordRolledBackError
 from graph_agent.models.record import DecisionOpening
+from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.leaves import RecordKey
 from graph_agent.record.tree.service import RecordTree
@@ -61,7 +62,7 @@ async def test_during_the_rotation_of_the_log_key_both_keys_sign_and_each_verifi
 
 async def test_the_first_seal_with_a_new_key_signs_a_log_that_has_nothing_else_to_seal(log: Database, tmp_path: Path) -> None:
     async with running_witness(tmp_path) as witness:
-        await LogFiller.on(log).fill(1)
+        [name] = await LogFiller.on(log).fill(1)
         head, witnesses = tmp_path / "log.head", [witness]
         before = tree_of(log, head=head, witnesses=witnesses)
         await before.seal()
@@ -76,6 +77,8 @@ async def test_the_first_seal_with_a_new_key_signs_a_log_that_has_nothing_else_t
         # The signature of the witness is stored with a note of the old key alone.
         report = await verified(log, rotated, keys=rotated.keys, witnesses=[witness.key])
         assert (report.violations, report.size) == ([], 2)
+        # A proof has a checkpoint that the new key has signed, even if no witness has seen it yet.
+        assert await verify_decision(log, name, keys=rotated.keys, key=KEY) == []
 
 
 async def test_a_process_that_was_not_restarted_after_a_rotation_does_not_sign_over_the_new_key(log: Database) -> None:

@@ -23,6 +23,7 @@ from graph_agent.record.tree.leaves import leaf_entry
 from graph_agent.record.tree.tables import LeafKind, record_leaves, tree_cosignatures, tree_head, tree_leaves, tree_nodes
 from graph_agent.tlog.checkpoint import Checkpoint, format_proof
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier, Nodes, fold, inclusion_proof, leaf_hash, root_of
+from graph_agent.tlog.note import first_signer
 
 TILE = 1 << TILE_LEVELS
 """Hashes in a tile."""
@@ -97,14 +98,16 @@ def find_leaf(connection: Connection, kind: LeafKind, item: str) -> int | None:
 def prove_leaf(connection: Connection, n: int) -> str:
     """Return the proof (c2sp.org/tlog-proof) of a leaf in the newest tree that witnesses have cosigned, else in the head's.
 
-    Raises LookupError if rows of the tree are missing.
+    After a rotation or a fork only trees count that the log has signed with its newest key. Raises LookupError if rows of the
+    tree are missing.
     """
     newest = select(func.max(tree_cosignatures.c.size)).scalar_subquery()
     signed = select(tree_cosignatures).where(tree_cosignatures.c.size == newest, tree_cosignatures.c.size > n)
     head, rows = read_head(connection), connection.execute(signed.order_by(tree_cosignatures.c.witness)).all()
     if head is None:
         raise LookupError("the tree has no leaf")
-    note = f"{rows[0].note}{''.join(row.line for row in rows)}" if rows else head.note
+    is_current = rows and first_signer(rows[0].note) == first_signer(head.note)
+    note = f"{rows[0].note}{''.join(row.line for row in rows)}" if is_current else head.note
     checkpoint = Checkpoint.parse(note.partition("\n\n")[0] + "\n")
     return format_proof(n, inclusion_proof(stored_nodes(connection), n, checkpoint.size), note)
 
