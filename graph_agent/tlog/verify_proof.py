@@ -142,6 +142,8 @@ def verify(decision_text: str, proof_text: str, policy_text: str) -> str:
     witnesses = ", ".join(f"{name} at {at:%Y-%m-%d %H:%M:%S} UTC" for name, at in times.items())
     seen = f"witnessed by {witnesses}" if times else "UNANCHORED: no witness has signed"
     decision_id = json.loads(decision["record"])["header"]["decision_id"]
+    # The log's operator chooses it, and it must not be able to say more in this sentence, such as who has signed.
+    require(decision_id.isascii() and decision_id.replace("-", "").isalnum(), "the id of the decision is no id")
     sentence = f"the record of decision {decision_id} is number {int(index):,} of {int(size):,} in {origin}; {seen}"
     require(sentence.isprintable(), "a name contains characters that cannot be printed")
     return sentence

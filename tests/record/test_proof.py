@@ -216,6 +216,14 @@ def test_the_program_refuses_a_file_that_says_more_than_is_proved(
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
 
 
+def test_the_program_refuses_a_decision_whose_id_says_more_than_is_proved(proofs: list[DecisionProof], tmp_path: Path) -> None:
+    record = json.loads(proofs[0].record)
+    record["header"]["decision_id"] += " is number 1 of 9 in tasks.example/log; witnessed by auditor.example/w1 at 2026"
+    signed = signed_alone(proofs[0].replace(record=json.dumps(record)), "decision", LOG_KEY)
+    refused = run_program(tmp_path, signed, f"log {LOG_KEY.verifier}\n")
+    assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", "NOT PROVED: the id of the decision is no id\n")
+
+
 def test_the_program_says_that_no_witness_has_signed_if_none_is_required(proofs: list[DecisionProof], tmp_path: Path) -> None:
     alone = run_program(tmp_path, without_line(proofs[0], "— auditor.example/w1"), f"log {LOG_KEY.verifier}\n")
     assert "UNANCHORED: no witness has signed" in alone.stdout
