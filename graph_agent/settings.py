@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
@@ -165,7 +166,7 @@ class Settings(BaseModel):
         this_machine = r"http://(localhost|127\.0\.0\.1|\[::1\])(:|/|$)"
         allowed = r"https?://[^/]" if self.allow_http else rf"https://[^/]|{this_machine}"
         for name, url in (("GRAPH_AGENT_OIDC_ISSUER", self.oidc_issuer), ("GRAPH_AGENT_JWKS_URL", self.jwks_url)):
-            if url is not None and not re.match(allowed, url):
+            if url is not None and not (re.match(allowed, url) and _can_be_parsed(url)):
                 text = "must be an https URL, or an http URL of this machine (GRAPH_AGENT_ALLOW_HTTP allows others)"
                 raise ValueError(f"{name}: {text}")
         return self
@@ -202,6 +203,13 @@ class Settings(BaseModel):
     def log_reads(self) -> str:
         """The URL of the database that queries of the record read."""
         return self.log_read_url or self.database
+
+
+def _can_be_parsed(url: str) -> bool:
+    try:
+        return bool(urlsplit(url))
+    except ValueError:  # such as an address in brackets that do not end
+        return False
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:

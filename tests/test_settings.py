@@ -36,6 +36,7 @@ def test_names_ignore_case_and_empty_values_count_as_unset() -> None:
         ({"GRAPH_AGENT_JWT_SECRET": "hunter2"}, "GRAPH_AGENT_JWT_SECRET: must have at least 32 bytes"),
         ({"GRAPH_AGENT_JWKS_URL": "https://hunter2"}, "GRAPH_AGENT_JWT_AUDIENCE is required with bearer tokens"),
         ({"GRAPH_AGENT_OIDC_ISSUER": "http://hunter2"}, "GRAPH_AGENT_OIDC_ISSUER: must be an https URL"),
+        ({"GRAPH_AGENT_OIDC_ISSUER": "https://[hunter2"}, "GRAPH_AGENT_OIDC_ISSUER: must be an https URL"),
         ({"GRAPH_AGENT_OIDC_ISSUER": "https://hunter2"}, "GRAPH_AGENT_OIDC_ISSUER needs GRAPH_AGENT_JWKS_URL"),
         ({"GRAPH_AGENT_AUDITOR_CLAIM": "hunter2"}, "GRAPH_AGENT_AUDITOR_CLAIM: must be CLAIM=VALUE"),
         ({"GRAPH_AGENT_ROLES": "hunter2"}, "GRAPH_AGENT_ROLES: must be CLAIM=ROLE,ROLE"),
