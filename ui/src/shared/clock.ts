@@ -9,10 +9,12 @@ let ahead = 0;
 
 /** Learn the server's time from the Date header of an answer that has just arrived to a request that was sent at `sent`. */
 export function hearServerTime(date: string | null, sent: number): void {
-  const found = date === null ? NaN : Date.parse(date);
-  const arrived = Date.now();
-  // The server wrote the header at some time between the two. What agrees with that is kept, however slow the answer was.
-  if (ahead < found - arrived || ahead > found + LATE_MS - sent) ahead = found + 500 - (sent + arrived) / 2;
+  const found = Date.parse(date ?? "");
+  if (Number.isNaN(found)) return;
+  // The server wrote the header at some time between the two. What agrees with that is kept, however slow the answer was; otherwise
+  // the nearest time in the second of the header is taken, because half of a slow answer would set the clock back by as much.
+  if (ahead > found + LATE_MS - sent) ahead = found + 1000 - sent;
+  ahead = Math.max(ahead, found - Date.now());
 }
 
 /** The server's time, in milliseconds. */
