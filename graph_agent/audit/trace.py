@@ -169,6 +169,9 @@ def _policy(connection: Connection, constitution: str) -> PolicyInForce:
     blob = connection.execute(stored).one_or_none()
     if blob is None:
         return PolicyInForce(digest=constitution)
+    if blob.first_used_at is None:
+        # No decision is before a time that is missing, and SQLAlchemy refuses to compare a column with None.
+        return PolicyInForce(digest=constitution, text=blob.text)
     latest = (
         select(decision_logs.c.constitution, record_blobs.c.text)
         .outerjoin(record_blobs, record_blobs.c.digest == decision_logs.c.constitution)

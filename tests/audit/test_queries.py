@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import ClauseElement, Connection, Executable, insert, select, text
+from sqlalchemy import ClauseElement, Connection, Executable, insert, select, text, update
 from sqlalchemy.ext.compiler import compiles
 
 from graph_agent.audit.filters import DecisionFilter
@@ -18,7 +18,7 @@ from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategor
 from graph_agent.models.record import DecisionOpening, RecordStatus
 from graph_agent.record.projection import decision_row
 from graph_agent.record.statements import read
-from graph_agent.record.tables import decision_logs
+from graph_agent.record.tables import decision_logs, record_blobs
 from graph_agent.record.writer import DatabaseAuditWriter
 from tests.audit.builders import NOON, TEXTS, make_record, store_records
 
@@ -163,6 +163,15 @@ async def test_a_trace_contains_the_row_the_calls_the_record_and_the_policy_in_f
     assert trace.policy is not None
     assert (trace.policy.text, trace.policy.previous_text) == ("the constitution", "the old one")
     assert trace.policy.since == record.header.started_at
+
+
+async def test_a_policy_without_a_time_has_no_previous_one(log: Database) -> None:
+    record = make_record(1)
+    store_records(log, record)
+    await log.write(lambda connection: connection.execute(update(record_blobs).values(first_used_at=None)).close())
+    trace = await LogQueryService(log).get_decision_trace(record.header.decision_id)
+    assert trace.policy is not None
+    assert (trace.policy.text, trace.policy.since, trace.policy.previous_digest) == ("the constitution", None, None)
 
 
 async def test_an_open_turn_has_a_trace(log: Database) -> None:
