@@ -19,7 +19,7 @@ from graph_agent.audit.retention import erase_decisions, prune
 from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.comparing import answered_turns, turn_differences
 from graph_agent.chat.conversations.pruning import erase_conversations, prune_conversations
-from graph_agent.chat.recovery import settle_unknown
+from graph_agent.chat.settling import settle_unknown
 from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationLedger, erase_operations
 from graph_agent.ports import Clock, ToolServer

@@ -1,4 +1,4 @@
-"""Recovery of unfinished turns, whose process has died, and settlement of unknown outcomes after the turn has ended.
+"""Recovery of unfinished turns, whose process has died.
 
 A turn is finished from its record, without asking the model. This process claims it first, so that the earlier owner can no
 longer write if it is not dead but slow.
@@ -8,16 +8,10 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from functools import partial
 
 from graph_agent.chat.conversations.turns import AbandonedTurn
 from graph_agent.chat.session import ChatSession, ChatStores
-from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError, RecordUnavailableError, ServiceError, TurnTakenOverError, service_unavailable
-from graph_agent.ports import Clock, ToolServer
-from graph_agent.record.settlements import Settlement, find_unknown_calls, store_settlement
-from graph_agent.record.statements import read, write
-from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import TurnStart
 
@@ -25,11 +19,6 @@ _log = logging.getLogger(__name__)
 
 ABANDONED_AFTER = timedelta(minutes=10)
 """The least age at which an open decision without a turn, such as one of the command line, counts as abandoned."""
-SETTLE_FOR = timedelta(days=1)
-"""For how long after a call its outcome is requested. The ledger keeps its rows longer than this."""
-
-_SETTLE_SECONDS = 2.0
-_MAX_CALLS_PER_SWEEP = 100
 
 
 class TurnRecovery:
@@ -93,21 +82,3 @@ def _log_unfinished(decision_id: str, failure: Exception) -> None:
         _log.warning("decision %s is left to another sweep or process: %s", decision_id, failure)
     else:
         _log.error("decision %s could not be finished", decision_id, exc_info=failure)
-
-
-async def settle_unknown(tools: ToolServer, log: Database, *, clock: Clock, record_key: RecordKey = None) -> int:
-    """Ask the ledgers for the unknown outcomes of the last day, and store the answers; return how many were settled.
-
-    Raises `ServiceError` STORAGE_ERROR.
-    """
-    with_ledger = [name for name in tools.get_available_tools() if tools.traits(name).ledger]
-    sealer, since = Sealer(record_key), clock.now() - SETTLE_FOR
-    settled = 0
-    for call in await read(log, lambda connection: find_unknown_calls(connection, with_ledger, since, _MAX_CALLS_PER_SWEEP)):
-        result = await tools.settle(call, deadline=_SETTLE_SECONDS)
-        if result.unknown:
-            break  # The server does not answer; the next sweep asks again.
-        settlement = Settlement(decision_id=call.decision_id, sequence=call.sequence, result=result, settled_at=clock.now())
-        await write(log, partial(store_settlement, settlement=settlement, sealer=sealer))
-        settled += 1
-    return settled

@@ -29,8 +29,9 @@ import pytest
 from sqlalchemy import select
 
 from graph_agent.bootstrap.runtime import open_runtime
-from graph_agent.chat.recovery import ABANDONED_AFTER, settle_unknown
+from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.chat.service import ChatService
+from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.models.facts import PastUse

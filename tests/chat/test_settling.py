@@ -9,7 +9,7 @@ import pytest
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.chat.recovery import settle_unknown
+from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter

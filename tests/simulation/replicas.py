@@ -10,8 +10,8 @@ from random import Random
 
 from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
-from graph_agent.chat.recovery import settle_unknown
 from graph_agent.chat.service import ChatService
+from graph_agent.chat.settling import settle_unknown
 from graph_agent.errors import ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig

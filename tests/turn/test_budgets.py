@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.chat.recovery import settle_unknown
+from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ToolErrorCode
