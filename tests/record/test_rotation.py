@@ -13,8 +13,8 @@ from graph_agent.errors import RecordRolledBackError
 from graph_agent.models.record import DecisionOpening
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import ViolationKind
-from graph_agent.record.tree.leaves import RecordKey
-from graph_agent.record.tree.service import RecordTree
+from graph_agent.record.tree.leaves import RecordKey, Sealer
+from graph_agent.record.tree.service import RecordTree, TreeSealer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey
@@ -94,3 +94,14 @@ async def test_a_process_that_was_not_restarted_after_a_rotation_does_not_sign_o
             await process.seal()
     # The old key is removed, and what waited is sealed.
     assert await RecordTree(log, LogKeys([new]), key=KEY, clock=ManualClock()).seal() == 3
+
+
+async def test_a_rotation_after_an_outdated_process_has_compared_the_head_stops_its_first_seal(log: Database) -> None:
+    await LogFiller.on(log).fill(1)
+    await tree_of(log).seal()
+    outdated = TreeSealer(LogKeys([LOG_KEY]), Sealer(KEY), clock=ManualClock())
+    await log.read(lambda connection: outdated.require_continuation(connection, []))
+    new = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
+    await RecordTree(log, LogKeys([new, LOG_KEY]), key=KEY, clock=ManualClock()).seal()
+    with pytest.raises(RecordRolledBackError, match="restart it after a rotation"):
+        await log.write(outdated.seal)

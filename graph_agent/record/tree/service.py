@@ -88,7 +88,12 @@ class TreeSealer:
         return head  # the statement waited, so something was appended
 
     def _state_key(self, connection: Connection) -> None:
-        """State the current key if it has not signed the head, so that this process signs another one."""
+        """State the current key if it has not signed the head, so that this process signs another one.
+
+        Raises `RecordRolledBackError` if the keys of this process are outdated.
+        """
+        # Raises if another process has signed with a newer key since this one compared the head.
+        self._head(connection)
         head, current = read_head(connection), self.keys.all[0].verifier
         if head is not None and self.keys.newest_of(head.note).public != current.public:
             statement = Statement(statement=StatementKind.KEY, at=self._clock.now(), key=str(current))
