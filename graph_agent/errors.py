@@ -18,7 +18,7 @@
     └── ServiceError                  `code` is one of ServiceErrorCode; its text may be shown
 
 An expected failure is data (`ToolResult`, `LLMResponse.finish_reason`); exceptions are for the unexpected. They never contain
-the text of a third-party exception, which is chained with `from` for the log.
+the text of a third-party exception, which is chained with `from` for the log, except what SQLite says of its database file.
 """
 
 from __future__ import annotations

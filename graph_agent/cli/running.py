@@ -150,6 +150,6 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
             print_stderr(log_lines.without_credentials(traceback.format_exc()), "error")
         else:
             # For example a full disk.
-            reason = f": {exc.strerror}" if isinstance(exc, OSError) else ""
+            reason = f": {exc.strerror}" if isinstance(exc, OSError) and exc.strerror else ""
             print_error(f"unexpected failure ({type(exc).__name__}{reason}); {PROGRAM} --traceback COMMAND shows where")
         sys.exit(FAILED)

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import startup
 from graph_agent.cli.main import COMMANDS, Command, load_command
+from graph_agent.cli.running import report_failures
 from tests.cli.conftest import Cli
 
 SCRIPT = str(Path(sys.executable).with_name("graph-agent"))
@@ -153,6 +154,12 @@ def test_an_unexpected_failure_is_one_sentence_and_its_origin_is_shown_on_demand
     hint = "graph-agent --traceback COMMAND shows where"
     assert quiet.stderr == f"graph-agent: unexpected failure (OSError: No space left on device); {hint}\n"
     assert "Traceback" in aloud.stderr
+
+
+def test_an_unexpected_failure_without_a_reason_of_the_system_names_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), report_failures():
+        raise TimeoutError
+    assert capsys.readouterr().err.startswith("graph-agent: unexpected failure (TimeoutError); ")
 
 
 def test_a_closed_pipe_ends_the_command_quietly() -> None:
