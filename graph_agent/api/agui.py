@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ag_ui import core
@@ -18,7 +19,7 @@ from pydantic import ValidationError
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.bodies import MessageRequest, errors, invalid, read_object, validated
+from graph_agent.api.bodies import Answers, MessageRequest, errors, invalid, read_object, validated
 from graph_agent.api.chat import start_streamed_turn, stream_of
 from graph_agent.api.errors import stream_error_body
 from graph_agent.api.services import AuthenticatedCaller
@@ -118,13 +119,15 @@ def _parse_message(run: core.RunAgentInput) -> MessageRequest:
     return validated(MessageRequest, {**sent, "content": "\n".join(texts)})
 
 
-def _read_answer(entries: list[core.ResumeEntry]) -> dict[str, Any]:
+def _read_answer(entries: list[core.ResumeEntry]) -> Answers:
     """Return the user's yes or no. An interrupt that is cancelled is a no."""
     entry = entries[0]
     payload = {"yes": False} if entry.status == "cancelled" else entry.payload
-    if len(entries) > 1 or not isinstance(payload, dict) or not payload.keys() <= _YES_OR_NO["properties"].keys():
-        raise invalid('One interrupt is answered at a time, with the payload {"yes": true} or {"yes": false}.')
-    return {**payload, "pending_action": entry.interrupt_id}
+    if len(entries) == 1 and isinstance(payload, dict) and payload.keys() <= _YES_OR_NO["properties"].keys():
+        # The fields that a violation names are not those of the request.
+        with suppress(ValidationError):
+            return Answers(**payload, pending_action=entry.interrupt_id)
+    raise invalid('One interrupt is answered at a time, by its id, with the payload {"yes": true} or {"yes": false}.')
 
 
 async def _messages(run: core.RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:

@@ -150,6 +150,14 @@ async def test_a_run_that_cannot_be_read_is_refused(client: httpx.AsyncClient, b
     assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
 
 
+@pytest.mark.parametrize("payload", [{}, {"yes": 1}, {"yes": True, "read": "x" * 65}, {"yes": True, "state": "late"}])
+async def test_a_refused_answer_is_explained_by_the_fields_of_the_protocol(client: httpx.AsyncClient, payload: Any) -> None:
+    resume = [{"interruptId": "p1", "status": "resolved", "payload": payload}]
+    answer = await client.post("/agui", json=run_input(resume=resume))
+    text = 'One interrupt is answered at a time, by its id, with the payload {"yes": true} or {"yes": false}.'
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, text)
+
+
 async def test_a_thread_id_that_cannot_be_sent_back_is_refused_before_the_turn(client: httpx.AsyncClient) -> None:
     body = json.dumps(run_input("add a task to call mom", threadId="\ud800"))
     answer = await client.post("/agui", content=body, headers={"content-type": "application/json"})
