@@ -105,3 +105,16 @@ async def test_a_rotation_after_an_outdated_process_has_compared_the_head_stops_
     await RecordTree(log, LogKeys([new, LOG_KEY]), key=KEY, clock=ManualClock()).seal()
     with pytest.raises(RecordRolledBackError, match="restart it after a rotation"):
         await log.write(outdated.seal)
+
+
+async def test_a_host_that_has_nothing_to_seal_after_a_rotation_keeps_the_head_with_the_new_signature(
+    log: Database, tmp_path: Path
+) -> None:
+    await LogFiller.on(log).fill(1)
+    head = tmp_path / "log.head"
+    await tree_of(log, head=head).seal()
+    new = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
+    # Another host states the new key, and then the old one is removed.
+    await RecordTree(log, LogKeys([new, LOG_KEY]), key=KEY, clock=ManualClock()).seal()
+    for keys in ([new, LOG_KEY], [new]):
+        assert await RecordTree(log, LogKeys(keys), key=KEY, clock=ManualClock(), head=head).seal() == 0

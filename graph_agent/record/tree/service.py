@@ -188,6 +188,7 @@ class RecordTree:
         size = 0
         async with self._sealing:
             head = self._sealer.seen
+            is_first = head is None
             if head is None:
                 # Before it signs its first checkpoint, this process compares the tree with what was seen elsewhere.
                 seen = [checkpoint for _, checkpoint, _ in await self.seen_elsewhere()]
@@ -196,7 +197,8 @@ class RecordTree:
                 self._sealer.seen = head = checkpoint
                 size = head.size
             self._sealer.seen = head
-            if size:
+            # After a rotation the head that this host has kept may have the signature of the old key alone.
+            if size or (is_first and head.size):
                 await self._keep(head)
         return size
 
