@@ -31,6 +31,7 @@ from starlette.responses import Response
 from graph_agent.api.bodies import errors, read_model
 from graph_agent.api.errors import busy
 from graph_agent.api.services import SESSION, SIGN_IN, Authenticator, services
+from graph_agent.bootstrap.secret import signing_keys
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_protected
@@ -179,7 +180,7 @@ def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer 
         return None
     assert authenticator.tokens is not None
     assert authenticator.sessions is not None
-    key = hmac.digest(settings.secret.get_secret_value().encode(), b"sign-in", "sha256")
+    key = hmac.digest(signing_keys(settings)[0], b"sign-in", "sha256")
     return OidcIssuer(
         settings.oidc_issuer, settings.oidc_client_id, settings.oidc_scope, key, authenticator.tokens, authenticator.sessions
     )

@@ -20,6 +20,7 @@ from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.bootstrap.secret import signing_keys
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, bearer_token, is_same
@@ -159,7 +160,7 @@ def authenticator(settings: Settings) -> Authenticator:
     tokens, sessions = BearerTokens.of(settings), None
     if settings.oidc_issuer is not None and settings.secret is not None:
         seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
-        sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds, tokens.roles)
+        sessions = BrowserSessions(signing_keys(settings)[0], seconds, tokens.roles)
     return Authenticator(tokens, sessions)
 
 

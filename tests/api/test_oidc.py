@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -77,6 +78,13 @@ async def test_a_session_is_accepted_by_the_next_process_and_only_with_the_secre
     client.cookies.clear()
     for headers in ({"Authorization": f"Bearer {session}"}, {"Cookie": f"graph_agent_session={issuer.token()}"}):
         assert (await client.get("/api/session", headers=headers)).status_code == 401
+
+
+async def test_a_secret_that_is_not_utf_8_signs_sessions(issuer: Issuer, environment: Environment, served: Served) -> None:
+    secret = SecretStr(os.fsdecode(b"\xff\xfe" * 20))
+    client = served(environment.runtime(settings={**issuer.settings, "secret": secret}))
+    assert (await client.post("/api/sign-in", json=await begin(client, issuer))).status_code == 204
+    assert (await client.get("/api/session")).json() == {"user_id": "ann", "auditor": False}
 
 
 async def test_over_https_the_cookie_is_never_sent_in_the_clear(client: httpx.AsyncClient, issuer: Issuer) -> None:
