@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 from sqlalchemy.exc import ProgrammingError
 
 from graph_agent.clock import ManualClock, RandomIds
@@ -21,7 +22,7 @@ from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.leaves import Sealer, insert_leaf_row
 from graph_agent.record.tree.reading import read_head
-from graph_agent.record.tree.service import TreeSealer
+from graph_agent.record.tree.service import RecordTree, TreeSealer
 from graph_agent.record.tree.tables import (
     LeafKind,
     record_leaves,
@@ -32,7 +33,9 @@ from graph_agent.record.tree.tables import (
     tree_nodes,
 )
 from graph_agent.record.writer import DatabaseAuditWriter
-from tests.record.trees import KEY, LogFiller, found, running_witness, tree_of, verified
+from graph_agent.tlog.checkpoint import LogKeys
+from graph_agent.tlog.note import KeyType, SigningKey
+from tests.record.trees import KEY, LOG_KEY, LogFiller, found, running_witness, tree_of, verified
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 INSERTED = {"tree_leaves": "n", "tree_nodes": "n", "tree_cosignatures": "size", "tree_statements": "text"}
@@ -264,6 +267,31 @@ async def test_four_writers_and_three_sealers_put_every_decision_into_the_tree_o
 
 async def fill_with_random_ids(database: Database) -> list[str]:
     return await LogFiller(DatabaseAuditWriter(database, record_key=KEY), RandomIds()).fill(10)
+
+
+@pytest.mark.postgresql
+async def test_the_first_seal_with_a_new_key_waits_for_a_process_that_seals_with_the_old_one(fresh_postgresql_url: str) -> None:
+    log, other = created(fresh_postgresql_url), created(fresh_postgresql_url, create=False)
+    await LogFiller.on(log).fill(1)
+    await tree_of(log).seal()
+    outdated = TreeSealer(LogKeys([LOG_KEY]), Sealer(KEY), clock=ManualClock())
+    began, end = threading.Event(), threading.Event()
+
+    def seal_slowly(connection: Connection) -> None:
+        outdated.seal(connection)
+        began.set()
+        end.wait()
+
+    sealing = asyncio.create_task(other.write(seal_slowly))
+    await asyncio.to_thread(began.wait)
+    new = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
+    rotating = asyncio.create_task(RecordTree(log, LogKeys([new, LOG_KEY]), key=KEY, clock=ManualClock()).seal())
+    done, _ = await asyncio.wait({rotating}, timeout=0.3)
+    end.set()
+    await sealing
+    assert (done, await rotating) == (set(), 2)
+    for database in (log, other):
+        await database.close()
 
 
 def created(url: str, *, create: bool = True) -> Database:

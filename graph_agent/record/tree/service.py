@@ -35,7 +35,8 @@ _log = logging.getLogger(__name__)
 BATCH = 1000
 """Leaves of one transaction."""
 # Advisory locks are those of a database, which may have several logs, each in a schema.
-_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('graph_agent record tree'), hashtext(current_schema()))"
+_NAME = "hashtext('graph_agent record tree'), hashtext(current_schema())"
+_TRY_LOCK, _WAIT_FOR_LOCK = text(f"SELECT pg_try_advisory_xact_lock({_NAME})"), text(f"SELECT pg_advisory_xact_lock({_NAME})")
 
 
 class TreeSealer:
@@ -51,11 +52,13 @@ class TreeSealer:
     def seal(self, connection: Connection) -> Checkpoint | None:
         """Seal one batch and return the signed checkpoint; None if no rows wait, or another process seals.
 
+        The first call waits for that process instead, because it must find out whether the other one has the current key.
         Raises `RecordRolledBackError` if the tree is not a continuation of the one that this process saw last.
         """
-        if not self._lock(connection):
+        is_first = self.seen is None
+        if not self._lock(connection, wait=is_first):
             return None
-        if self.seen is None:
+        if is_first:
             self._state_key(connection)
         # Removals are stated once a day, for the days that are over.
         today = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
@@ -99,8 +102,10 @@ class TreeSealer:
             statement = Statement(statement=StatementKind.KEY, at=self._clock.now(), key=str(current))
             add_statement(connection, statement, self._sealer)
 
-    def _lock(self, connection: Connection) -> bool:
-        return connection.dialect.name == "sqlite" or bool(connection.scalar(text(_LOCK)))
+    def _lock(self, connection: Connection, *, wait: bool = False) -> bool:
+        if connection.dialect.name == "sqlite":
+            return True
+        return bool(connection.execute(_WAIT_FOR_LOCK if wait else _TRY_LOCK).scalar()) or wait
 
     def _head(self, connection: Connection) -> tuple[Checkpoint, Frontier]:
         """Return the stored head and its tree. Raises `RecordRolledBackError` if this log has not signed the checkpoint."""
