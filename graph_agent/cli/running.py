@@ -134,7 +134,8 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
     try:
         yield
     except GraphAgentError as exc:
-        print_error(getattr(exc, "message", None) or str(exc))
+        # Of a database that fails, which is the user's own, the reason is shown.
+        print_error(getattr(exc, "reason", None) or getattr(exc, "message", None) or str(exc))
         sys.exit(WRONG_USAGE if isinstance(exc, ServiceError) and exc.code in _USAGE_CODES else FAILED)
     except _UsageError as exc:
         print_error(exc.format_message())

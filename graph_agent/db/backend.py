@@ -41,7 +41,7 @@ class Backend(Protocol):
 class DatabaseUnavailableError(ServiceError):
     """The database is locked, full, read-only, unreachable or out of connections; a retry may succeed.
 
-    For the caller of a service it is SERVICE_UNAVAILABLE; `str` of it is the reason, for the log.
+    For the caller of a service it is SERVICE_UNAVAILABLE. The `reason`, which is `str` of it, is for the log and for commands.
 
     `unknown` is true if a commit was sent and not answered: the transaction may have taken effect. Otherwise it was
     rolled back.
@@ -52,6 +52,7 @@ class DatabaseUnavailableError(ServiceError):
         error = service_unavailable()
         super().__init__(error.code, error.message, retry_after=error.retry_after)
         self.args = (message,)
+        self.reason = message
         self.unknown = unknown
 
     @classmethod

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from benchmarks import startup
 from graph_agent.cli.main import COMMANDS, Command, load_command
 from graph_agent.cli.running import report_failures
+from graph_agent.db import sqlite_engine
 from tests.cli.conftest import Cli
 
 SCRIPT = str(Path(sys.executable).with_name("graph-agent"))
@@ -141,6 +144,16 @@ def test_a_failure_of_the_database_names_its_reason(cli: Cli, home: Path) -> Non
     for ended in (cli("log", "list"), cli("--traceback", "log", "list")):
         assert (ended.code, ended.out) == (1, "")
         assert ended.err == "graph-agent: the database is not available: file is not a database (DATABASE_URL)\n"
+
+
+def test_a_failure_of_the_open_database_names_its_reason(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("log", "list")
+    monkeypatch.setattr(sqlite_engine, "_PRAGMAS", ("PRAGMA busy_timeout=10",))
+    with closing(sqlite3.connect(home / "graph_agent.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE").close()
+        ended = cli("ask", "hi")
+
+    assert (ended.code, ended.err.splitlines()[-1]) == (1, "graph-agent: the database is not available: database is locked")
 
 
 def test_an_unexpected_failure_is_one_sentence_and_its_origin_is_shown_on_demand() -> None:
