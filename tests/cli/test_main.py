@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -122,10 +123,14 @@ def test_a_secret_may_have_bytes_that_are_not_utf_8(cli: Cli, monkeypatch: pytes
     assert cli("log", "verify").code == 0
 
 
-def test_a_database_url_of_a_folder_is_reported_in_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_URL", "sqlite:////")
+def test_a_database_url_of_a_folder_is_reported_in_one_sentence_and_leaves_the_folder_as_it_is(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}")
 
     assert cli("ask", "hi").err == "graph-agent: the database is not available: unable to open database file (DATABASE_URL)\n"
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_a_database_url_that_cannot_be_used_never_shows_its_password(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
