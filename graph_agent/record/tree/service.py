@@ -27,7 +27,7 @@ from graph_agent.record.tree.statements import Statement, StatementKind, add_sta
 from graph_agent.record.tree.tables import record_leaves, record_pending, tree_cosignatures, tree_head, tree_leaves, tree_nodes
 from graph_agent.tlog.checkpoint import Checkpoint, LogKeys
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier, consistency_proof, leaf_hash
-from graph_agent.tlog.note import NoteError, encode
+from graph_agent.tlog.note import NoteError, VerifierKey, encode
 from graph_agent.tlog.witness import WitnessClient, WitnessError
 
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class TreeSealer:
 
     def require_continuation(self, connection: Connection, seen: Iterable[Checkpoint]) -> Checkpoint:
         """Return the head. Raises `RecordRolledBackError` unless the tree begins with each of the trees that were `seen`."""
-        head, _ = self._head(connection)
+        head, _, _ = self._head(connection)
         for checkpoint in seen:
             if checkpoint.origin != head.origin or checkpoint.size > head.size or not has_prefix(connection, checkpoint):
                 raise RecordRolledBackError(
@@ -95,10 +95,10 @@ class TreeSealer:
 
         Raises `RecordRolledBackError` if the keys of this process are outdated.
         """
-        # Raises if another process has signed with a newer key since this one compared the head.
-        self._head(connection)
-        head, current = read_head(connection), self.keys.all[0].verifier
-        if head is not None and self.keys.newest_of(head.note).public != current.public:
+        # Another process may have signed with a newer key since this one compared the head.
+        _, _, signer = self._head(connection)
+        current = self.keys.all[0].verifier
+        if signer is not None and signer.public != current.public:
             statement = Statement(statement=StatementKind.KEY, at=self._clock.now(), key=str(current))
             add_statement(connection, statement, self._sealer)
 
@@ -107,21 +107,24 @@ class TreeSealer:
             return True
         return bool(connection.execute(_WAIT_FOR_LOCK if wait else _TRY_LOCK).scalar()) or wait
 
-    def _head(self, connection: Connection) -> tuple[Checkpoint, Frontier]:
-        """Return the stored head and its tree. Raises `RecordRolledBackError` if this log has not signed the checkpoint."""
+    def _head(self, connection: Connection) -> tuple[Checkpoint, Frontier, VerifierKey | None]:
+        """Return the stored head, its tree, and the key that signed it first; None before the first seal.
+
+        Raises `RecordRolledBackError` if this log has not signed the checkpoint, or its newest key is not one of this process.
+        """
         try:
             head = read_head(connection)
             if head is None:
-                return Checkpoint(self.keys.origin, 0, Frontier().root()), Frontier()
+                return Checkpoint(self.keys.origin, 0, Frontier().root()), Frontier(), None
             checkpoint = self.keys.open(head.note)
             # A process that was not restarted after a rotation would sign over the new key.
-            self.keys.newest_of(head.note)
+            signer = self.keys.newest_of(head.note)
             if (checkpoint.size, checkpoint.root) != (head.frontier.size, head.frontier.root()):
                 raise NoteError("it is not the checkpoint of the stored tree")
         except ValueError as exc:
             text = "the head of the log is not signed with LOG_SIGNING_KEY or log.key, as this process has read it"
             raise RecordRolledBackError(f"{text} (restart it after a rotation): {exc}") from None
-        return checkpoint, head.frontier
+        return checkpoint, head.frontier, signer
 
     def _waiting(self, connection: Connection) -> list[Any]:
         """Return pending rows that may be sealed, oldest first. What was added by hand stays, and `log verify` reports it."""
@@ -141,7 +144,7 @@ class TreeSealer:
             after = rows[-1].number
 
     def _append(self, connection: Connection, rows: list[Any], origin: str | None = None) -> Checkpoint:
-        found, tree = self._head(connection)
+        found, tree, _ = self._head(connection)
         if self.seen is not None and self.seen != found:
             # Another process has sealed meanwhile, or the database was put back behind the back of this one.
             self.require_continuation(connection, [self.seen])
