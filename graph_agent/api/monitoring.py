@@ -1,6 +1,6 @@
 """GET /healthz: the process is alive. GET /readyz: the process can run turns. GET /metrics: the metrics for Prometheus.
 
-The metrics are served on a port of their own, if the extra `otel` is installed. Each worker of a server gives its metrics to
+The metrics are served on a separate port, if the extra `otel` is installed. Each worker of a server gives its metrics to
 the others over a Unix socket, so any can answer a scrape.
 """
 

@@ -63,7 +63,7 @@ SESSION = BrowserCookie("session")
 SIGN_IN = BrowserCookie("sign_in")
 
 _OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
-"""The paths that need no token. `/metrics` is served on a port of its own only."""
+"""The paths that need no token. `/metrics` is served on a separate port only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class SqliteFile:
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
         for path in (self._path, *(Path(f"{self._path}{suffix}") for suffix in _SIDE_FILES)):
             with contextlib.suppress(OSError):
-                # Not a folder, which a wrong URL may name: nobody could enter it any more.
+                # Not a folder, which a wrong URL may name: without the right to enter it, it is useless.
                 if path.is_file() and path.stat().st_mode & 0o077:
                     path.chmod(_MODE)
 
