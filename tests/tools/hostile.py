@@ -15,6 +15,9 @@ CANCELLED: list[int] = []
 """The requests that the client has cancelled."""
 
 WHAT = sys.argv[1] if len(sys.argv) > 1 else "none"
+FLOOD = 2_000
+"""More messages than a client of a test accepts. Without an end both would work on them until the server is killed."""
+
 TOOL = {"name": "act", "description": "acts", "inputSchema": {"type": "object", "properties": {}}}
 
 
@@ -180,14 +183,14 @@ def call_tool(request: dict[str, Any]) -> None:
                 say({"method": "notifications/message", "params": {"level": "error", "data": f"hunter2 {number}"}})
                 say({"method": "notifications/tools/list_changed"})
             answer(request, content=text("after the flood"))
-        case "floods with news without end":
-            while True:
+        case "floods with changes":
+            for _ in range(FLOOD):
                 say({"method": "notifications/tools/list_changed"})
         case "floods with pings":
-            while True:
+            for _ in range(FLOOD):
                 say({"id": "p", "method": "ping"})
         case "floods with answers to nothing":
-            while True:
+            for _ in range(FLOOD):
                 say({"id": request["id"] + 7, "result": {}})
         case "cancels the call":
             say({"method": "notifications/cancelled", "params": {"requestId": request["id"]}})

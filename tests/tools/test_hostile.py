@@ -223,7 +223,7 @@ async def test_a_url_that_a_server_sends_the_user_to_is_never_followed() -> None
     assert followed == []
 
 
-@pytest.mark.parametrize("what", ["news without end", "pings", "answers to nothing"])
+@pytest.mark.parametrize("what", ["changes", "pings", "answers to nothing"])
 async def test_a_flood_of_messages_closes_the_connection(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # The real limit takes many thousands of messages.
     monkeypatch.setattr(session, "MAX_RECEIVED", 200)
