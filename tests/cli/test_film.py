@@ -17,6 +17,7 @@ from tests.page.site import CHROMIUM, chromium
 from tests.page.test_score import BARS, bars_of
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None or read_page() is None, reason="there is no Chromium, or the page is not built")
 def test_the_saved_file_plays_the_turn_and_shows_the_difference_to_other_rules(cli: Cli, tmp_path: Path) -> None:
     decision = cli("ask", "add a task to call mom", "--json").json()["decision_id"]

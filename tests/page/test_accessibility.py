@@ -11,6 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.page.screenshots import ASKS_BEFORE_ADDING, edit_constitution, say
 from tests.page.site import Site
 
+pytestmark = pytest.mark.slow
+
 AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -24,7 +26,6 @@ def findings(page: Page) -> list[Any]:
 
 
 # At 320 px, test_small_screens looks for barriers in every view.
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
     with site.page(color_scheme=scheme, reduced_motion="reduce") as page:

@@ -15,6 +15,8 @@ from tests.page.history import BASELINE, with_history
 from tests.page.screenshots import say, with_key
 from tests.page.site import Site, open_site
 
+pytestmark = pytest.mark.slow
+
 
 # Always made, because it must be made before the event loop of the browser runs.
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +66,6 @@ def test_figures_drift_and_verification_are_shown(site_with_history: Site) -> No
         expect(page.get_by_role("button", name="Month")).to_have_attribute("aria-pressed", "true")
 
 
-@pytest.mark.slow
 def test_without_decisions_and_baselines_it_says_what_to_do(site: Site) -> None:
     with site.page() as page:
         page.get_by_role("link", name="Behavior").click()

@@ -27,6 +27,7 @@ from tests.page.site import Site, open_site
 from tests.scripted_turns import calls, says
 
 
+@pytest.mark.slow
 def test_filters_are_in_the_address(site: Site) -> None:
     with site.page() as page:
         for text in ("add a task to call mom", "what's the weather?", "show my tasks"):
@@ -47,6 +48,7 @@ def test_filters_are_in_the_address(site: Site) -> None:
         expect(rows).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_path: Path, template: Path) -> None:
     requested = calls(("add_task", {"description": "call mom"}), ("drop_database", {}), ("list_tasks", {"user_id": "bob"}))
     model = ScriptedAdapter([requested, says("Added."), says("Hello.")])
@@ -80,6 +82,7 @@ def test_the_round_of_a_decision_is_the_one_of_its_path(site: Site) -> None:
             page.go_back()
 
 
+@pytest.mark.slow
 def test_the_outcome_of_a_decision_leads_to_what_it_means(site: Site) -> None:
     with site.page() as page:
         say(page, "hello")
@@ -99,6 +102,7 @@ def test_the_list_shows_new_decisions_by_itself(site: Site) -> None:
         expect(other.locator(".row-text")).to_have_text(["add a task to call mom", "show my tasks"])
 
 
+@pytest.mark.slow
 def test_an_open_list_asks_for_what_is_newer(site: Site) -> None:
     with site.page() as page:
         page.clock.install()
@@ -157,12 +161,14 @@ def test_a_decision_shows_its_steps_calls_and_findings(site: Site) -> None:
         expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "visited")
 
 
+@pytest.mark.slow
 def test_a_decision_that_does_not_exist_says_so(site: Site) -> None:
     with site.page(refusals=True) as page:
         page.goto(f"{site.url}/decisions/00000000-0000-4000-8000-000000000000")
         expect(page.get_by_role("heading", name="Not found")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path: Path, template: Path) -> None:
     session = LaunchSession(secrets.token_urlsafe(32))
     built = read_page()
@@ -195,6 +201,7 @@ def test_a_typed_yes_is_listed_as_the_action(site: Site) -> None:
         expect(page.locator(".row").first).to_contain_text("Confirmed: Delete 'call mom'")
 
 
+@pytest.mark.slow
 def test_the_list_and_the_search_have_keys(site: Site) -> None:
     with site.page() as page:
         for text in ("hello", "show my tasks"):
@@ -216,6 +223,7 @@ def test_the_list_and_the_search_have_keys(site: Site) -> None:
         expect(page.get_by_role("heading", level=1)).to_have_text("hello")
 
 
+@pytest.mark.slow
 def test_ids_and_the_request_are_copied(site: Site) -> None:
     with site.page(permissions=["clipboard-read", "clipboard-write"]) as page:
         say(page, "what's new?")

@@ -19,6 +19,7 @@ def open_lab(page: Page) -> None:
     page.get_by_label("add_task: verdict").wait_for()
 
 
+@pytest.mark.slow
 def test_a_refused_call_is_explained_its_rule_tightened_and_the_result_saved(site: Site, tmp_path: Path) -> None:
     with site.page() as page:
         for text in ("bread", "milk", "rice", "tea", "salt", "oil"):
@@ -101,6 +102,7 @@ def test_rows_and_texts_are_in_step(site: Site) -> None:
         expect(rules).not_to_have_value(re.compile("add_task"))
 
 
+@pytest.mark.slow
 def test_a_text_that_cannot_be_used_says_why_and_nothing_is_lost(site: Site) -> None:
     with site.page() as page:
         open_lab(page)
@@ -170,6 +172,7 @@ def test_what_becomes_possible_and_which_promises_hold_is_said_for_every_call(si
         expect(analysis.locator(".verdict-line.same")).to_have_text("Nothing else becomes possible.")
 
 
+@pytest.mark.slow
 def test_a_replay_of_many_can_be_cancelled(site: Site) -> None:
     with site.page() as page:
         say(page, "show my tasks")
@@ -233,6 +236,7 @@ def test_a_call_that_another_constitution_refuses_is_the_headline(site: Site) ->
         )
 
 
+@pytest.mark.slow
 def test_a_decision_becomes_a_test_case_an_export_and_a_file_for_an_auditor(site: Site, tmp_path: Path) -> None:
     with site.page(permissions=["clipboard-read", "clipboard-write"]) as page:
         say(page, "add a task to <img src=x onerror=alert(1)>")

@@ -113,6 +113,7 @@ def test_each_bar_is_that_of_the_record(site: Site, chat: str, decision: str) ->
         assert [tuple(bar) for bar in score.evaluate(BARS)] == expected
 
 
+@pytest.mark.slow
 def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) -> None:
     with site.page() as page:
         page.goto(f"{site.url}{decision}#round2.call4")
@@ -129,18 +130,9 @@ def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) ->
         expect(page.locator(".visit")).to_have_count(5)
 
 
-# The layout is that of the light scheme, and the colors of the dark one are those of every size.
-@pytest.mark.parametrize(
-    ("scheme", "size"),
-    [
-        ("light", (320, 568)),
-        pytest.param("light", (320, 256), marks=pytest.mark.slow),
-        pytest.param("dark", (1024, 760), marks=pytest.mark.slow),
-        pytest.param("light", (1024, 760), marks=pytest.mark.slow),
-        pytest.param("dark", (320, 568), marks=pytest.mark.slow),
-        pytest.param("dark", (320, 256), marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(320, 256), (320, 568), (1024, 760)])
 def test_the_score_fits_and_has_no_barrier(site: Site, chat: str, decision: str, scheme: Any, size: tuple[int, int]) -> None:
     width, height = size
     with site.page(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce") as page:

@@ -31,6 +31,7 @@ def bearer_site(browser: Browser, tmp_path: Path, template: Path) -> Iterator[Si
         yield site
 
 
+@pytest.mark.slow
 def test_without_the_link_the_page_says_how_to_sign_in(site: Site) -> None:
     with site.context(refusals=True) as context:
         page = context.new_page()
@@ -41,6 +42,7 @@ def test_without_the_link_the_page_says_how_to_sign_in(site: Site) -> None:
         expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_bar_names_the_user_and_signs_out(site: Site) -> None:
     with site.page(refusals=True) as page:
         say(page, "hello")
@@ -72,6 +74,7 @@ def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_sign_in_that_ends_is_named_and_another_users_conversation_has_no_composer(bearer_site: Site) -> None:
     def sign_in(user: str) -> None:
         claims = {"sub": user, "aud": "tests", "exp": time.time() + 600}
@@ -147,6 +150,7 @@ def test_the_session_of_the_issuer_survives_a_reload_and_a_second_tab_until_the_
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_sign_in_that_is_cancelled_or_not_begun_here_says_so(oidc_site: Site, issuer: Issuer) -> None:
     with oidc_site.context(refusals=True) as context:
         page = context.new_page()

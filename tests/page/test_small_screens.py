@@ -12,6 +12,8 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"320 px": (320, 568), "400 %": (320, 256), "390 px": (390, 780), "1024 px": (1024, 760)}
 """A window of 1280 x 1024 pixels has 320 x 256 of them at 400 %."""
 
@@ -56,8 +58,8 @@ def test_the_buttons_of_a_card_are_in_sight_with_a_long_text(site: Site, views: 
 
 
 # The layout is that of the light scheme; the colors of the dark one are tested for all views in test_accessibility.
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("size", [size if size == "320 px" else pytest.param(size, marks=pytest.mark.slow) for size in SIZES])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
 def test_every_view_fits_and_has_no_barrier(site: Site, views: list[str], size: str, scheme: str) -> None:
     width, height = SIZES[size]
     found = {}
@@ -77,7 +79,6 @@ def test_the_state_machine_is_beside_the_chat_at_1024_px(site: Site, views: list
             expect(page.locator(f"[data-state={state}]")).to_be_in_viewport(ratio=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", ["390 px", "1024 px"])
 def test_nothing_jumps_while_a_view_loads(site: Site, views: list[str], size: str) -> None:
     width, height = SIZES[size]

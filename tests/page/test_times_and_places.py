@@ -21,6 +21,8 @@ from tests.page.history import with_decisions
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 
+pytestmark = pytest.mark.slow
+
 EARLIER = 120
 
 
@@ -37,7 +39,6 @@ def ask_to_delete(page: Page) -> None:
     say(page, "delete the call mom task")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("minutes", [-10, 10])
 def test_the_countdown_is_right_in_a_browser_whose_clock_is_wrong(site: Site, minutes: int) -> None:
     with site.context() as context:
@@ -105,7 +106,6 @@ def test_a_conversation_that_cannot_be_read_has_no_composer(site: Site) -> None:
         expect(page.get_by_label("Message", exact=True)).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_earlier_messages_stay_and_keep_their_place(site: Site) -> None:
     with site.page() as page:
         say(page, "hello")
@@ -137,7 +137,6 @@ def test_earlier_messages_stay_and_keep_their_place(site: Site) -> None:
         expect(page.locator(".message")).to_have_count(2 + EARLIER)
 
 
-@pytest.mark.slow
 def test_back_returns_to_the_place_in_the_list(browser: Browser, tmp_path: Path, template: Path) -> None:
     folder = shutil.copytree(template, tmp_path / "log")
     # In a thread of its own, because that of the browser has a running event loop.
