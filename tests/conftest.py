@@ -29,6 +29,7 @@ from tests.postgresql_copies import PostgresqlCopies
 from tests.run_folder import run_folder, service, use_memory
 
 fork_server.without_grammar()
+fork_server.share_tls_contexts()
 
 TESTS = Path(__file__).parent
 READS = ("audit", "analytics")
