@@ -32,8 +32,8 @@ fork_server.without_grammar()
 fork_server.share_tls_contexts()
 
 TESTS = Path(__file__).parent
-READS = ("audit", "analytics")
-"""The folders whose tests run on SQLite in `make test`, and in CI on PostgreSQL, too: they only read, count and export."""
+ON_SQLITE = ("analytics", "api", "audit", "langchain", "record", "replays")
+"""The folders whose tests `make test` runs on SQLite, and only CI on PostgreSQL, too."""
 
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Those of a file stay together, because they share servers and browsers.
     """
     for item in items:
-        if item.get_closest_marker("postgresql") and item.path.relative_to(TESTS).parts[0] in READS:
+        if item.get_closest_marker("postgresql") and item.path.relative_to(TESTS).parts[0] in ON_SQLITE:
             item.add_marker("slow")
     seed: int | None = config.getoption("shuffle")
     if seed is None:

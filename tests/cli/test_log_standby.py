@@ -45,6 +45,7 @@ def wait_until_received(primary: Database, standby: Database) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 @pytest.mark.usefixtures("postgresql_url")  # its process ends the two servers if the tests are killed
 def test_a_streaming_standby_answers_the_queries(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,7 @@ def pooled_url(postgresql_url: str) -> Iterator[str]:
             pooler.communicate()
 
 
+@pytest.mark.slow
 def test_turns_with_confirmation_replay_and_verify(cli: Cli, pooled_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", pooled_url)
 

@@ -159,6 +159,7 @@ def test_two_processes_report_what_one_process_reports(url: str) -> None:
     assert {report["identical"] for report in expected} == {True, False}
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_killed(url: str, cluster: Any) -> None:
     job = ReplayJob(url, DecisionFilter())
     with client_of(cluster) as client:
