@@ -46,6 +46,7 @@ class Loaded(HTMLParser):
             self.policy = given.get("content") or ""
 
 
+@pytest.mark.slow
 def test_no_page_loads_anything_from_another_server(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > len(PAGES)
