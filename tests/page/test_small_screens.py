@@ -57,7 +57,6 @@ def test_the_buttons_of_a_card_are_in_sight_with_a_long_text(site: Site, views: 
         expect(page.get_by_role("timer")).to_be_in_viewport(ratio=1)
 
 
-# The layout is that of the light scheme; the colors of the dark one are tested for all views in test_accessibility.
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_every_view_fits_and_has_no_barrier(site: Site, views: list[str], size: str, scheme: str) -> None:
