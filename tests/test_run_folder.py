@@ -53,8 +53,15 @@ def test_a_run_that_a_signal_ends_leaves_no_process_and_no_folder_behind(
     test.write_text(TEST.format(pipe=str(pipe)), encoding="utf-8")
     options = [processes, "-c", ROOT / "pyproject.toml", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *map(str, options), str(test)]
-    # In a group of its own, to which a terminal would send Ctrl-C.
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
+    # In a group of its own, to which a terminal would send Ctrl-C; a shell lets what it starts in the background ignore that.
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as run:
         # It is opened when the test writes.
         folder = pipe.read_text(encoding="utf-8")
         assert Path(folder).is_dir()
