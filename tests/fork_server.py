@@ -283,9 +283,12 @@ def without_grammar() -> None:
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # the import system's sign for what is not there
 
 
+_tls_context = cache(ssl.create_default_context)
+
+
 def share_tls_contexts() -> None:
     """Let all clients share a TLS context: reading the certificates takes 20 ms, and most tests of the API make clients."""
-    ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]  # the same, called once
+    ssl.create_default_context = _tls_context  # type: ignore[assignment]  # the same, called once
 
 
 async def run_one_turn() -> None:
