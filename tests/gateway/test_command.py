@@ -145,8 +145,10 @@ def test_a_gateway_that_is_killed_in_mid_call_is_started_again_and_its_call_is_i
         asyncio.run(kill_in_mid_call(process, url))
     with gateway_over_http(arguments, tmp_path / "second.log") as (_, url):
         assert "begun" in asyncio.run(read(url))
-    # The open one is closed when its lease has expired.
-    assert decisions(cli) == [('call "hang" {"name":"begun"}', "PENDING"), ('call "read_note" {"name":"begun"}', "completed")]
+    (hanging, status), reading = decisions(cli)
+    assert (hanging, reading) == ('call "hang" {"name":"begun"}', ('call "read_note" {"name":"begun"}', "completed"))
+    # It is closed when its lease has expired, which it has before the second start on a slow machine.
+    assert status in ("PENDING", "interrupted")
 
 
 def test_a_server_that_does_not_answer_cannot_be_pinned(
