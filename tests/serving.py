@@ -1,15 +1,20 @@
-"""Servers for tests: one in this process that leaves its signal handlers alone, and the address of one in another process."""
+"""Servers for tests: one in this process that leaves its signal handlers alone, and ports and addresses of those in others."""
 
 from __future__ import annotations
 
+import random
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from graph_agent.api.server import HttpServerConfig, Server
+
+PORTS = range(10_000, 32_000)
+"""Below those from which Linux and macOS choose the port of a socket that asks for none."""
 
 
 class ServerWithoutSignals(Server):
@@ -21,6 +26,21 @@ class ServerWithoutSignals(Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports for servers that start later.
+
+    The system chooses none of them: it could give one to another test before the server has it, or while the server restarts.
+    """
+    ports: list[int] = []
+    with ExitStack() as held:
+        while len(ports) < count:
+            port = random.SystemRandom().choice(PORTS)
+            with suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
+    return ports
 
 
 def launch_header(home: Path) -> dict[str, str]:

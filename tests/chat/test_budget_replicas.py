@@ -39,9 +39,10 @@ from graph_agent.record.operations import find_uses
 from graph_agent.settings import read_settings
 from tests.chat.till_server import build_till, refunds
 from tests.cluster.clients import AUDIENCE, JWT_SECRET, REPEATED
-from tests.cluster.services import Replica, free_ports
+from tests.cluster.services import Replica
 from tests.llm.wire_apis import Call, OpenAIAPI
 from tests.llm.wire_server import Writer, says, serving
+from tests.serving import free_ports
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.slow]
 

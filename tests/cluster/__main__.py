@@ -21,7 +21,8 @@ from pathlib import Path
 from tests.cluster.checks import find_problems
 from tests.cluster.clients import AUDIENCE, JWT_SECRET, Client
 from tests.cluster.faults import inject, supervise
-from tests.cluster.services import PostgreSql, Replica, find_faketime, find_program, free_ports, haproxy, pgbouncer
+from tests.cluster.services import PostgreSql, Replica, find_faketime, find_program, haproxy, pgbouncer
+from tests.serving import free_ports
 
 REPLICAS = 3
 SKEWS = (0.0, 0.3, -10.0)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.serving import free_ports
+
 ROOT = Path(__file__).parents[2]
 GRAPH_AGENT = str(Path(sys.executable).with_name("graph-agent"))
 START_SECONDS = 300
@@ -26,15 +28,6 @@ _FULL_DISK_BYTES = 1 << 20
 def find_program(name: str) -> str | None:
     """Return the path of a program of a Debian package; None if it is not installed."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [opened.getsockname()[1] for opened in sockets]
-    for opened in sockets:
-        opened.close()
-    return ports
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

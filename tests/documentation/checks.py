@@ -36,9 +36,10 @@ from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.tools.server_file import read_server_file
 from graph_agent.validation.fixtures import load_fixtures
 from tests.documentation.blocks import Block
-from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page, free_port
+from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page
 from tests.documentation.site import ROOT
 from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, policy_of
+from tests.serving import free_ports
 
 
 def problems_of(page: Page) -> Iterator[str]:
@@ -103,7 +104,8 @@ def run_python(page: Page, block: Block) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
         patch.setenv("GRAPH_AGENT_HOME", str(page.folder / "library"))
         # The model server of a page is one that refuses connections: the program reports the failure.
-        patch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
+        [port] = free_ports(1)
+        patch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port}/v1")
         patch.setenv("OPENAI_MODEL", "a-model")
         patch.setenv("OPENAI_API_KEY", "a-key")
         result: Any = eval(code, names)

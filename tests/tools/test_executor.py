@@ -29,7 +29,7 @@ from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests import fork_server
 from tests.permission import permitted
-from tests.serving import ServerWithoutSignals
+from tests.serving import ServerWithoutSignals, free_ports
 
 HERE = Path(__file__).parent
 UNKNOWN = (ToolErrorCode.TIMEOUT_ERROR, ToolErrorCode.UNKNOWN_ERROR)
@@ -398,14 +398,15 @@ async def test_the_same_calls_work_over_http(tasks: Database) -> None:
 
 
 async def test_a_server_that_goes_away_comes_back_without_a_restart(tasks: Database) -> None:
-    async with served(tasks) as url:
+    [port] = free_ports(1)
+    async with served(tasks, port) as url:
         clock = ManualClock()
         executor = McpToolExecutor(url, timeout=60, clock=clock, trusted=True)
         assert await executor.ready()
     assert not await executor.ready()
     assert not (await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k"))).success
     clock.advance(minutes=1)  # the longest back-off
-    async with served(tasks, int(url.split(":")[2].split("/")[0])):
+    async with served(tasks, port):
         assert await executor.ready()
         assert (await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k2"))).success
         await executor.aclose()
@@ -413,7 +414,7 @@ async def test_a_server_that_goes_away_comes_back_without_a_restart(tasks: Datab
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "http://evil.example"}])
 async def test_a_foreign_host_or_origin_is_refused(tasks: Database, headers: dict[str, str]) -> None:
-    async with served(tasks) as url, httpx.AsyncClient() as client:
+    async with served(tasks) as url, httpx.AsyncClient(timeout=60) as client:
         accepts = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         response = await client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={**accepts, **headers})
         assert response.status_code in (403, 421)
