@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator
 def test_every_response_is_declared_in_the_openapi_document(
     server: LiveServer, mode: schemathesis.GenerationMode, requests: int
 ) -> None:
-    document = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    document = schemathesis.openapi.from_url(f"{server.url}/openapi.json", timeout=60)
     operations = [found.ok() for found in document.get_all_operations()]  # type: ignore[union-attr]  # an error fails the test
     for operation in operations:
         if mode is POSITIVE or list(operation.iter_parameters()):
@@ -51,7 +51,7 @@ def test_every_response_is_declared_in_the_openapi_document(
 
 
 def test_the_openapi_document_lists_every_route_and_every_error_of_a_turn(server: LiveServer) -> None:
-    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    paths = httpx.get(f"{server.url}/openapi.json", timeout=60).json()["paths"]
     documented = set(paths["/api/chat"]["post"]["responses"])
     assert documented == {"200", "400", "401", "403", "404", "409", "413", "415", "422", "429", "500", "503", "504"}
     expected = {"/api/chat", "/api/conversations", "/api/conversations/{conversation_id}", "/api/decisions/{decision_id}"}
@@ -59,7 +59,7 @@ def test_the_openapi_document_lists_every_route_and_every_error_of_a_turn(server
 
 
 def test_a_generated_client_gets_short_and_unique_names(server: LiveServer) -> None:
-    document = httpx.get(f"{server.url}/openapi.json").json()
+    document = httpx.get(f"{server.url}/openapi.json", timeout=60).json()
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     names = [operation["operationId"] for operation in operations]
     assert {"chat", "conversation", "decision", "run_agent", "sign_out"} <= set(names)
@@ -80,6 +80,6 @@ def _ask(operation: schemathesis.APIOperation[Any, Any, Any, Any], mode: schemat
         if mode is POSITIVE and "Idempotency-Key" in case.headers:
             # One used before would rightly be refused.
             case.headers["Idempotency-Key"] = str(uuid.uuid4())
-        case.call_and_validate(excluded_checks=unchecked)  # type: ignore[arg-type]  # what the registry returns
+        case.call_and_validate(excluded_checks=unchecked, timeout=120)  # type: ignore[arg-type]  # what the registry returns
 
     answered_as_documented()

@@ -82,7 +82,7 @@ def test_a_client_that_disconnects_while_sending_its_body_is_not_logged_as_an_er
     with closing(socket.create_connection((address.host, address.port))) as caller:
         head = ("POST /api/chat HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: 50")
         caller.sendall("\r\n".join((*head, "", "")).encode() + b'{"content"')
-        assert httpx.get(f"{server.url}/healthz").status_code == 200
+        assert httpx.get(f"{server.url}/healthz", timeout=60).status_code == 200
     server.stop()
     assert server.ended.wait(60)
     assert [entry for entry in caplog.records if entry.levelname in ("ERROR", "CRITICAL")] == []
@@ -90,9 +90,11 @@ def test_a_client_that_disconnects_while_sending_its_body_is_not_logged_as_an_er
 
 
 def test_a_body_of_twenty_megabytes_is_refused_early(server: LiveServer) -> None:
-    answer = httpx.post(f"{server.url}/api/chat", content=b"[" * 20_000_000, headers={"Content-Type": "application/json"})
+    answer = httpx.post(
+        f"{server.url}/api/chat", content=b"[" * 20_000_000, headers={"Content-Type": "application/json"}, timeout=60
+    )
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
-    assert httpx.get(f"{server.url}/healthz").status_code == 200
+    assert httpx.get(f"{server.url}/healthz", timeout=60).status_code == 200
 
 
 def _rows(file: Path, query: str) -> list[tuple[str, ...]]:

@@ -85,7 +85,7 @@ async def test_a_token_without_the_scope_to_write_only_reads(environment: Enviro
         async with connected(url, bearer("ann", "read")) as client:
             listed = await client.call_tool("list_tasks", {})
             assert value(listed)["data"]["tasks"] == []
-        async with httpx2.AsyncClient(headers=bearer("ann", "read")) as http:
+        async with httpx2.AsyncClient(headers=bearer("ann", "read"), timeout=60) as http:
             refused = await http.post(url, json=called("add_task", description="call mom"))
             assert (refused.status_code, refused.json()["error"]) == (403, "insufficient_scope")
     assert await environment.descriptions() == []
@@ -93,5 +93,5 @@ async def test_a_token_without_the_scope_to_write_only_reads(environment: Enviro
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer nonsense"}])
 async def test_a_request_without_a_valid_token_is_refused(environment: Environment, headers: dict[str, str]) -> None:
-    async with gateway_over_http(environment) as url, httpx2.AsyncClient(headers=headers) as http:
+    async with gateway_over_http(environment) as url, httpx2.AsyncClient(headers=headers, timeout=60) as http:
         assert (await http.post(url, json=called("list_tasks"))).status_code == 401

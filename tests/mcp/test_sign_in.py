@@ -41,7 +41,7 @@ class Browser:
 
     async def _visit(self, address: str) -> None:
         redirect = parse_qs(urlsplit(address).query)["redirect_uri"][0]
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=60) as client:
             for query in self._forged:
                 with pytest.raises(httpx2.HTTPError):
                     await client.get(f"{redirect}?{query}")

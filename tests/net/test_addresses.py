@@ -142,7 +142,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_connected(monkeyp
             lookup = Rebinding("127.0.0.1", "169.254.169.254")
             # No name server answers the second lookup differently.
             monkeypatch.setattr(socket, "getaddrinfo", lookup)
-            async with httpx2.AsyncClient(transport=checked_transport()) as client:
+            async with httpx2.AsyncClient(transport=checked_transport(), timeout=60) as client:
                 assert (await client.get(url)).status_code == 200
             assert lookup.asked == ["keys.example"]
         finally:
@@ -156,7 +156,7 @@ async def test_a_name_that_leads_elsewhere_after_the_check_is_not_connected(monk
     monkeypatch.setattr(socket, "getaddrinfo", Rebinding("127.0.0.1", "169.254.169.254"))
     require_allowed_host("http://keys.example/keys")
     with pytest.raises(RefusedAddressError):
-        async with httpx2.AsyncClient(transport=checked_transport()) as client:
+        async with httpx2.AsyncClient(transport=checked_transport(), timeout=60) as client:
             await client.get("http://keys.example/keys")
 
 

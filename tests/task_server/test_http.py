@@ -89,7 +89,7 @@ async def test_each_user_has_the_tasks_of_the_tokens_subject() -> None:
     async with tasks_over_http(WITH_TOKENS) as url:
         for user in ("ann", "bob"):
             async with (
-                httpx2.AsyncClient(headers=bearer(user)) as http,
+                httpx2.AsyncClient(headers=bearer(user), timeout=60) as http,
                 Client(streamable_http_client(url, http_client=http)) as client,
             ):
                 added = await client.call_tool("add_task", {"description": f"the task of {user}"})
@@ -115,7 +115,7 @@ async def test_each_user_has_the_tasks_of_the_tokens_subject() -> None:
     ],
 )
 async def test_a_request_without_a_valid_token_is_told_where_to_get_one(headers: dict[str, str]) -> None:
-    async with tasks_over_http(WITH_TOKENS) as url, httpx.AsyncClient() as client:
+    async with tasks_over_http(WITH_TOKENS) as url, httpx.AsyncClient(timeout=60) as client:
         refused = await client.post(url, json=INITIALIZE, headers=headers)
         origin = url.removesuffix("/mcp")
         metadata = f"{origin}/.well-known/oauth-protected-resource/mcp"
@@ -133,7 +133,7 @@ async def test_a_request_without_a_valid_token_is_told_where_to_get_one(headers:
 
 
 async def test_a_token_without_the_scope_write_only_reads() -> None:
-    async with tasks_over_http(WITH_TOKENS) as url, httpx.AsyncClient() as client:
+    async with tasks_over_http(WITH_TOKENS) as url, httpx.AsyncClient(timeout=60) as client:
         no_scope = await client.post(url, json=INITIALIZE, headers=bearer("ann", None))
         assert (no_scope.status_code, no_scope.json()["error"]) == (403, "insufficient_scope")
         reader = bearer("ann", "read")
@@ -148,7 +148,7 @@ async def test_a_token_without_the_scope_write_only_reads() -> None:
 
 
 async def test_hosts_and_origins_other_than_the_public_address_are_refused() -> None:
-    async with tasks_over_http(WITH_TOKENS, "https://tasks.example/mcp") as url, httpx.AsyncClient() as client:
+    async with tasks_over_http(WITH_TOKENS, "https://tasks.example/mcp") as url, httpx.AsyncClient(timeout=60) as client:
         statuses = [
             (await client.post(url, json=called("list_tasks"), headers={**bearer("ann"), **headers})).status_code
             for headers in (
@@ -162,7 +162,7 @@ async def test_hosts_and_origins_other_than_the_public_address_are_refused() -> 
 
 
 async def test_without_tokens_one_user_is_served_on_loopback() -> None:
-    async with tasks_over_http(Settings(GRAPH_AGENT_HOME=Path("/nonexistent"))) as url, httpx.AsyncClient() as client:
+    async with tasks_over_http(Settings(GRAPH_AGENT_HOME=Path("/nonexistent"))) as url, httpx.AsyncClient(timeout=60) as client:
         async with Client(url) as plain:
             added = await plain.call_tool("add_task", {"description": "a"})
         assert added.structured_content is not None
@@ -178,7 +178,7 @@ async def test_tokens_that_cannot_be_checked_now_are_answered_with_503() -> None
         GRAPH_AGENT_SECRET=SecretStr("x" * 32),
         GRAPH_AGENT_HOME=Path("/nonexistent"),
     )
-    async with tasks_over_http(settings) as url, httpx.AsyncClient() as client:
+    async with tasks_over_http(settings) as url, httpx.AsyncClient(timeout=60) as client:
         signed = jwt.encode({"sub": "ann"}, SECRET, algorithm="HS256", headers={"kid": "k"})
         answered = await client.post(url, json=INITIALIZE, headers={**JSON, "authorization": f"Bearer {signed}"})
         assert (answered.status_code, answered.json()["error"]) == (503, "temporarily_unavailable")

@@ -163,7 +163,7 @@ def test_the_command_keeps_its_key_and_its_state(tmp_path: Path, log: SigningKey
             try:
                 url = address_of(server, output)
                 body = f"old {old}\n{tree.proof(old, size)}\n{tree.note(size)}"
-                answer = httpx.post(f"{url}/add-checkpoint", content=body.encode())
+                answer = httpx.post(f"{url}/add-checkpoint", content=body.encode(), timeout=60)
                 assert answer.status_code == status
                 key = VerifierKey.parse(output.read_text().partition("witness key: ")[2].partition("\n")[0])
                 keys.add(key)
