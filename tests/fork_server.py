@@ -44,10 +44,14 @@ os.umask(umask)
 request = json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:], os.getcwd(), dict(os.environ), umask, files]).encode()
 link = socket.socket(socket.AF_UNIX)
 link.connect({address!r})
+# From the moment of the request the process may run, and what sees its output may send a signal.
+passed_on = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
+for number in passed_on:
+    signal.signal(number, lambda received, _: link.send(bytes([received])))
 socket.send_fds(link, [len(request).to_bytes(4)], files)
 link.sendall(request)
-for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-    signal.signal(number, lambda received, _: link.send(bytes([received])))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
 code = int.from_bytes(link.recv(4), signed=True)
 if code < 0:
     if -code != signal.SIGKILL:
