@@ -97,6 +97,7 @@ def dispositions(turn: FinishedTurn) -> list[CallDisposition]:
     return [call.disposition for call in turn.record.invocations]
 
 
+@pytest.mark.usefixtures("patient_locks")
 async def test_parallel_calls_of_several_services_never_overspend(log: Database, database_url: str) -> None:
     server, databases = shop(), [log, Database.open(database_url)]
     services = [service(databases[n % 2], server, calls(refund(90)), says("Done.")) for n in range(40)]

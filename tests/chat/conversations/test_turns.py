@@ -229,6 +229,7 @@ async def test_a_clock_that_was_set_back_locks_no_user_out(
     await store.say("then")
 
 
+@pytest.mark.usefixtures("patient_locks")
 async def test_replicas_count_together(store_with_limit: Callable[[int], StoreClient]) -> None:
     stores = [store_with_limit(5) for _ in range(20)]
     claims = (store.request(TurnRequest("ann", "hello")) for store in stores)
