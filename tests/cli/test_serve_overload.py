@@ -41,7 +41,8 @@ def test_a_server_that_leaves_a_row_open_exits_with_a_failure(home: Path) -> Non
         server.send_signal(signal.SIGTERM)
         await turn
 
-    with serving_without_a_model(home, 3.0) as (server, port):
+    # The turn must still run when this process sees its rows, also after a pause.
+    with serving_without_a_model(home, 60.0) as (server, port):
         asyncio.run(end_during_a_turn(port))
         assert server.wait(120) == 1
         assert "an unknown number of turns were left open" in (home / "stderr").read_text(encoding="utf-8")
