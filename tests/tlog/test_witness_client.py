@@ -19,7 +19,9 @@ async def answering(answer: Callable[[bytes, asyncio.StreamWriter], Awaitable[No
     """Open a witness that answers each request, given its head, by `answer`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await answer(await reader.readuntil(b"\r\n\r\n"), writer)
+        # The client of a slow machine may reach its time limit before it has sent its request.
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            await answer(await reader.readuntil(b"\r\n\r\n"), writer)
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
