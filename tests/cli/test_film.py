@@ -13,7 +13,7 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.constitution import Constitution
 from tests.cli.conftest import Cli
 from tests.page.screenshots import ASKS_BEFORE_ADDING
-from tests.page.site import CHROMIUM, chromium
+from tests.page.site import CHROMIUM, WAIT_MS, chromium
 from tests.page.test_score import BARS, bars_of
 
 
@@ -29,6 +29,7 @@ def test_the_saved_file_plays_the_turn_and_shows_the_difference_to_other_rules(c
     record = DecisionRecord.model_validate_json(json.loads((folder / "decision.json").read_text())["record"])
     with chromium() as browser:
         page = browser.new_context(offline=True, viewport={"width": 320, "height": 640}).new_page()
+        page.set_default_timeout(WAIT_MS)
         problems: list[str] = []
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))

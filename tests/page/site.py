@@ -80,7 +80,9 @@ class Site:
 @contextmanager
 def launched(*arguments: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--in-process-gpu", *arguments])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--in-process-gpu", *arguments], timeout=WAIT_MS
+        )
         try:
             yield browser
         finally:
@@ -96,7 +98,7 @@ def chromium() -> Iterator[Browser]:
             yield browser
         return
     with sync_playwright() as playwright:
-        browser = playwright.chromium.connect_over_cdp(service("tests.page.chromium_server"))
+        browser = playwright.chromium.connect_over_cdp(service("tests.page.chromium_server"), timeout=WAIT_MS)
         try:
             yield browser
         finally:

@@ -165,11 +165,11 @@ def test_the_card_counts_down_and_expires(site: Site) -> None:
     with site.page() as page:
         page.clock.install()
         ask_to_delete(page)
-        expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(5:00|4:5\d)$"))
+        expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(5:00|4:\d\d)$"))
         # From here on no answer of the server corrects the time of the page.
         page.route("**/api/**", lambda _: None)
         page.clock.fast_forward("02:00")
-        expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(3:00|2:5\d)$"))
+        expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(3:00|2:\d\d)$"))
         page.clock.fast_forward("03:01")
         expect(page.get_by_role("heading", name="Expired")).to_be_visible()
         expect(page.get_by_role("button", name="Confirm")).to_have_count(0)

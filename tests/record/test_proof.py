@@ -23,7 +23,7 @@ from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.tlog.checkpoint import Checkpoint, format_proof
 from graph_agent.tlog.merkle import Frontier, leaf_hash
 from graph_agent.tlog.note import KeyType, SigningKey, sign
-from tests.page.site import CHROMIUM, chromium
+from tests.page.site import CHROMIUM, WAIT_MS, chromium
 from tests.record.trees import LOG_KEY, WITNESS_KEY, LogFiller, running_witness, tree_of
 from tests.tlog.go_check import check_with_go
 
@@ -273,6 +273,7 @@ def test_the_saved_page_proves_a_decision_and_refuses_every_forgery(
     one, other = proofs
     context = browser.new_context(offline=True)
     page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
 
