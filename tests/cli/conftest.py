@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,13 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         os.environ.clear()
         os.environ.update(before)
     return folder
+
+
+@pytest.fixture
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time zone of the commands is one in which it is about noon, so that no day ends during the test."""
+    hours = 12 - datetime.now(UTC).hour
+    monkeypatch.setenv("GRAPH_AGENT_TIME_ZONE", f"Etc/GMT{-hours:+d}")
 
 
 @pytest.fixture

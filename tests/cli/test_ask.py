@@ -51,6 +51,7 @@ def conversation_of(err: str) -> str:
     return next(line for line in err.splitlines() if line.startswith("conversation: ")).split()[1]
 
 
+@pytest.mark.usefixtures("noon")
 def test_the_limit_on_the_tokens_of_a_day_applies_to_commands(
     cli: Cli, script: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -111,10 +110,8 @@ def test_each_example_of_a_draft_fits_the_tools(tools: list[ShopTool]) -> None:
     policy_of(tools, re.sub(r"(?m)^// (?=@id|forbid|when|unless)", "", draft))
 
 
-def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A time zone in which it is noon, so that no day ends during the test; an hour may.
-    hours_to_noon = 12 - datetime.now(UTC).hour
-    monkeypatch.setenv("GRAPH_AGENT_TIME_ZONE", f"Etc/GMT{-hours_to_noon:+d}")
+@pytest.mark.usefixtures("noon")  # an hour may end during the test
+def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path) -> None:
     rule = '@id("two a day") forbid (principal, action == Action::"add_task", resource) when { context.used.day.calls > 2 };'
     policy.write_text(PERMIT + rule, encoding="utf-8")
     assert cli("budget").out == "Nothing that a rule counts was used today.\n"
