@@ -164,11 +164,11 @@ async def test_a_reader_sees_a_snapshot_while_a_writer_writes(with_rows: Databas
     def count_twice(connection: Connection) -> tuple[int, int]:
         first = connection.execute(select(func.count()).select_from(rows)).scalar_one()
         counted.set()
-        written.wait(10)
+        written.wait(60)
         return first, connection.execute(select(func.count()).select_from(rows)).scalar_one()
 
     reading = asyncio.create_task(with_rows.read(count_twice))
-    await asyncio.to_thread(counted.wait, 10)
+    await asyncio.to_thread(counted.wait, 60)
     await with_rows.write(add(1))
     written.set()
     assert await reading == (0, 0)
