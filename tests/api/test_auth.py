@@ -28,7 +28,8 @@ Served = Callable[[Runtime], httpx.AsyncClient]
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
 AUDIENCE = "graph-agent"
-_LATER = int(time.time()) + 3600
+_LATER = int(time.time()) + 12 * 3600
+"""The module is imported when the run of the tests begins, and a slow machine needs more than an hour for all of them."""
 
 
 def _token(key: Any = SECRET, algorithm: str = "HS256", headers: dict[str, str] | None = None, **claims: Any) -> str:
