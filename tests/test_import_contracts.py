@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ def test_every_import_that_is_planted_is_reported_and_nothing_else(tmp_path: Pat
         with tmp_path.joinpath(*module.split(".")).with_suffix(".py").open("a", encoding="utf-8") as file:
             file.write(f"\nimport {imported}\n")
     program = Path(sys.executable).with_name("lint-imports")
-    ended = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    # It breaks its lines at the width of the terminal.
+    wide = {**os.environ, "COLUMNS": "200"}
+    ended = subprocess.run([program, "--no-cache"], cwd=tmp_path, env=wide, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert set(re.findall(r"(graph_agent[\w.]+) -> ([\w.]+)", ended.stdout)) == PLANTED

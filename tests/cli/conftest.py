@@ -51,6 +51,8 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with migrated databases, created once for all tests."""
     folder = tmp_path_factory.mktemp("migrated") / "home"
     before = dict(os.environ)
+    for field in Settings.model_fields.values():
+        os.environ.pop(str(field.alias), None)
     os.environ["GRAPH_AGENT_HOME"] = str(folder)
     try:
         with pytest.raises(SystemExit):
