@@ -37,9 +37,9 @@ Cli = Callable[..., Ended]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -> Path:
-    """A GRAPH_AGENT_HOME with empty databases; no other variable of the program is set."""
-    for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.alias), raising=False)
+    """A GRAPH_AGENT_HOME with empty databases; no other variable of the program is set, nor one that changes its lines."""
+    for name in (*(str(field.alias) for field in Settings.model_fields.values()), "COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "home"
     shutil.copytree(migrated_home, folder)
     monkeypatch.setenv("GRAPH_AGENT_HOME", str(folder))

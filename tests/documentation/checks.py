@@ -103,6 +103,7 @@ def run_python(page: Page, block: Block) -> Iterator[str]:
     code = compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
         patch.setenv("GRAPH_AGENT_HOME", str(page.folder / "library"))
+        patch.delenv("DATABASE_URL", raising=False)
         # The model server of a page is one that refuses connections: the program reports the failure.
         [port] = free_ports(1)
         patch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port}/v1")

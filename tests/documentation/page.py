@@ -147,9 +147,8 @@ class Page:
         shown = PORTS.get(name, ())
         self.port, *ports = free_ports(1 + len(shown))
         self.ports = dict(zip(shown, map(str, ports), strict=True))
-        kept = {
-            one: value for one, value in os.environ.items() if not one.startswith(("GEMINI", "OPENAI", "GRAPH_AGENT", "PIP_"))
-        }
+        programs = ("DATABASE_URL", "FORCE_COLOR", "GEMINI", "GRAPH_AGENT", "LOG_", "OPENAI", "PIP_")
+        kept = {one: value for one, value in os.environ.items() if not one.startswith(programs)}
         python = Path(sys.executable).parent
         # A server with several processes starts as it does for its reader, not from the process that has imported it.
         folders = [python, *postgresql_programs()] if name in PROGRAMS else [commands, python]
