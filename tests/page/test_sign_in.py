@@ -10,12 +10,12 @@ from pathlib import Path
 
 import jwt
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 from pydantic import SecretStr
 
 from tests.api.oidc_server import Issuer, oidc_issuer
 from tests.page.screenshots import say
-from tests.page.site import Site, open_site
+from tests.page.site import WAIT_MS, Site, open_site
 from tests.page.test_accessibility import findings
 
 KEY = "a key for tests only, long enough"
@@ -72,6 +72,24 @@ def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
         assert token not in stored
         page.reload()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_a_late_refusal_of_a_token_does_not_end_the_sign_in_with_the_next_one(bearer_site: Site) -> None:
+    token = jwt.encode({"sub": "ann", "aud": "tests", "exp": time.time() + 600}, KEY, algorithm="HS256")
+    late: list[Route] = []
+    with bearer_site.page(refusals=True) as page:
+        page.route("**/api/**", lambda route: route.fallback() if late else late.append(route))
+        page.get_by_label("Token").fill("not a token")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("does not accept that token")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        say(page, "hello")
+        with page.expect_response(late[0].request.url, timeout=WAIT_MS) as refused:
+            late[0].continue_()
+        assert refused.value.status == 401
+        say(page, "hello")
 
 
 @pytest.mark.slow

@@ -102,7 +102,8 @@ export function post(body: unknown, headers: Record<string, string> = {}): Reque
 /** Send a request; throws `ApiError` for every answer that is not a success, and with code OFFLINE if there is none. */
 export async function request(url: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
-  if (bearerToken) headers.set("authorization", `Bearer ${bearerToken}`);
+  const token = bearerToken;
+  if (token) headers.set("authorization", `Bearer ${token}`);
   const sent = Date.now();
   let response: Response;
   try {
@@ -118,7 +119,8 @@ export async function request(url: string, init: RequestInit): Promise<Response>
     wasAccepted = true;
     return response;
   }
-  if (response.status === 401 && signedIn.value) {
+  // A late answer to a token that was replaced says nothing about the present one.
+  if (response.status === 401 && signedIn.value && token === bearerToken) {
     if (wasAccepted) signOutReason.value = "You are signed out: your sign-in has expired. Sign in again to go on.";
     else if (bearerToken) signOutReason.value = "This server does not accept that token: it is wrong, or it has expired.";
     signOut();
