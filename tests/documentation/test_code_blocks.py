@@ -65,6 +65,7 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=pytest.mark.slow) if one in {*PROGRAMS, *LONG} else one for one in PAGES]
 )
+@pytest.mark.timeout(3600)  # a page starts up to a dozen servers and commands, which all wait for a busy machine
 def test_the_code_blocks_of_a_page_work(name: str, tmp_path: Path, commands: Path, request: pytest.FixtureRequest) -> None:
     assert shutil.which("curl"), "the pages call the API with curl: install it"
     if missing := [program for program in PROGRAMS.get(name, ()) if shutil.which(program, path=SYSTEM_PATH) is None]:

@@ -15,6 +15,9 @@ _SEEDS_PER_TEST = 10
 _FIRST_SEEDS = range(1, 201, _SEEDS_PER_TEST)
 _QUICKLY_FOUND = "a path that was walked twice is kept in the record"
 
+# Many take tens of seconds of processor time, of which a busy machine gives them little.
+pytestmark = pytest.mark.timeout(3600)
+
 
 @pytest.mark.parametrize(
     "first", [_FIRST_SEEDS[0], *(pytest.param(first, marks=pytest.mark.slow) for first in _FIRST_SEEDS[1:])]
