@@ -299,6 +299,10 @@ def test_the_saved_page_proves_a_decision_and_refuses_every_forgery(
     assert verdict(forged, own_keys, POLICY) == "Not proved"
     for name, forge in FORGERIES.items():
         assert (verdict(*forge(one, other)), page.text_content("#record")) == ("Not proved", ""), name
+    # The record is shown as it is: with the digits that JavaScript would round, and with no character that reorders a line.
+    record = {"amount": 2**53 + 1, "message": "pay \u202e001"}
+    assert verdict(signed_alone(one.replace(record=json.dumps(record)), "decision", LOG_KEY), f"log {LOG_KEY.verifier}\n")
+    assert json.loads(page.text_content("#record") or "") == {"amount": 2**53 + 1, "message": "pay ‹U+202E›001"}
     # The texts that the record names are shown only as they were recorded.
     name = json.loads(one.record)["header"]["constitution"]
     for text, found in ((Constitution.load().text, "The constitution"), ("another", "Not proved")):

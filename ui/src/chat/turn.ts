@@ -4,6 +4,7 @@ import { ApiError, post, request, whenSignedOut } from "../shared/client";
 import type { ChatReply } from "../shared/client";
 import { decisionEvents, pause, POLL_MS, SilentStreamError, turnEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
+import { parseJson } from "../shared/json";
 import { visitsOf } from "../machine/path";
 
 const STORAGE_KEY = "graph_agent.turn";
@@ -69,7 +70,7 @@ function isSame(one: Message, other: Message): boolean {
 export async function resume(): Promise<ChatReply | null> {
   const stored = sessionStorage.getItem(STORAGE_KEY);
   if (!stored || turn.value) return null;
-  turn.value = JSON.parse(stored) as Turn;
+  turn.value = parseJson(stored) as Turn;
   return follow();
 }
 

@@ -1,6 +1,7 @@
 // Requests to the API. Types come from its OpenAPI document (`make page-types`).
 import { signal } from "@preact/signals";
 import { hearServerTime } from "./clock";
+import { parseJson } from "./json";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -92,7 +93,8 @@ export class ApiError extends Error {
 }
 
 export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
-  return (await request(url, signal ? { signal } : {})).json() as Promise<T>;
+  const response = await request(url, signal ? { signal } : {});
+  return parseJson(await response.text()) as T;
 }
 
 export function post(body: unknown, headers: Record<string, string> = {}): RequestInit {

@@ -1,6 +1,7 @@
 // Server-sent events, read with fetch: EventSource can neither POST nor send an Authorization header.
 import { getJson, request } from "./client";
 import type { DecisionDetail } from "./client";
+import { parseJson } from "./json";
 
 export interface ServerEvent {
   readonly id: string;
@@ -101,5 +102,5 @@ function parse(block: string): ServerEvent | null {
   }
   const data = fields.get("data");
   if (data === undefined) return null;
-  return { id: fields.get("id") ?? "", type: fields.get("event") ?? "message", data: JSON.parse(data) as unknown, at: Date.now() };
+  return { id: fields.get("id") ?? "", type: fields.get("event") ?? "message", data: parseJson(data), at: Date.now() };
 }
