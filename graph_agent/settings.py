@@ -83,7 +83,7 @@ class Settings(BaseModel):
     """A turn that has used so many tokens calls the model no more; unset: no limit."""
     day_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_DAY_TOKENS")
     """A user whose turns have used so many tokens in a day of the time zone gets no further answer of the model that day."""
-    retention_days: int = Field(default=30, ge=1, alias="GRAPH_AGENT_RETENTION_DAYS")
+    retention_days: int = Field(default=30, ge=1, le=36_500, alias="GRAPH_AGENT_RETENTION_DAYS")
     """The time for which decisions are kept. High-risk uses in the EU need at least six months: 183."""
     disclosure: str = Field(default="You are talking to an AI system.", max_length=500, alias="GRAPH_AGENT_DISCLOSURE")
     """The line by which users learn that they talk to an AI, with the first answer of a conversation; `off`: none."""

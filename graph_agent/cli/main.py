@@ -9,11 +9,13 @@ A command's module is imported when the command runs, so all modules but this on
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -207,6 +209,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     show_traceback = given[:1] == ["--traceback"]
     # Read here, because also an error about another option is a line of JSON then.
     as_json = "--log-format=json" in given or ("--log-format", "json") in pairwise(given)
+    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+        if getattr(sys, name) is None:
+            # The caller has closed it. A file that we open next must not get its number.
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 (it stays open)
     configure_logging(verbose=show_traceback, as_json=as_json)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

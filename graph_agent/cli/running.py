@@ -149,6 +149,9 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
     except Exception as exc:
         if show_traceback:
             print_stderr(log_lines.without_credentials(traceback.format_exc()), "error")
+        elif isinstance(exc, PermissionError) and exc.filename:
+            # A path of the settings or of the command line, in a folder that this user may not enter.
+            print_error(f"{exc.filename} cannot be used: {exc.strerror}")
         else:
             # For example a full disk.
             reason = f": {exc.strerror}" if isinstance(exc, OSError) and exc.strerror else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -103,15 +104,18 @@ def test_a_command_that_does_not_exist_is_wrong_usage(cli: Cli, arguments: tuple
     assert ended.err
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"), [("GRAPH_AGENT_TURNS_PER_MINUTE", "many"), ("GRAPH_AGENT_RETENTION_DAYS", "1000000")]
+)
 def test_invalid_settings_are_reported_in_one_sentence_that_names_the_variable(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
-    monkeypatch.setenv("GRAPH_AGENT_TURNS_PER_MINUTE", "many")
+    monkeypatch.setenv(variable, value)
 
     ended = cli("ask", "hi")
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("graph-agent: GRAPH_AGENT_TURNS_PER_MINUTE: ")
+    assert ended.err.startswith(f"graph-agent: {variable}: ")
     assert ended.err.count("\n") == 1
 
 
@@ -181,6 +185,12 @@ def test_an_unexpected_failure_without_a_reason_of_the_system_names_none(capsys:
     assert capsys.readouterr().err.startswith("graph-agent: unexpected failure (TimeoutError); ")
 
 
+def test_a_path_in_a_folder_that_the_user_may_not_enter_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), report_failures():
+        raise PermissionError(errno.EACCES, "Permission denied", "/root/home/log.db")
+    assert capsys.readouterr().err == "graph-agent: /root/home/log.db cannot be used: Permission denied\n"
+
+
 def test_a_closed_pipe_ends_the_command_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -188,3 +198,20 @@ def test_a_closed_pipe_ends_the_command_quietly() -> None:
     os.close(writing)
 
     assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "error"),
+    [
+        (0, ["ask", "-"], 2, "graph-agent: The message is empty."),
+        (0, ["chat"], 0, "/help lists the commands, /quit leaves."),
+        (1, ["ask", "--batch", os.devnull], 0, "model: rules: no GEMINI_API_KEY is set"),
+    ],
+)
+def test_a_stream_that_the_caller_has_closed_is_empty(closed: int, arguments: list[str], code: int, error: str) -> None:
+    ended = subprocess.run(
+        [SCRIPT, *arguments], preexec_fn=lambda: os.close(closed), stderr=subprocess.PIPE, check=False, text=True
+    )
+
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (code, error)
