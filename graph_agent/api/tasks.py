@@ -57,11 +57,11 @@ async def _from_tool(runtime: Runtime, call: AuthorizedCall, before: str | None)
     """Return the tasks after `before`. Another server's tool has no pages, so all of them are read."""
     result = await read_for_display(call, runtime.tools)
     found = result.data.get("tasks") if isinstance(result.data, dict) else None
-    if not result.success or not isinstance(found, list):
+    if not result.success or not isinstance(found, list) or not all(isinstance(task, dict) for task in found):
         raise service_unavailable()
     if before is None:
         return found
-    ids = [task.get("id") for task in found]
+    ids = [str(task.get("id")) for task in found]
     if before not in ids:
         raise _no_such_task()
     return found[ids.index(before) + 1 :]

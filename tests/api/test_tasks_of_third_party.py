@@ -22,15 +22,20 @@ READS = ToolAnnotations(read_only_hint=True)
 
 
 async def tasks_over(
-    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], line: str
+    environment: Environment,
+    served: Callable[[Runtime], httpx.AsyncClient],
+    line: str,
+    *,
+    has: list[Any] | None = None,
+    query: str = "",
 ) -> tuple[httpx.Response, list[tuple[str, str]]]:
-    """Return the answer under a constitution with one more line, and the calls that the server got."""
+    """Return the answer under a constitution with one more line, and the calls that the server got; it `has` these tasks."""
     server, calls = MCPServer("board", log_level="ERROR"), []
 
     @server.tool(annotations=READS)
     async def list_tasks(status: str, owner: str = "everyone") -> dict[str, Any]:
         calls.append((status, owner))
-        return {"tasks": [{"id": "1", "owner": owner}]}
+        return {"tasks": [{"id": "1", "owner": owner}] if has is None else has}
 
     @server.tool(annotations=READS)
     async def read_board() -> str:
@@ -42,7 +47,7 @@ async def tasks_over(
     try:
         other: Any = tools
         async with served(dataclasses.replace(environment.runtime(), tools=other, engine=engine, tasks=None)) as client:
-            return await client.get("/api/tasks"), calls
+            return await client.get(f"/api/tasks{query}"), calls
     finally:
         await engine.aclose()
         await tools.aclose()
@@ -67,3 +72,19 @@ async def test_the_argument_that_the_constitution_binds_is_the_user(
     answer, calls = await tasks_over(environment, served, line)
     assert (answer.status_code, calls) == (200, [("all", LOCAL_USER)])
     assert answer.json()["items"] == [{"id": "1", "owner": LOCAL_USER}]
+
+
+async def test_a_page_begins_after_a_task_whose_id_is_a_number(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    has = [{"id": 2**60 + number} for number in range(3)]
+    line = "- list_tasks: List the tasks (reads)\n"
+    answer, _ = await tasks_over(environment, served, line, has=has, query=f"?limit=1&before={2**60}")
+    assert answer.json() == {"items": [{"id": 2**60 + 1}], "has_more": True}
+
+
+async def test_tasks_that_are_no_objects_are_not_available(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    answer, _ = await tasks_over(environment, served, "- list_tasks: List the tasks (reads)\n", has=["call mom"])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")

@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import type { VNode } from "preact";
 import { getJson, whenSignedOut } from "../shared/client";
 import type { TaskPage } from "../shared/client";
+import { textOf } from "../shared/json";
 import { Visible } from "../shared/text";
 
 const PAGE = 50;
@@ -21,7 +22,7 @@ export async function loadTasks(more = false): Promise<void> {
   latest += 1;
   const own = latest;
   const known = more ? (shown.value?.items ?? []) : [];
-  const before = known.length > 0 ? `&before=${String(known.at(-1)?.["id"])}` : "";
+  const before = known.length > 0 ? `&before=${encodeURIComponent(textOf(known.at(-1)?.["id"]))}` : "";
   try {
     const page = await getJson<TaskPage>(`/api/tasks?limit=${PAGE}&status=${kind.value}${before}`);
     if (own === latest) shown.value = { ...page, items: [...known, ...page.items] };
@@ -59,8 +60,8 @@ export function Tasks(): VNode | null {
       </div>
       <ul>
         {page.items.map((task) => (
-          <li key={task["id"]} class={String(task["status"])}>
-            <Visible text={String(task["description"] ?? task["id"])} />
+          <li key={textOf(task["id"])} class={textOf(task["status"])}>
+            <Visible text={textOf(task["description"] ?? task["id"])} />
           </li>
         ))}
       </ul>

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { duration, integer, words } from "../shared/format";
+import { textOf } from "../shared/json";
 import { Json, Visible } from "../shared/text";
 import { lanesOf } from "./lanes";
 import type { Bar, Lane } from "./lanes";
@@ -166,5 +167,5 @@ function Fact({ name, value }: { name: string; value: string | null }): VNode | 
 /** The values of arguments in one line. */
 export function brief(given: unknown): string {
   const values = given !== null && typeof given === "object" ? Object.values(given) : [];
-  return values.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(", ");
+  return values.map((value) => textOf(value)).join(", ");
 }

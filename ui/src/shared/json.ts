@@ -1,4 +1,4 @@
-// JSON of the server, in which a number may have more digits than JavaScript's numbers: it keeps them when it is shown.
+// JSON of the server, in which a number may have more digits than JavaScript's numbers: `textOf` shows all of them.
 
 const parse = JSON.parse as (text: string, reviver?: (key: string, value: unknown, context: { source: string }) => unknown) => unknown;
 /** Returns a value that JSON.stringify writes as `source`. Missing in browsers from before 2025. */
@@ -10,4 +10,9 @@ export function parseJson(text: string): unknown {
   return parse(text, (_key, value, { source }) =>
     Number.isInteger(value) && !Number.isSafeInteger(value) ? rawJSON(source) : value,
   );
+}
+
+/** A value of JSON as text: a string as it is, anything else as JSON. */
+export function textOf(value: unknown, indent?: number): string {
+  return typeof value === "string" ? value : (JSON.stringify(value, null, indent) ?? "");
 }

@@ -1,5 +1,6 @@
 // Text of users, models and tools, shown as text. Characters that could hide or reorder it are made visible.
 import type { ComponentChildren, VNode } from "preact";
+import { textOf } from "./json";
 
 // The hidden characters of graph_agent/reply/text.py, in Unicode's properties because the page must stay small. For the same reason
 // a joiner or a variation selector is left alone wherever it follows a script or an emoji that may need it.
@@ -26,10 +27,9 @@ function Hidden({ character }: { character: string }): VNode {
 
 /** A value of JSON: text as it is, anything else as indented JSON. */
 export function Json({ value }: { value: unknown }): VNode {
-  const text = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
   return (
     <code class="json">
-      <Visible text={text} />
+      <Visible text={textOf(value, 2)} />
     </code>
   );
 }
