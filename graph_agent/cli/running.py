@@ -149,6 +149,9 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
     except Exception as exc:
         if show_traceback:
             print_stderr(log_lines.without_credentials(traceback.format_exc()), "error")
+        elif isinstance(exc, UnicodeEncodeError) or isinstance(exc.__cause__, UnicodeEncodeError):
+            # A path may have any bytes; the others are ids, which are looked for in the database.
+            print_error("an argument of the command is not UTF-8 text")
         elif isinstance(exc, PermissionError) and exc.filename:
             # A path of the settings or of the command line, in a folder that this user may not enter.
             print_error(f"{exc.filename} cannot be used: {exc.strerror}")

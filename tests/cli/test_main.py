@@ -127,6 +127,14 @@ def test_a_secret_may_have_bytes_that_are_not_utf_8(cli: Cli, monkeypatch: pytes
     assert cli("log", "verify").code == 0
 
 
+@pytest.mark.parametrize("arguments", [("ask", "hi", "--user"), ("log", "show"), ("replay",)])
+def test_an_id_that_is_not_utf_8_is_reported_in_one_sentence(cli: Cli, arguments: tuple[str, ...]) -> None:
+    ended = cli(*arguments, os.fsdecode(b"caf\xe9"))
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.endswith("graph-agent: an argument of the command is not UTF-8 text\n")
+
+
 def test_a_database_url_of_a_folder_is_reported_in_one_sentence_and_leaves_the_folder_as_it_is(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
