@@ -67,7 +67,7 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
                 if command is None or installed_revision(database, package) is not None
             ]
         except DatabaseUnavailableError as exc:
-            raise ConfigurationError(f"{exc} (DATABASE_URL)") from exc
+            raise ConfigurationError(f"{exc} ({'DATABASE_URL' if settings.database_url else settings.database})") from exc
         if command is not None:
             raise ConfigurationError(f"tasks, conversations and the record share one database: stop all processes, {command}")
         if is_joined or any(upgraded):

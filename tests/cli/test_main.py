@@ -160,7 +160,8 @@ def test_a_failure_of_the_database_names_its_reason(cli: Cli, home: Path) -> Non
 
     for ended in (cli("log", "list"), cli("--traceback", "log", "list")):
         assert (ended.code, ended.out) == (1, "")
-        assert ended.err == "graph-agent: the database is not available: file is not a database (DATABASE_URL)\n"
+        url = f"sqlite:///{home / 'graph_agent.db'}"
+        assert ended.err == f"graph-agent: the database is not available: file is not a database ({url})\n"
 
 
 def test_a_failure_of_the_open_database_names_its_reason(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
