@@ -19,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, V
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import located_violation
 
+MAX_RETENTION_DAYS = 36_500
+
 
 class Settings(BaseModel):
     """The settings. Each field's alias is the name of its environment variable."""
@@ -83,7 +85,7 @@ class Settings(BaseModel):
     """A turn that has used so many tokens calls the model no more; unset: no limit."""
     day_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_DAY_TOKENS")
     """A user whose turns have used so many tokens in a day of the time zone gets no further answer of the model that day."""
-    retention_days: int = Field(default=30, ge=1, le=36_500, alias="GRAPH_AGENT_RETENTION_DAYS")
+    retention_days: int = Field(default=30, ge=1, le=MAX_RETENTION_DAYS, alias="GRAPH_AGENT_RETENTION_DAYS")
     """The time for which decisions are kept. High-risk uses in the EU need at least six months: 183."""
     disclosure: str = Field(default="You are talking to an AI system.", max_length=500, alias="GRAPH_AGENT_DISCLOSURE")
     """The line by which users learn that they talk to an AI, with the first answer of a conversation; `off`: none."""

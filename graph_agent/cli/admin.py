@@ -27,7 +27,7 @@ from graph_agent.record.tamper.tree_check import CheckedPart, CheckedTree, TreeD
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.reply.text import counted
-from graph_agent.settings import Settings, read_settings
+from graph_agent.settings import MAX_RETENTION_DAYS, Settings, read_settings
 from graph_agent.tlog.note import NoteError
 from graph_agent.tlog.witness import WitnessClient
 
@@ -72,7 +72,9 @@ def verify(
 def prune_decisions(
     days: Annotated[
         int | None,
-        typer.Option("--days", min=1, max=36500, help="Keep this many days.", show_default="GRAPH_AGENT_RETENTION_DAYS, 30"),
+        typer.Option(
+            "--days", min=1, max=MAX_RETENTION_DAYS, help="Keep this many days.", show_default="GRAPH_AGENT_RETENTION_DAYS, 30"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
