@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from tests.api.oidc_server import Issuer, oidc_issuer
 from tests.page.screenshots import say
-from tests.page.site import WAIT_MS, Site, open_site
+from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
 
 KEY = "a key for tests only, long enough"
@@ -57,8 +57,12 @@ def test_the_bar_names_the_user_and_signs_out(site: Site) -> None:
         expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
+def token_of(user: str) -> str:
+    return jwt.encode({"sub": user, "aud": "tests", "exp": time.time() + 600}, KEY, algorithm="HS256")
+
+
 def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
-    token = jwt.encode({"sub": "ann", "aud": "tests", "exp": time.time() + 600}, KEY, algorithm="HS256")
+    token = token_of("ann")
     with bearer_site.page(refusals=True) as page:
         page.get_by_label("Token").fill("not a token")
         page.get_by_role("button", name="Sign in").click()
@@ -76,7 +80,7 @@ def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
 
 @pytest.mark.slow
 def test_a_late_refusal_of_a_token_does_not_end_the_sign_in_with_the_next_one(bearer_site: Site) -> None:
-    token = jwt.encode({"sub": "ann", "aud": "tests", "exp": time.time() + 600}, KEY, algorithm="HS256")
+    token = token_of("ann")
     late: list[Route] = []
     with bearer_site.page(refusals=True) as page:
         page.route("**/api/**", lambda route: route.fallback() if late else late.append(route))
@@ -86,7 +90,7 @@ def test_a_late_refusal_of_a_token_does_not_end_the_sign_in_with_the_next_one(be
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Sign in").click()
         say(page, "hello")
-        with page.expect_response(late[0].request.url, timeout=WAIT_MS) as refused:
+        with page.expect_response(late[0].request.url) as refused:
             late[0].continue_()
         assert refused.value.status == 401
         say(page, "hello")
@@ -95,8 +99,7 @@ def test_a_late_refusal_of_a_token_does_not_end_the_sign_in_with_the_next_one(be
 @pytest.mark.slow
 def test_a_sign_in_that_ends_is_named_and_another_users_conversation_has_no_composer(bearer_site: Site) -> None:
     def sign_in(user: str) -> None:
-        claims = {"sub": user, "aud": "tests", "exp": time.time() + 600}
-        page.get_by_label("Token").fill(jwt.encode(claims, KEY, algorithm="HS256"))
+        page.get_by_label("Token").fill(token_of(user))
         page.get_by_role("button", name="Sign in").click()
 
     with bearer_site.page(refusals=True) as page:
