@@ -21,6 +21,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.settings import Settings
 from graph_agent.tlog.note import KeyType, SigningKey
+from tests.variables import unset_variables
 
 Make = Callable[..., Settings]
 
@@ -28,8 +29,7 @@ Make = Callable[..., Settings]
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """`settings(GEMINI_API_KEY="k")` returns settings with these variables and a temporary home."""
-    for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.alias), raising=False)
+    unset_variables(monkeypatch)
 
     def make(**variables: Any) -> Settings:
         return Settings.model_validate({"GRAPH_AGENT_HOME": tmp_path / "home", **variables})

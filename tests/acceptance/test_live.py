@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from graph_agent.settings import Settings
 from tests.acceptance import live
 from tests.llm.wire_apis import APIS, Call
 from tests.llm.wire_server import says
 from tests.provider import KEY, Answer, Provider, providing_in_thread
+from tests.variables import unset_variables
 
 OPENAI = APIS[1]
 HELLO = Call("answer", {"text": "Hello!", "reports_change": False}, id="call-1")
@@ -17,8 +17,7 @@ DROP = Call("drop_tasks", {}, id="call-3")
 
 
 def run_against(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> int:
-    for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.alias), raising=False)
+    unset_variables(monkeypatch)
     monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_MODEL", "some-model")
@@ -64,8 +63,7 @@ def test_a_criterion_that_is_not_met_fails_and_a_failure_has_its_cause(
 
 
 def test_without_a_key_it_says_what_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.alias), raising=False)
+    unset_variables(monkeypatch)
     assert live.main([]) == 2
     assert "set GEMINI_API_KEY" in capsys.readouterr().err
 

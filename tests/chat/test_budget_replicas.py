@@ -43,6 +43,7 @@ from tests.cluster.services import Replica
 from tests.llm.wire_apis import Call, OpenAIAPI
 from tests.llm.wire_server import Writer, says, serving
 from tests.serving import free_ports
+from tests.variables import noon_here
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.slow]
 
@@ -166,12 +167,6 @@ async def close_and_settle(environment: dict[str, str]) -> None:
 def uses_of(database: Database, user: str) -> list[PastUse]:
     since = datetime.now(UTC) - timedelta(days=1)
     return database.read_now(lambda connection: find_uses(connection, user, since))
-
-
-def noon_here() -> str:
-    """Return a time zone in which it is about noon, so that no day ends during the test."""
-    offset = 12 - datetime.now(UTC).hour
-    return f"Etc/GMT{-offset:+}"
 
 
 def installation(folder: Path, url: str, till_url: str) -> dict[str, str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import pytest
 
 from graph_agent.cli.main import main
 from graph_agent.cli.running import configure_logging
-from graph_agent.settings import Settings
+from tests.variables import noon_here, unset_variables
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ Cli = Callable[..., Ended]
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -> Path:
     """A GRAPH_AGENT_HOME with empty databases; no other variable of the program is set, nor one that changes its lines."""
-    for name in (*(str(field.alias) for field in Settings.model_fields.values()), "COLUMNS", "FORCE_COLOR"):
+    unset_variables(monkeypatch)
+    for name in ("COLUMNS", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "home"
     shutil.copytree(migrated_home, folder)
@@ -50,24 +49,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -
 def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with migrated databases, created once for all tests."""
     folder = tmp_path_factory.mktemp("migrated") / "home"
-    before = dict(os.environ)
-    for field in Settings.model_fields.values():
-        os.environ.pop(str(field.alias), None)
-    os.environ["GRAPH_AGENT_HOME"] = str(folder)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        unset_variables(patch)
+        patch.setenv("GRAPH_AGENT_HOME", str(folder))
         with pytest.raises(SystemExit):
             main(["log", "list"])
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
     return folder
 
 
 @pytest.fixture
 def noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time zone of the commands is one in which it is about noon, so that no day ends during the test."""
-    hours = 12 - datetime.now(UTC).hour
-    monkeypatch.setenv("GRAPH_AGENT_TIME_ZONE", f"Etc/GMT{-hours:+d}")
+    """The time zone of the commands is one in which it is about noon."""
+    monkeypatch.setenv("GRAPH_AGENT_TIME_ZONE", noon_here())
 
 
 @pytest.fixture
