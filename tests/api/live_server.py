@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import uvicorn
 
 from graph_agent.api.app import create_app
@@ -20,14 +21,24 @@ from graph_agent.bootstrap.runtime import Runtime
 from tests.chat.environment import Environment, open_environment
 from tests.serving import ServerWithoutSignals
 
+_ANSWER_SECONDS = 60
+"""A busy machine may take longer than the five seconds of httpx."""
+
 
 class LiveServer:
-    """A running server: its address, and `stop`, which shuts it down as SIGTERM does."""
+    """A running server: its address, requests to it, and `stop`, which shuts it down as SIGTERM does."""
 
     def __init__(self, url: str, server: uvicorn.Server) -> None:
         self.url = url
         self.ended = threading.Event()
         self._server = server
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", timeout=_ANSWER_SECONDS)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        """Send a request with these options of httpx."""
+        return httpx.post(f"{self.url}{path}", timeout=_ANSWER_SECONDS, **options)
 
     def stop(self) -> None:
         self._server.should_exit = True

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -51,7 +50,7 @@ def test_every_response_is_declared_in_the_openapi_document(
 
 
 def test_the_openapi_document_lists_every_route_and_every_error_of_a_turn(server: LiveServer) -> None:
-    paths = httpx.get(f"{server.url}/openapi.json", timeout=60).json()["paths"]
+    paths = server.get("/openapi.json").json()["paths"]
     documented = set(paths["/api/chat"]["post"]["responses"])
     assert documented == {"200", "400", "401", "403", "404", "409", "413", "415", "422", "429", "500", "503", "504"}
     expected = {"/api/chat", "/api/conversations", "/api/conversations/{conversation_id}", "/api/decisions/{decision_id}"}
@@ -59,7 +58,7 @@ def test_the_openapi_document_lists_every_route_and_every_error_of_a_turn(server
 
 
 def test_a_generated_client_gets_short_and_unique_names(server: LiveServer) -> None:
-    document = httpx.get(f"{server.url}/openapi.json", timeout=60).json()
+    document = server.get("/openapi.json").json()
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     names = [operation["operationId"] for operation in operations]
     assert {"chat", "conversation", "decision", "run_agent", "sign_out"} <= set(names)

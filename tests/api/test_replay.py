@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator
 def said(server: LiveServer) -> list[str]:
     """The ids of three decisions, oldest first."""
     texts = ("add a task to call mom", "what's the weather?", "show my tasks")
-    return [httpx.post(f"{server.url}/api/chat", json={"content": text}, timeout=60).json()["decision_id"] for text in texts]
+    return [server.post("/api/chat", json={"content": text}).json()["decision_id"] for text in texts]
 
 
 def replayed(server: LiveServer, path: str = "/api/replay", **asked: Any) -> list[tuple[str, Any]]:
@@ -97,7 +97,7 @@ def test_only_the_matching_decisions_run_again(server: LiveServer, said: list[st
 )
 def test_an_invalid_request_is_refused_before_the_stream(server: LiveServer, asked: Any, status: int, code: str) -> None:
     headers = {"content-type": "application/json"}
-    answer = httpx.post(f"{server.url}/api/replay", content=json.dumps(asked), headers=headers, timeout=60)
+    answer = server.post("/api/replay", content=json.dumps(asked), headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
@@ -144,14 +144,10 @@ def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_h
     tmp_path: Path, template: Path
 ) -> None:
     with serving(tmp_path, template) as server:
-        said = httpx.post(f"{server.url}/api/chat", json={"content": "add a task to feed the cat"}, timeout=60).json()
+        said = server.post("/api/chat", json={"content": "add a task to feed the cat"}).json()
         in_it = {"conversation_id": said["conversation_id"]}
-        asked = httpx.post(
-            f"{server.url}/api/chat", json={**in_it, "content": "delete the feed the cat task"}, timeout=60
-        ).json()
-        done = httpx.post(
-            f"{server.url}/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}, timeout=60
-        ).json()
+        asked = server.post("/api/chat", json={**in_it, "content": "delete the feed the cat task"}).json()
+        done = server.post("/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}).json()
         unasked = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
         (flow,) = flows(server, decision_id=asked["decision_id"], policy=unasked).values()
         assert flow == ("asks", "runs", "delete_task")
@@ -161,5 +157,5 @@ def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_h
 
 
 def test_the_number_of_flows_is_limited(server: LiveServer) -> None:
-    answer = httpx.post(f"{server.url}/api/replay/flows", json={"last": 10_001}, timeout=60)
+    answer = server.post("/api/replay/flows", json={"last": 10_001})
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")

@@ -65,7 +65,7 @@ def test_a_request_that_a_shutdown_cancels_is_answered_with_its_decision(
     tmp_path: Path, server: LiveServer, model: WaitingModel
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(httpx.post, f"{server.url}/api/chat", json={"content": "hello"}, timeout=60)
+        waiting = threads.submit(server.post, "/api/chat", json={"content": "hello"})
         assert model.asked.wait(60)
         server.stop()
         answer = waiting.result()
@@ -82,7 +82,7 @@ def test_a_client_that_disconnects_while_sending_its_body_is_not_logged_as_an_er
     with closing(socket.create_connection((address.host, address.port))) as caller:
         head = ("POST /api/chat HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: 50")
         caller.sendall("\r\n".join((*head, "", "")).encode() + b'{"content"')
-        assert httpx.get(f"{server.url}/healthz", timeout=60).status_code == 200
+        assert server.get("/healthz").status_code == 200
     server.stop()
     assert server.ended.wait(60)
     assert [entry for entry in caplog.records if entry.levelname in ("ERROR", "CRITICAL")] == []
@@ -90,11 +90,9 @@ def test_a_client_that_disconnects_while_sending_its_body_is_not_logged_as_an_er
 
 
 def test_a_body_of_twenty_megabytes_is_refused_early(server: LiveServer) -> None:
-    answer = httpx.post(
-        f"{server.url}/api/chat", content=b"[" * 20_000_000, headers={"Content-Type": "application/json"}, timeout=60
-    )
+    answer = server.post("/api/chat", content=b"[" * 20_000_000, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
-    assert httpx.get(f"{server.url}/healthz", timeout=60).status_code == 200
+    assert server.get("/healthz").status_code == 200
 
 
 def _rows(file: Path, query: str) -> list[tuple[str, ...]]:

@@ -110,7 +110,7 @@ def test_slow_bodies_take_no_place_of_a_turn(monkeypatch: pytest.MonkeyPatch, tm
         for _ in range(8):
             slow = stack.enter_context(closing(socket.create_connection((address.host, address.port))))
             slow.sendall(_SLOW_BODY)
-        answer = httpx.post(f"{server.url}/api/chat", json={"content": "show my tasks"}, timeout=60)
+        answer = server.post("/api/chat", json={"content": "show my tasks"})
         assert answer.status_code == 200
 
 
@@ -119,7 +119,7 @@ def test_slow_bodies_take_no_place_of_a_turn(monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.parametrize("sent", [b"", _SLOW_BODY], ids=["idle", "slow body"])
 def test_more_connections_than_the_limit_do_not_keep_others_out(server: LiveServer, send: Send, sent: bytes) -> None:
     opened = [send(sent) for _ in range(60)]
-    answer = httpx.post(f"{server.url}/api/chat", json={"content": "show my tasks"}, timeout=60)
+    answer = server.post("/api/chat", json={"content": "show my tasks"})
     assert answer.status_code == 200
     # The first ones had to make room: they are closed without an answer.
     assert _received(opened[0]) == b""
