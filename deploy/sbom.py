@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("postgresql", "otel", "analytics", "dask")
+EXTRAS = ("postgresql", "otel", "dask")
 
 
 def shipped(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]) -> set[str]:

@@ -93,6 +93,6 @@ def test_the_bill_of_materials_has_what_is_shipped_in_the_pinned_versions_and_no
     found = {component["name"]: component["version"] for component in bom["components"]}
     assert bom["metadata"]["component"]["name"] == "graph-agent"
     assert found.items() <= pinned.items()
-    assert {"langgraph", "sqlalchemy", "psycopg", "pyarrow", "opentelemetry-sdk", "distributed"} <= found.keys()
+    assert {"langgraph", "sqlalchemy", "psycopg", "opentelemetry-sdk", "distributed"} <= found.keys()
     assert found.keys().isdisjoint({"pytest", "ruff", "mypy", "hatchling", "playwright"})
     assert all(component["externalReferences"][0]["hashes"] for component in bom["components"])

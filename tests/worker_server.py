@@ -19,8 +19,8 @@ from _pytest.config import _prepareconfig  # pytest-xdist prepares its processes
 from tests import fork_server
 from tests.run_folder import ROOT, connect
 
-STARTS_THREADS = ("tests/analytics/", "tests/test_helm.py")
-"""Tests whose libraries start threads when they are imported, which a fork does not have: pyarrow and Helm's, in Go."""
+STARTS_THREADS = ("tests/test_helm.py",)
+"""Tests whose libraries start threads when they are imported, which a fork does not have: Helm's, in Go."""
 
 
 def test_files(paths: Sequence[Path]) -> Iterator[Path]:

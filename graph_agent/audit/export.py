@@ -1,10 +1,11 @@
-"""The export of the log: closed decisions as canonical records, with the texts they reference; and the import of one.
+"""The export of the log: closed decisions as canonical records, with the texts they reference.
 
     {"digest":"2301…","text":"# Constitution…","type":"blob"}
-    {"record":{"decision":…,"entries":…,"header":…},"type":"decision"}
+    {"decision_id":…,"model_calls":[…],"tool_calls":[…],"type":"decision",…,"record":{"decision":…,"entries":…,"header":…}}
 
 A text comes before the first decision that references it, so that a reader can process the file in one pass. The file alone is
-enough for a replay on another machine. The text of each record is the stored one, byte for byte.
+enough for a replay on another machine. The text of each record is the stored one, byte for byte. The fields before the record
+repeat what queries need, so that one SELECT over the file works without a nested path; `docs/analytics.md` lists them.
 
 The import adds the new decisions of an export to the log. Decisions that are stored already stay as they are. A text is stored
 with the first new decision that references it.
@@ -13,7 +14,7 @@ with the first new decision that references it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -28,10 +29,11 @@ from graph_agent.db import Database, insert_new
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import SNAPSHOT_TEXTS, DecisionRecord
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.metrics_hours import forget_hours
-from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.projection import call_rows, decision_columns, decision_row, invocation_rows
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import CLOSED, decision_logs, llm_call_logs, record_blobs, tool_invocation_logs
 from graph_agent.record.tree.leaves import RecordKey, Sealer, new_leaf
@@ -40,6 +42,23 @@ from graph_agent.record.tree.tables import LeafKind
 
 BATCH = 200
 """Decisions per read, and per transaction of an import."""
+
+DECISION_FIELDS = (
+    "decision_id", "conversation_id", "user_id", "message", "response_text", "intent_type", "confidence", "decision_type",
+    "outcome_category", "category", "status", "created_at", "ended_at", "duration_ms", "model", "response_model",
+    "constitution", "iterations", *TokenUsage.model_fields,
+)  # fmt: skip
+"""The columns of `decision_logs` that an exported decision repeats before its record."""
+CALL_FIELDS = {
+    "tool_calls": (
+        "sequence", "tool_name", "parameters", "disposition", "success", "error_code", "error_message", "duration_ms",
+        "invoked_at",
+    ),
+    "model_calls": (
+        "sequence", "finish_reason", "error", "response_model", *TokenUsage.model_fields, "duration_ms", "request_digest"
+    ),
+}  # fmt: skip
+"""Its two lists of calls, with their columns of `tool_invocation_logs` and `llm_call_logs`."""
 
 _DELIMITERS = {"jsonl": ("", "\n", "\n"), "json": ("[\n", ",\n", "\n]\n")}
 """The text before, between and after the objects."""
@@ -67,8 +86,29 @@ async def _objects(database: Database, filters: DecisionFilter) -> AsyncIterator
             for name in _header_digests(row.header):
                 if (text := texts.pop(name, None)) is not None:
                     yield canonical_json({"type": "blob", "digest": name, "text": text})
-            # Not parsed and serialised again, so that the exported record is the stored one to the last byte.
-            yield f'{{"record":{row.record},"type":"decision"}}'
+            # The stored text of the record, and not a new one of what was parsed, so that it is exported to the last byte.
+            yield f'{canonical_json(_fields(row.record))[:-1]},"record":{row.record}}}'
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Return the fields of an exported decision before its record: the columns that the log projects from the record."""
+    try:
+        record = json.loads(text)
+        columns = decision_columns(record)
+        calls = {"tool_calls": invocation_rows(record), "model_calls": call_rows(record)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # The log was edited. The record is exported as it is, so that a reader of the file can report it.
+        return {"type": "decision"}
+    lists = {name: [_selected(row, CALL_FIELDS[name]) for row in rows] for name, rows in calls.items()}
+    return {"type": "decision", **_selected(columns, DECISION_FIELDS), **lists}
+
+
+def _selected(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: _plain(row.get(name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
 async def read_closed(database: Database, filters: DecisionFilter) -> AsyncIterator[tuple[Sequence[Any], dict[str, str]]]:

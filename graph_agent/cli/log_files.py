@@ -18,7 +18,7 @@ from graph_agent.bootstrap.secret import record_keys
 from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.database import open_log, open_queries
 from graph_agent.cli.options import AsJson, command_settings, filter_by, option
-from graph_agent.cli.running import DONE, FAILED, import_extra, open_file, print_error, print_stderr, read_text, wrong_usage
+from graph_agent.cli.running import DONE, FAILED, open_file, print_error, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
 from graph_agent.policy.constitution import MAX_CHARACTERS
@@ -31,11 +31,8 @@ _CHUNK = 1 << 20
 
 @filter_by("decision_id", "user_id", "conversation_id", "since", "until", "decision_type", "outcome")
 def export_decisions(
-    directory: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Write Parquet files to this directory.", show_default=False)
-    ] = None,
     file: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; - is stdout.")] = "-",
-    form: Annotated[str, option("--format", "FORMAT", "Write in this format: jsonl, json or parquet.")] = "jsonl",
+    form: Annotated[str, option("--format", "FORMAT", "Write in this format: jsonl or json.")] = "jsonl",
     proof: Annotated[
         str | None, option("--proof", "DECISION_ID", "Write the proof of this decision to the folder --out.")
     ] = None,
@@ -50,8 +47,7 @@ def export_decisions(
 ) -> None:
     """Export closed decisions as records, oldest first.
 
-    Another installation can import and replay them. With --format parquet, write tables for analyses to DIR instead, one file
-    for each day; a second export writes only the days that have changed.
+    Another installation can replay them. Each has the columns of the log beside its record, for queries: docs/analytics.md.
 
     With --proof, write files by which anyone can check that one decision is in the log: a program, and a page for a browser,
     which also plays the turn.
@@ -61,13 +57,6 @@ def export_decisions(
         return
     if rules := constitution or policy:
         wrong_usage(f"{rules}: other rules are shown in the proof of one decision: --proof DECISION_ID")
-    if form == "parquet":
-        if directory is None or file != "-":
-            wrong_usage("--format parquet writes to a directory: graph-agent log export --format parquet DIR")
-        import_extra("graph_agent.cli.log_parquet", "analytics").export_parquet(directory, filters)
-        return
-    if directory is not None:
-        wrong_usage(f"only --format parquet writes to a directory; --out {directory} writes to a file")
     with open_queries() as (log, run), ExitStack() as stack:
         pieces = log.export_logs(form, filters)
         run(_write(pieces, sys.stdout if file == "-" else stack.enter_context(open_file(file, "w"))))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from graph_agent.audit import export_reader
-from graph_agent.audit.export import BATCH
+from graph_agent.audit.export import BATCH, CALL_FIELDS, DECISION_FIELDS
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.record import DecisionOpening
+from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from tests.audit.builders import NOON, TEXTS, make_record, store_records
+
+ANALYTICS = (Path(__file__).parents[2] / "docs" / "analytics.md").read_text(encoding="utf-8")
 
 
 async def export(log: Database, form: str = "jsonl", filters: DecisionFilter | None = None) -> str:
@@ -30,6 +35,32 @@ def other(tmp_path: Path) -> Any:
     migrate(database, "graph_agent.record")
     yield database
     database.close_now()
+
+
+async def test_a_decision_has_the_columns_of_the_log_before_its_record(log: Database) -> None:
+    call = {"tool_name": "add_task", "parameters": {"description": "Käse 🧀"}, "result": {"task": {"id": 1}}}
+    store_records(log, make_record(1, tokens=10, calls=(call, {"success": False, "error_code": "NOT_FOUND"})))
+    decision = json.loads((await export(log)).splitlines()[-1])
+    assert decision["record"]["header"]["context"]["message"] == decision["message"] == "add a task"
+    assert (decision["outcome_category"], decision["category"], decision["status"]) == (
+        "SUCCESS:TASK_COMPLETED", "SUCCESS", "completed"
+    )  # fmt: skip
+    assert (decision["created_at"], decision["ended_at"]) == ("2026-03-10T12:01:00Z", "2026-03-10T12:01:00.100000Z")
+    assert (decision["total_tokens"], decision["duration_ms"]) == (11, 100)
+    sent, failed = decision["tool_calls"]
+    assert (sent["parameters"], sent["success"], failed["error_code"]) == ({"description": "Käse 🧀"}, True, "NOT_FOUND")
+    assert [(one["sequence"], one["total_tokens"]) for one in decision["model_calls"]] == [(1, 11)]
+
+
+def test_the_page_lists_exactly_the_fields_of_the_export() -> None:
+    listed = [re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) for table in ANALYTICS.split("| field |")[1:]]
+    assert listed == [list(DECISION_FIELDS), list(CALL_FIELDS["model_calls"]), list(CALL_FIELDS["tool_calls"])]
+
+
+async def test_a_record_that_was_edited_is_exported_as_it_is(log: Database) -> None:
+    store_records(log, make_record(1))
+    log.write_now(lambda connection: connection.execute(update(decision_logs).values(record='{"header":{}}')))
+    assert json.loads((await export(log)).splitlines()[-1]) == {"type": "decision", "record": {"header": {}}}
 
 
 async def test_a_text_is_exported_before_the_first_decision_that_references_it(log: Database) -> None:

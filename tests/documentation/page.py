@@ -32,7 +32,6 @@ CHAT = "yes 'show my tasks' | head -n 35 | GRAPH_AGENT_TURNS_PER_MINUTE=1000 gra
 
 THEN = {
     ("AGENTS.md", "make setup                    # .venv with everything, in pinned versi"): "! grep import unused.py",
-    ("docs/analytics.md", "pip install 'graph-agent[analytics]'"): "~/venv/bin/graph-agent log sql 'SELECT 1' --help",
     ("docs/cluster.md", "python3 -m venv ~/cluster-venv"): "graph-agent --version && pg_config --version",
     # The four secrets, which the page asks its reader to set.
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "sed s/=$/=secret/ deploy/example.env > deploy/.env",
@@ -50,7 +49,7 @@ PREPARED = {
     "AGENTS.md": "mkdir .venv && ln -s $STAND_INS .venv/bin && cp $ROOT/pyproject.toml . && echo 'import os' > unused.py",
     # Its constitution grants the tools of examples/notes.
     "README.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} . && SERVE",
-    "docs/analytics.md": "graph-agent ask 'add a task to buy milk' && python3 -m venv venv",
+    "docs/analytics.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
     "docs/api.md": "SERVE",
     "docs/cluster.md": "cp -r $ROOT/deploy $PIP_FIND_LINKS/*.whl .",
     "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json .",

@@ -7,6 +7,7 @@ Each of them parses its arguments as the real program does, and does the part th
 - `helm` renders the chart with Helm's own library, and checks the resources against the schemas of Kubernetes.
 - `python3 -m venv` makes an environment that sees the libraries of the tests, and whose `pip` finds the wheel offline.
 - `langgraph` is the real one, which stops where it needs a server that is not installed; the file it reads is validated.
+- `jq` runs its program by the same library.
 - `pytest` collects, `ruff` is the real one, and `mypy` and `lint-imports` check nothing but their arguments.
 
     python -m tests.documentation.stand_ins make check
@@ -15,6 +16,7 @@ Each of them parses its arguments as the real program does, and does the part th
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -24,6 +26,8 @@ import venv
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+
+import jq
 
 from tests import fork_server
 from tests.documentation.site import ROOT
@@ -36,6 +40,7 @@ SCRIPTS = {
     "apt-get": 'exec {here} apt-get "$@"',
     "docker": '[ "$1" = compose ] && shift && exec {programs}/podman-compose --dry-run "$@"',
     "helm": 'exec {here_helm} "$@"',
+    "jq": 'exec {here} jq "$@"',
     "langgraph": 'exec {here} langgraph "$@"',
     "lint-imports": 'exec {programs}/lint-imports "$@" --help',
     "make": 'exec {here} make "$@"',
@@ -102,6 +107,16 @@ def apt_get(arguments: list[str]) -> None:
     parser.parse_args(arguments)
 
 
+def run_jq(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser("jq")
+    parser.add_argument("-r", action="store_true")
+    parser.add_argument("program")
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args(arguments)
+    for result in jq.compile(options.program).input_text(options.file.read_text(encoding="utf-8")):
+        print(result if options.r and isinstance(result, str) else json.dumps(result))
+
+
 def langgraph(arguments: list[str]) -> None:
     subprocess.run([PROGRAMS / "langgraph", "validate"], check=True)
     started = subprocess.run([PROGRAMS / "langgraph", *arguments], capture_output=True, text=True, check=False)
@@ -162,7 +177,7 @@ def _site_packages(environment: Path) -> Path:
     return found
 
 
-STAND_INS = {"apt-get": apt_get, "langgraph": langgraph, "make": make, "venv": make_environment}
+STAND_INS = {"apt-get": apt_get, "jq": run_jq, "langgraph": langgraph, "make": make, "venv": make_environment}
 
 if __name__ == "__main__":
     STAND_INS[sys.argv[1]](sys.argv[2:])

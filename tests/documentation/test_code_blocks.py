@@ -115,7 +115,7 @@ def test_a_page_installs_the_programs_that_it_runs() -> None:
         ("toml", "a = 1"),
         ("text", "a"),
         ("json", "{}"),
-        ("sql", "SELECT 1"),
+        ("sql", "SELECT nothing"),
         ("console", "$ echo a\nb\n"),
         ("sh", "false"),
         ("sh", "false\ntrue"),

@@ -1,1 +1,0 @@
-"""The log as Parquet files and as DuckDB views, beside the log's database. Needs the extra `analytics`."""
