@@ -86,26 +86,21 @@ def print_drift(drift: Drift) -> None:
         )
         if group.new_response_models:
             print_text(f"answered by another model than in the baseline: {visible(', '.join(group.new_response_models))}")
-        if not group.by_users:
-            print_text("tested as if all decisions were independent: there is one user, or the baseline has no user counts")
         table = Table("", "then", "now", "deviation", "p", "", box=None, pad_edge=False)
         for one in sorted(group.comparisons, key=lambda one: (not one.flagged, -abs(one.deviation)))[:12]:
-            what = f"{one.dimension} {visible(one.name)}" if one.name != "*" else f"{one.dimension}, all categories together"
+            what = f"{one.dimension} {visible(one.name)}"
             table.add_row(what, *_figures(one), "DRIFT" if one.flagged else "", style="red" if one.flagged else "")
         stdout_console().print(table)
     for other in drift.uncompared:
         print_text(f"not compared: {visible(other.model)}, constitution {other.constitution[:12]}, "
                       f"{other.decisions:,} decisions: {other.reason}")  # fmt: skip
     verdict = "drift" if drift.drift_detected else "no drift"
-    print_text(f"{verdict}: threshold {drift.threshold:g}, significance {drift.alpha:g} over {drift.tests} comparisons (Holm)")
+    print_text(f"{verdict}: threshold {drift.threshold:g}, significance {drift.alpha:g} over {drift.tests} comparisons")
 
 
 def _figures(one: Comparison) -> tuple[str, str, str, str]:
-    match one.dimension:
-        case "latency":
-            figures = f"{one.baseline:,.0f} ms", f"{one.current:,.0f} ms", f"{one.deviation:+.1%}"
-        case "tool_frequency":
-            figures = f"{one.baseline:.2f}", f"{one.current:.2f}", f"{one.deviation:+.2f} a decision"
-        case _:
-            figures = f"{one.baseline:.1%}", f"{one.current:.1%}", f"{one.deviation * 100:+.1f} points"
+    if one.dimension == "latency":
+        figures = f"{one.baseline:,.0f} ms", f"{one.current:,.0f} ms", f"{one.deviation:+.1%}"
+    else:
+        figures = f"{one.baseline:.1%}", f"{one.current:.1%}", f"{one.deviation * 100:+.1f} points"
     return (*figures, f"{one.p_value:.2g}")

@@ -79,7 +79,7 @@ async def test_unchanged_behaviour_is_no_drift_and_changed_behaviour_is(log: Dat
     moved = await service.compare_to_baseline("march", NOON + 2 * WEEK)
     assert moved.drift_detected
     flagged = {(one.dimension, one.name) for one in moved.groups[0].flagged}
-    assert {("intents", "GENERAL_CHAT"), ("tool_frequency", "add_task"), ("decision_types", "RESPOND_ONLY")} <= flagged
+    assert {("intents", "GENERAL_CHAT"), ("tools", "add_task"), ("decision_types", "RESPOND_ONLY")} <= flagged
     assert not [one for one in moved.groups[0].flagged if one.dimension in ("error_rate", "latency")]
     stored = await stored_reports(log, "drift")
     assert {report["report_id"] for report in stored} == {same.report_id, moved.report_id}

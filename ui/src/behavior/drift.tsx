@@ -88,7 +88,7 @@ function Report({ report }: { report: DriftReport }): VNode {
         </p>
       ))}
       <p class="quiet">
-        Flagged beyond {percent(report.threshold)} and p &lt; {report.alpha ?? 0.05}, corrected for {report.tests} comparisons (Holm).
+        Flagged beyond {percent(report.threshold)} and p &lt; {report.alpha ?? 0.05} divided by {report.tests} comparisons.
       </p>
     </>
   );
@@ -153,7 +153,6 @@ interface Fact {
 function factsOf(comparisons: readonly Comparison[]): Fact[] {
   const found = new Map<string, Fact>();
   for (const one of comparisons) {
-    if (one.name === "*") continue;
     const key = one.dimension === "latency" ? one.name : `${one.baseline.toFixed(4)} ${one.current.toFixed(4)}`;
     const known = found.get(key);
     const own = nameOf(one);
@@ -165,20 +164,18 @@ function factsOf(comparisons: readonly Comparison[]): Fact[] {
   );
 }
 
-/** The one that is shown: what drifts, else a share rather than calls of a tool. */
+/** The one that is shown: what drifts, else a kind of decision rather than a tool. */
 function shownOf(known: Comparison, other: Comparison): Comparison {
   if (known.flagged !== other.flagged) return known.flagged ? known : other;
-  return known.dimension === "tool_frequency" ? other : known;
+  return known.dimension === "tools" ? other : known;
 }
 
 function nameOf({ dimension, name }: Comparison): string {
-  return dimension === "latency" ? `latency: ${words(name).replace(/ ms$/, "")}` : dimension === "tool_frequency" ? `tool ${name}` : words(name);
+  return dimension === "latency" ? `latency: ${words(name).replace(/ ms$/, "")}` : dimension === "tools" ? `tool ${name}` : words(name);
 }
 
 function Group({ group }: { group: GroupDrift }): VNode {
-  const moved = group.comparisons.filter((one) => one.name === "*");
   return (
-    <>
     <FiguresTable
       caption={
         <>
@@ -203,18 +200,11 @@ function Group({ group }: { group: GroupDrift }): VNode {
         different: one.flagged,
       }))}
     />
-      {moved.length > 0 && (
-        <p class="quiet">
-          Moved in all: {moved.map((one) => `${words(one.dimension)} ${percent(one.current)}${one.flagged ? " (drift)" : ""}`).join(", ")}.
-        </p>
-      )}
-    </>
   );
 }
 
 function value(one: Comparison, of: number): string {
-  if (one.dimension === "latency") return duration(of);
-  return one.dimension === "tool_frequency" ? of.toFixed(2) : percent(of);
+  return one.dimension === "latency" ? duration(of) : percent(of);
 }
 
 function percent(share: number): string {
