@@ -425,7 +425,7 @@ def thinking(thought: str, text: str) -> Says:
     return said
 
 
-DECLINING = {"message": "I can only help with your tasks."}
+DECLINING = {"text": "I can only help with your tasks."}
 ONE_ANSWER: dict[str, tuple[Says, Ends]] = {
     "a question": (form(), ASKED),
     "a refusal": (form("decline", DECLINING), REFUSED),
@@ -452,7 +452,7 @@ ONE_ANSWER: dict[str, tuple[Says, Ends]] = {
     "a question without arguments": (form(args={}), FAILED),
     "a question that is null": (form(args={"question": None, "reason": None}), FAILED),
     "a question that is a number": (form(args={"question": 5, "reason": "multiple_matches"}), FAILED),
-    "a blank refusal": (form("decline", {"message": " \n"}), FAILED),
+    "a blank refusal": (form("decline", {"text": " \n"}), FAILED),
     "a question for a reason of its own": (
         form(args={"question": "Which one?", "reason": "curiosity"}),
         (DecisionType.ASK_CLARIFICATION, OutcomeCategory.UNCLEAR_INTENT, "Which one?"),
@@ -475,7 +475,7 @@ ONE_ANSWER: dict[str, tuple[Says, Ends]] = {
         words(f"<tool_call>\n{json.dumps({'name': 'ask_user', 'arguments': QUESTION})}\n</tool_call>"),
         ASKED,
     ),
-    "a refusal written as Python": (words("decline(message='I can only help with your tasks.')"), REFUSED),
+    "a refusal written as Python": (words("decline(text='I can only help with your tasks.')"), REFUSED),
     "a tool written as Python": (words('default_api.add_task(description="call mom")'), FAILED),
     "a tool written as tool code": (words("```tool_code\nprint(add_task(description='call mom'))\n```"), FAILED),
     "a tool written as JSON": (words(json.dumps({"name": "add_task", "arguments": CALL_MOM})), FAILED),

@@ -9,21 +9,12 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from graph_agent.bootstrap.secret import record_keys
-from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
-from graph_agent.db.migrations import installed_revision
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
 
-_RECORD = "graph_agent.record"
-_CONVERSATIONS = "graph_agent.chat.conversations"
-_PACKAGES = (_RECORD, "graph_agent.task_server", _CONVERSATIONS)
-"""The packages with tables. The record is first: conversations without one are a sign of a separate record."""
-
-
-FORMER_LOG = "log.db"
-"""The file of the record in the home of an earlier version."""
+_PACKAGES = ("graph_agent.record", "graph_agent.task_server", "graph_agent.chat.conversations")
+"""The packages with tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +31,6 @@ class Stores:
 async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
     """Open and migrate the database, and open the replica of the record. Raises `ConfigurationError`."""
     create_home(settings)
-    spool = settings.home / "spool"
-    if spool.exists() and spool.stat().st_size:
-        text = "holds records that are not in the database: start the version that wrote it once more, which stores them"
-        raise ConfigurationError(f"{spool} {text}")
-    is_joined = not settings.database_url and not settings.log_database_url and (settings.home / FORMER_LOG).exists()
-    if is_joined:
-        # Imported here, because it is needed once in the life of a home.
-        from graph_agent.bootstrap.copying import join_home
-
-        join_home(settings, _PACKAGES)
     async with AsyncExitStack() as stack:
 
         def opened(url: str) -> Database:
@@ -59,45 +40,12 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
 
         database = opened(settings.database)
         try:
-            command = _joining_command(settings, database)
-            # The key is read only by a migration that seals: a command that reads the log must not create it.
-            upgraded = [
-                migrate(database, package, record_key=lambda: record_keys(settings))
-                for package in _PACKAGES
-                if command is None or installed_revision(database, package) is not None
-            ]
+            for package in _PACKAGES:
+                migrate(database, package)
         except DatabaseUnavailableError as exc:
             raise ConfigurationError(f"{exc} ({'DATABASE_URL' if settings.database_url else settings.database})") from exc
-        if command is not None:
-            raise ConfigurationError(f"tasks, conversations and the record share one database: stop all processes, {command}")
-        if is_joined or any(upgraded):
-            # What a migration has added to the record is not in its tree yet.
-            from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
-
-            await seal_if_possible(record_tree(settings, database, SystemClock()))
         # A replica that is down must not keep turns from being served: it is used by queries only.
         yield Stores(database, database if settings.log_reads == settings.database else opened(settings.log_reads))
-
-
-def _joining_command(settings: Settings, database: Database) -> str | None:
-    """Return what joins `database` with its record, as earlier versions had them; None if they are joined."""
-    # No URL is shown, because it may contain a password.
-    own = '"$DATABASE_URL"' if settings.database_url else settings.database
-    if settings.log_database_url not in ("", settings.database):
-        joined = "then set DATABASE_URL to the value of LOG_DATABASE_URL, which has no other use any more"
-        return f'run `graph-agent db copy {own} "$LOG_DATABASE_URL"`, {joined}'
-    if installed_revision(database, _CONVERSATIONS) is None or installed_revision(database, _RECORD) is not None:
-        return None
-    former = settings.home / FORMER_LOG
-    if not former.exists():
-        return f"run `graph-agent db copy URL_OF_THE_RECORD {own}`"
-    record = Database.open(f"sqlite:///{former}")
-    try:
-        # A copy only reads its source, so it refuses an older schema.
-        migrate(record, _RECORD, record_key=lambda: record_keys(settings))
-    finally:
-        record.close_now()
-    return f"run `graph-agent db copy sqlite:///{former} {own}`"
 
 
 def create_home(settings: Settings) -> None:

@@ -11,10 +11,9 @@ A package with tables (for example `graph_agent.record`) uses it like this:
     logs = Table("decision_logs", metadata, Column("id", UuidText, primary_key=True), Column("at", UtcDateTime, nullable=False),
                  Column("record", JsonText), Column("status", enum_by_value(Status, "status"), nullable=False))
     # record/migrations/__init__.py
-    OLDEST = "0001"
     create = metadata.create_all
     # at start-up
-    migrate(database, "graph_agent.record")  # its version table is audit_version
+    migrate(database, "graph_agent.record")  # its revision is in the table record_schema
     # then
     await database.write(lambda connection: connection.execute(insert(logs), row).close())
 """

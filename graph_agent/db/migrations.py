@@ -1,41 +1,33 @@
 """Migration of the tables of one package.
 
-Each package with tables has a version table, so that several packages can share one database, and a package `migrations` with
-`create(connection)`, which creates all tables as they are declared, and `OLDEST`, the oldest revision that can be upgraded.
-Earlier databases are upgraded by Alembic with `versions/NNNN_words.py` (`revision = "NNNN"`, without branches). Revisions that
-were joined into the first file are upgraded by it, so it looks at what is there.
+Each package with tables has a table `NAME_schema` with its revision, so that several packages can share one database, and a
+package `migrations` with `metadata`, the declared tables, and `create(connection)`, which creates them at the newest revision.
+Databases of earlier releases are upgraded by Alembic with `versions/NNNN_words.py` (`revision = "NNNN"`, without branches); the
+first release has none, and its revision is `0001`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module, resources
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, column, delete, insert, inspect, select, table, text
 
 from graph_agent.db.database import Database
 from graph_agent.errors import ConfigurationError
 
-_VERSION_TABLE_PREFIX = {"graph_agent.record": "audit"}
-"""Packages that were renamed: existing databases have the version table under the old name."""
 
-
-def migrate(database: Database, owner: str, **attributes: Any) -> bool:
+def migrate(database: Database, owner: str) -> None:
     """Create the tables of the package `owner` (a dotted name) in `database`, or run the migrations that it does not have yet.
 
-    Return True if tables of an earlier version were upgraded.
-    Migrations find `attributes` in `alembic.context.config.attributes`. Only an upgrade imports Alembic. If two processes start
-    together, one migrates and the other one waits. Raises `DatabaseUnavailableError`, and `ConfigurationError` if the schema is
-    newer than this version, or too old for it.
+    Only an upgrade imports Alembic. If two processes start together, one migrates and the other one waits. Raises
+    `DatabaseUnavailableError`, and `ConfigurationError` if the schema is newer than this version, or has no revision.
     """
     head = newest_revision(_folder(owner))
     found = installed_revision(database, owner)
     _refuse_newer(found, head, owner)
     if found != head:
-        database.write_now(lambda connection: _create_or_upgrade(connection, owner, head, attributes))
-    return found not in (None, head)
+        database.write_now(lambda connection: _create_or_upgrade(connection, owner, head))
 
 
 def installed_revision(database: Database, owner: str) -> str | None:
@@ -72,7 +64,7 @@ def _folder(owner: str) -> Path:
 
 
 def _version_table(owner: str) -> str:
-    return f"{_VERSION_TABLE_PREFIX.get(owner, owner.rpartition('.')[2])}_version"
+    return f"{owner.rpartition('.')[2]}_schema"
 
 
 def _revision(connection: Connection, version_table: str) -> str | None:
@@ -81,7 +73,7 @@ def _revision(connection: Connection, version_table: str) -> str | None:
     return connection.execute(select(table(version_table, column("version_num")).c.version_num)).scalar()
 
 
-def _create_or_upgrade(connection: Connection, owner: str, head: str, attributes: Mapping[str, Any]) -> None:
+def _create_or_upgrade(connection: Connection, owner: str, head: str) -> None:
     name = _version_table(owner)
     if connection.dialect.name == "postgresql":
         # Released at the end of the transaction. SQLite needs no lock: BEGIN IMMEDIATE admits one writer at a time.
@@ -90,22 +82,25 @@ def _create_or_upgrade(connection: Connection, owner: str, head: str, attributes
     found = _revision(connection, name)
     if found == head:
         return  # Another process was faster.
-    if found is None:
-        import_module(f"{owner}.migrations").create(connection)
-        versions.create(connection, checkfirst=True)
-        connection.execute(insert(versions).values(version_num=head)).close()
+    if found is not None:
+        if not any((_folder(owner) / "versions").glob(f"{found}_*.py")):
+            # Alembic knows revisions by their files; the one with which the tables were created first has none.
+            connection.execute(delete(versions)).close()
+        _upgrade(connection, _folder(owner), name, head)
         return
-    oldest = import_module(f"{owner}.migrations").OLDEST
-    if found < oldest:
+    migrations = import_module(f"{owner}.migrations")
+    # The tables of a checkout from before the first release must not be taken for those of this version.
+    if not migrations.metadata.tables.keys().isdisjoint(inspect(connection).get_table_names()):
         raise ConfigurationError(
-            f"the database has a schema ({name} {found}) from before those that this version can upgrade ({oldest} and later)"
+            "the database is from before the first release of graph-agent: export its record with `graph-agent log export` of "
+            "the checkout that wrote it, and start with a new database"
         )
-    if not any((_folder(owner) / "versions").glob(f"{found}_*.py")):
-        connection.execute(delete(versions)).close()
-    _upgrade(connection, _folder(owner), name, head, attributes)
+    migrations.create(connection)
+    versions.create(connection, checkfirst=True)
+    connection.execute(insert(versions).values(version_num=head)).close()
 
 
-def _upgrade(connection: Connection, folder: Path, version_table: str, head: str, attributes: Mapping[str, Any]) -> None:
+def _upgrade(connection: Connection, folder: Path, version_table: str, head: str) -> None:
     # Imported here, because it costs an ordinary start, which has nothing to upgrade, more than 100 ms.
     from alembic import command, config
 
@@ -113,5 +108,5 @@ def _upgrade(connection: Connection, folder: Path, version_table: str, head: str
     settings.set_main_option("script_location", str(Path(__file__).parent / "alembic_environment").replace("%", "%%"))
     settings.set_main_option("version_locations", str(folder / "versions").replace("%", "%%"))
     settings.set_main_option("path_separator", "newline")
-    settings.attributes.update(attributes, connection=connection, version_table=version_table)
+    settings.attributes.update(connection=connection, version_table=version_table)
     command.upgrade(settings, head)

@@ -38,7 +38,7 @@ class AgentEngineConfig(Frozen, kw_only=False):
     tell_time: bool = False
     """True if the prompt ends with the current time."""
 
-    # Left out of the JSON if there are none, as in records that do not have it.
+    # Left out of the JSON if there are none.
     tokens: TokenLimits | None = Field(default=None, exclude_if=not_)
 
     @property

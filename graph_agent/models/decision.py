@@ -138,7 +138,7 @@ class Message(Frozen, kw_only=False):
     content: StorableText
     timestamp: UtcDatetime | None = None
     """None if it is not known: a default of now would make every record of the same context differ."""
-    # Left out of the JSON if it is None, so that a record from before this field keeps its text and its digest.
+    # Left out of the JSON if it is None, as in most messages.
     decision_type: DecisionType | None = Field(default=None, exclude_if=not_)
     """The type of the decision that this message of the assistant replied with; None if it is not known, or for a user."""
 
@@ -156,8 +156,8 @@ class PendingAction(Frozen):
     created_at: UtcDatetime
     expires_at: UtcDatetime
     asked: int = Field(default=1, ge=1, le=MAX_TIMES_ASKED, exclude_if=lambda asked: asked == 1)
-    """The number of times the user was asked. Left out of the JSON while it is 1, as in records that do not have it."""
-    # Left out of the JSON if it is empty, as in records that do not have it.
+    """The number of times the user was asked. Left out of the JSON while it is 1."""
+    # Left out of the JSON if it is empty, as in most actions.
     whole_digest: str = Field(default="", exclude_if=not_)
     """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""
     by_id_only: bool = Field(default=False, exclude_if=not_)
@@ -243,7 +243,7 @@ class DecisionContext(Frozen):
     """An answer by id. Without it the message itself is read as the answer to `pending_confirmation`."""
     shown: ShownQuestion | None = Field(default=None, exclude_if=lambda value: value is None)
     """A typed yes or no belongs to this question. Without it, the message can only belong to `pending_confirmation`."""
-    # Left out of the JSON if it is empty, as in records that do not have it.
+    # Left out of the JSON if it is empty, as in most records.
     roles: tuple[FilledText, ...] = Field(default=(), exclude_if=not_)
     """The user's roles, which conditions can name."""
     # As above.
@@ -306,7 +306,7 @@ class AgentDecision(Frozen, kw_only=False):
     intent: UserIntent | None = None
     outcome_category: OutcomeCategory | None = None
     effects: list[str] = Field(default_factory=list)
-    # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
+    # Left out of the JSON if it is empty, as in most decisions.
     notices: list[str] = Field(default_factory=list, exclude_if=not_)
     authors: TextAuthors | None = Field(default=None, exclude_if=not_)
 

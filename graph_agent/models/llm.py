@@ -153,7 +153,7 @@ class TokenUsage(Frozen, kw_only=False):
     prompt_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
     completion_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
     total_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
-    # Left out of the JSON if it is 0, so that a record from before this field keeps its text.
+    # Left out of the JSON if it is 0.
     cached_tokens: int = Field(default=0, ge=0, le=MAX_TOKENS_COUNTED, exclude_if=not_)
     """The part of `prompt_tokens` that the provider read from its cache."""
 
@@ -185,7 +185,7 @@ class LLMResponse(Frozen, kw_only=False):
     """A value of `LLMErrorCode`, or the adapter's own text, which is recorded but never shown to a user."""
     retry_after: float | None = Field(default=None, ge=0)
     provider_parts: dict[str, Any] | None = None
-    # Left out of the JSON if it is None, so that a record from before this field keeps its text.
+    # Left out of the JSON if it is None.
     response_model: str | None = Field(default=None, max_length=255, exclude_if=lambda value: value is None)
     """The model that answered, by its own statement. A provider may route a request to another model than the requested one."""
 

@@ -22,17 +22,8 @@ from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.tools import ToolResult
 
-RECORD_VERSION = 4
-"""Version 1 read the kind of a reply from its wording; since version 2 a form declares it, and a call is required.
-
-Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object. Version 4 shows
-hidden characters and whole arguments in the texts that people read, which left them out before, and names who wrote each text.
-It has the times of its states. It can have conditions as a fifth text, the facts that they read, and the verdicts of
-reservations.
-"""
-
-READABLE_VERSIONS = frozenset({1, 2, 3, RECORD_VERSION})
-"""The versions that can be replayed."""
+RECORD_VERSION = 1
+"""The version of the format of a record. Records of another version are not replayed."""
 
 MAX_INTEGER = 2**31 - 1
 """The largest number that an integer column of every database can have: the milliseconds of 24 days."""
@@ -105,7 +96,7 @@ class RecordHeader(Frozen):
     """Digest of the engine's settings."""
     prompt: str
     """Digest of the system prompt: the constitution's text, unless the caller gave another prompt."""
-    # Left out of the JSON if there are none, as in records that do not have it.
+    # Left out of the JSON if there are none.
     policy: str | None = Field(default=None, exclude_if=not_)
     """Digest of the conditions, with the schema that was generated for them."""
 
@@ -251,7 +242,7 @@ class DecisionRecord(Frozen):
     entries: list[RecordEntry]
     status: RecordStatus
     states: list[str]
-    # Left out of the JSON if there are none, as in records that do not have them.
+    # Left out of the JSON if there are none, as for a message that was refused before the graph ran.
     state_ends_us: list[int] = Field(default_factory=list, exclude_if=not_)
     """The time when each of `states` ended, in microseconds after the turn began; some states take less than a millisecond."""
     iterations: int = Field(ge=0)

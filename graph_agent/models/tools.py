@@ -68,7 +68,7 @@ class ToolResult(Frozen, kw_only=False):
     error: str | None = None
     error_code: ToolErrorCode | None = None
     duration_ms: int = Field(default=0, ge=0)
-    # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
+    # Left out of the JSON if it is empty, as in most results.
     content: list[ContentItem] = Field(default_factory=list, exclude_if=not_)
     """The parts of which the answer of an MCP server consisted."""
 

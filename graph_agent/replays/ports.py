@@ -18,7 +18,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMRequest, LLMResponse
-from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, RecordEntry
+from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
 from graph_agent.policy.guard import AuthorizedCall
@@ -45,16 +45,10 @@ class PlaybackRecorder(Recorder):
         """The results of tools, by kind of request and by `_call_text`."""
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        self._accept(EntryKind.MODEL, request_digest(request, self.header.version))
+        self._accept(EntryKind.MODEL, request_digest(request))
         response = await super().generate(request)
         self.exchanges.append((request, response))
         return response
-
-    def sign(self, pending: PendingAction) -> str:
-        if self.header.version < RECORD_VERSION:
-            # Earlier versions worded it in another way: the replay shows how, and continues with the recorded signature.
-            self._accept(EntryKind.SIGN, digest(pending.to_json()))
-        return super().sign(pending)
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         return self._keep(EntryKind.PREVIEW, tool_name, arguments, await super().preview(tool_name, arguments))

@@ -19,7 +19,7 @@ from graph_agent.graph.stepping import Step, walk_edges
 from graph_agent.graph.topology import INVOKE_LLM, START
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import OutcomeCategory
-from graph_agent.models.record import READABLE_VERSIONS, RECORD_VERSION, DecisionRecord, RecordHeader
+from graph_agent.models.record import RECORD_VERSION, DecisionRecord, RecordHeader
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
@@ -41,14 +41,6 @@ _parse = lru_cache(maxsize=4)(Constitution.parse)
 """The same constitution decides all decisions of a log."""
 _BEFORE_THE_GRAPH = frozenset({OutcomeCategory.RATE_LIMITED, OutcomeCategory.USER_INPUT})
 """Outcomes of messages that are refused before the graph runs."""
-
-_TEXTS = ("which left hidden characters and parts of questions out of what people read", "which shows them")
-_EARLIER_VERSIONS = {
-    1: ("which read the kind of a reply in plain text from its wording", "in which the model declares it"),
-    2: _TEXTS,
-    3: _TEXTS,
-}
-"""Explains the other differences of a record of an earlier version."""
 
 
 async def replay(
@@ -152,8 +144,6 @@ class Replayer:
             return ReplayReport(name, (), f"the policy snapshot of the record cannot be read: {_message(exc)}")
         if not record.states:
             return ReplayReport(name, _check_refused(record))
-        if record.header.version == 1:
-            snapshot = _as_in_version_1(snapshot, record)
         report, played = await self._replay_unchanged(record, snapshot)
         if not report.identical or (other == AS_RECORDED and live is None):
             return report
@@ -172,15 +162,13 @@ class Replayer:
         recorder = PlaybackRecorder(record, snapshot)
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
-            return ReplayReport(name, _explained(record, reports.compare_paths(record, steps)), departure, steps), recorder
+            return ReplayReport(name, reports.compare_paths(record, steps), departure, steps), recorder
         # The times are no part of a replay.
         replayed = compose_record(recorder, self._graph, steps, record.ended_at).replace(state_ends_us=record.state_ends_us)
         differences = reports.compare_records(record, replayed)
         if not recorder.finished:
             unused = record.entries[len(recorder.recorded)]
             departure = f"the turn ended before it requested entry {unused.n} of the record ({unused.kind})"
-        if differences:
-            differences = _explained(record, differences)
         return ReplayReport(name, differences, departure, steps, replayed), recorder
 
     async def _replay_what_if(self, record: DecisionRecord, snapshot: PolicySnapshot, ports: WhatIfPorts) -> ReplayReport:
@@ -227,21 +215,11 @@ class Replayer:
         return snapshot
 
 
-def _explained(record: DecisionRecord, differences: tuple[Difference, ...]) -> tuple[Difference, ...]:
-    """Return `differences`, for a record of an earlier version behind one that explains them."""
-    version = record.header.version
-    if version not in _EARLIER_VERSIONS:
-        return differences
-    then, now = _EARLIER_VERSIONS[version]
-    explanation = Difference("the record's version", f"version {version}, {then}", f"version {RECORD_VERSION}, {now}")
-    return (explanation, *differences)
-
-
 def _invalid_fields(record: DecisionRecord) -> tuple[Difference, ...]:
     """Check the fields that no node reads: the version of the record and the numbers of its entries."""
     numbers = [entry.n for entry in record.entries]
     wrong = []
-    if record.header.version not in READABLE_VERSIONS:
+    if record.header.version != RECORD_VERSION:
         wrong.append(Difference("header.version", str(record.header.version), str(RECORD_VERSION)))
     if numbers != list(range(len(numbers))):
         wrong.append(Difference("the numbers of the entries", str(numbers), f"0 to {len(numbers) - 1}"))
@@ -270,17 +248,6 @@ def _check_refused(record: DecisionRecord) -> tuple[Difference, ...]:
     refused = refused_record(record.header, outcome, record.decision.reply).decision
     only_refused = record.replace(entries=[], iterations=0, usage=None, invocations=[], decision=refused)
     return reports.compare_records(record, only_refused)
-
-
-def _as_in_version_1(snapshot: PolicySnapshot, record: DecisionRecord) -> PolicySnapshot:
-    """Return `snapshot` as version 1 used it: a confirmed call ran without a second preview."""
-    if INVOKE_LLM in record.states:
-        return snapshot
-    rules = {
-        name: dataclasses.replace(rule, traits=rule.traits.replace(preview=False))
-        for name, rule in snapshot.policy.rules.items()
-    }
-    return PolicySnapshot(dataclasses.replace(snapshot.policy, rules=rules), snapshot.config, snapshot.prompt)
 
 
 def _message(exc: Exception) -> str:

@@ -83,17 +83,6 @@ def compare_records(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple
     before, after = recorded.to_json(), replayed.to_json()
     path, new_path = (" -> ".join(record.pop("states")) for record in (before, after))
     decision, new_decision = before.pop("decision"), after.pop("decision")
-    if (intent := decision["intent"]) is not None and intent["confidence"] == 1.0:
-        # Earlier records have this constant, which no model declared.
-        intent["confidence"] = None
-    if recorded.header.version < 3:
-        # Their decisions have no whole text of an object, and no notices about refused calls, which come last.
-        (new_decision.get("pending_action") or {}).pop("object_text", None)
-        new_decision["notices"] = new_decision.get("notices", [])[: len(decision.get("notices", []))]
-        decision.setdefault("notices", [])
-    if "authors" not in decision:
-        # Earlier decisions do not say who wrote the texts, unless a later version has closed them.
-        new_decision.pop("authors", None)
     return (
         *_differences("path", path, new_path),
         *_differences("decision", decision, new_decision),

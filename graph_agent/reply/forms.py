@@ -61,8 +61,8 @@ REPLY_FORM_DECLARATIONS = (
 )
 REPLY_FORMS = frozenset(declaration.name for declaration in REPLY_FORM_DECLARATIONS)
 
-_TEXT_PARAMETERS = {ANSWER: ("text",), ASK_USER: ("question",), DECLINE: ("text", "message")}
-"""The parameters that may have the text of a form, in this order. `message` is from earlier versions of `decline`."""
+_TEXT_PARAMETER = {ANSWER: "text", ASK_USER: "question", DECLINE: "text"}
+"""The parameter that has the text of a form."""
 
 Kind = Literal["answer", "question", "refusal"]
 
@@ -83,12 +83,12 @@ class FormReply:
 
 def read_form(call: FunctionCall) -> FormReply:
     """Return the reply that `call`, a call of a reply form, declares. Its text is empty if the form has none."""
-    values = (call.arguments.get(parameter) for parameter in _TEXT_PARAMETERS[call.name])
+    text = call.arguments.get(_TEXT_PARAMETER[call.name])
     # A value of a wrong type, such as a list, is no key of the table.
     reason = QUESTION_REASONS.get(str(call.arguments.get("reason")), OutcomeCategory.UNCLEAR_INTENT)
     return FormReply(
         _KINDS[call.name],
-        next((value for value in values if isinstance(value, str) and value.strip()), ""),
+        text if isinstance(text, str) and text.strip() else "",
         reason=reason if call.name == ASK_USER else None,
         reports_change=call.name == ANSWER and call.arguments.get("reports_change") is True,
     )

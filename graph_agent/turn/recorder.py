@@ -27,7 +27,6 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window, window_start
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import (
-    RECORD_VERSION,
     CallOperation,
     EntryKind,
     InterruptReason,
@@ -43,7 +42,7 @@ from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter, UseCounter
-from graph_agent.reply.forms import ANSWER, REPLY_FORMS
+from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
 from graph_agent.turn.hooks import HookList, ToolCallMode
 
@@ -252,7 +251,7 @@ class Recorder:
         return entry
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        question = request_digest(request, self.header.version)
+        question = request_digest(request)
         if (entry := self._replay_entry(EntryKind.MODEL, question)) is not None:
             self._model_calls += 1
             return LLMResponse.model_validate(entry.result)
@@ -476,17 +475,14 @@ def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operati
     return digest([tool_name, arguments, user_id, operation_key])
 
 
-def request_digest(request: LLMRequest, version: int = RECORD_VERSION) -> str:
-    """Return the digest of a model request, as a record of `version` has it.
+def request_digest(request: LLMRequest) -> str:
+    """Return the digest of a model request.
 
     It covers the names of the tools; the header has a digest of their declarations. `tool_choice` is left out if it is "auto".
     """
     messages = [message.to_json() for message in request.messages]
     tools = [tool.name for tool in request.tools]
-    if version == 1:
-        # Version 1 had no form `answer`, and its requests did not require a call.
-        tools = [name for name in tools if name != ANSWER]
     asked = [request.system_instruction, tools, messages, request.temperature, request.max_tokens]
-    if version > 1 and request.tool_choice != "auto":
+    if request.tool_choice != "auto":
         asked.append(request.tool_choice)
     return digest(asked)

@@ -364,7 +364,7 @@ async def test_an_answer_that_was_cut_is_completed_with_a_warning() -> None:
     "reply",
     [
         wants(("ask_user", {"question": "Which one?", "reason": "multiple_matches"})),
-        wants(("decline", {"message": "Which one?"})),
+        wants(("decline", {"text": "Which one?"})),
         answers("Which one?"),
     ],
 )

@@ -116,7 +116,7 @@ _ASKS = _call("ask_user", question="Which one?", reason="multiple_matches")
 TURNS: dict[str, list[LLMResponse]] = {
     "an answer": [says("Hello.")],
     "a question": [_all(_ASKS)],
-    "a refusal": [calls("decline", message="I can't.")],
+    "a refusal": [calls("decline", text="I can't.")],
     "a failure": [_FAILS],
     "nothing": [says("")],
     "a failure after a change": [_all(_MILK), _FAILS],

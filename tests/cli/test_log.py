@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.cli.conftest import Cli
 
@@ -49,12 +48,6 @@ def test_show_prints_everything_about_one_decision(cli: Cli) -> None:
     # A record leaves out the field if it is empty.
     assert {**record["decision"], "notices": []} == answer["decision"]
     assert record["states"] == answer["states"]
-
-
-def test_show_says_of_an_earlier_record_that_its_authors_are_not_recorded(cli: Cli) -> None:
-    export = Path(__file__).parents[1] / "replays" / "records_of_version_1.jsonl"
-    assert cli("log", "import", str(export)).code == 0
-    assert "\n              author not recorded\n" in cli("log", "show", "last").out
 
 
 def test_show_without_an_id_prints_the_newest_decision(cli: Cli) -> None:

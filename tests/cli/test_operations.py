@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tarfile
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -85,22 +84,18 @@ def test_a_copy_needs_a_database_of_this_program(cli: Cli, tmp_path: Path) -> No
     assert cli("db", "copy", f"sqlite:///{other}", "sqlite://").err == "graph-agent: the source has no tables of graph-agent\n"
 
 
-def test_a_copy_does_not_upgrade_its_source(cli: Cli, home: Path, tmp_path: Path) -> None:
-    with tarfile.open(Path(__file__).parent / "homes" / "0012.tar.xz") as members:
-        members.extractall(tmp_path / "old", filter="data")
-    old = tmp_path / "old" / "graph_agent.db"
-    copy = partial(cli, "db", "copy", f"sqlite:///{old}", f"sqlite:///{tmp_path / 'new.db'}")
-    refused = copy()
+def test_a_database_from_before_the_first_release_is_neither_opened_nor_copied(cli: Cli, home: Path, tmp_path: Path) -> None:
+    use(cli)
+    with closing(sqlite3.connect(home / "graph_agent.db")) as database:
+        for name in ("record", "conversations", "task_server"):
+            database.execute(f"ALTER TABLE {name}_schema RENAME TO {name}_version")
+    refused = cli("ask", "show my tasks")
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err.startswith("graph-agent: the database has an older schema (audit_version 0012, not ")
-    assert refused.err.count("\n") == 1
-    with closing(sqlite3.connect(old)) as source:
-        assert source.execute("SELECT version_num FROM audit_version").fetchall() == [("0012",)]
-    # The refusal names `doctor` as the command that upgrades.
-    shutil.copy2(old, home / "graph_agent.db")
-    cli("doctor")
-    shutil.copy2(home / "graph_agent.db", old)
-    assert copy().code == 0
+    assert refused.err.splitlines()[-1].startswith(
+        "graph-agent: the database is from before the first release of graph-agent: "
+    )
+    copied = cli("db", "copy", f"sqlite:///{home}/graph_agent.db", f"sqlite:///{tmp_path / 'new.db'}")
+    assert (copied.code, copied.err) == (1, "graph-agent: the source has no tables of graph-agent\n")
 
 
 def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:

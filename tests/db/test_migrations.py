@@ -20,7 +20,6 @@ import sqlalchemy as sa
 metadata = sa.MetaData()
 sa.Table("{owner}_things", metadata, sa.Column("id", sa.Integer, primary_key=True))
 
-OLDEST = "0001"
 create = metadata.create_all
 """
 SECOND = """
@@ -63,9 +62,9 @@ def test_two_owners_share_one_database(owners: Path, database: Database, capfd: 
     migrate(database, "dogs")
     assert database.read_now(tables) == {
         "cats_things": ["id"],
-        "cats_version": ["version_num"],
+        "cats_schema": ["version_num"],
         "dogs_things": ["id"],
-        "dogs_version": ["version_num"],
+        "dogs_schema": ["version_num"],
     }
     assert capfd.readouterr() == ("", "")
 
@@ -145,6 +144,18 @@ def test_the_newest_revision_is_read_from_the_file_names(owners: Path) -> None:
 
 def test_a_newer_schema_is_refused_with_one_sentence(database: Database) -> None:
     migrate(database, "graph_agent.record")
-    database.write_now(lambda connection: connection.exec_driver_sql("UPDATE audit_version SET version_num = '9999'").close())
-    with pytest.raises(ConfigurationError, match=r"newer schema \(audit_version 9999\) .* upgrade graph-agent$"):
+    database.write_now(lambda connection: connection.exec_driver_sql("UPDATE record_schema SET version_num = '9999'").close())
+    with pytest.raises(ConfigurationError, match=r"newer schema \(record_schema 9999\) .* upgrade graph-agent$"):
         migrate(database, "graph_agent.record")
+
+
+@pytest.mark.parametrize("owner", ["graph_agent.record", "graph_agent.chat.conversations", "graph_agent.task_server"])
+def test_a_database_from_before_the_first_release_is_refused_with_one_sentence(database: Database, owner: str) -> None:
+    migrate(database, owner)
+    name = owner.rpartition(".")[2]
+    renamed = f"ALTER TABLE {name}_schema RENAME TO {name}_version"
+    database.write_now(lambda connection: connection.exec_driver_sql(renamed).close())
+    before = database.read_now(tables)
+    with pytest.raises(ConfigurationError, match=r"log export.*start with a new database"):
+        migrate(database, owner)
+    assert database.read_now(tables) == before

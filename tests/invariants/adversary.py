@@ -69,7 +69,7 @@ _VALID_CALLS: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.sampled_from(
         ("answer", {"text": "I've added it.", "reports_change": True}),
         ("answer", {"text": "I used add_task for you.", "reports_change": False}),
         ("ask_user", {"question": "Which one?", "reason": "multiple_matches"}),
-        ("decline", {"message": "I can only help with tasks."}),
+        ("decline", {"text": "I can only help with tasks."}),
     ]
 )
 _SMUGGLED_ARGUMENTS = st.fixed_dictionaries(

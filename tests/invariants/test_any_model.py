@@ -139,7 +139,7 @@ async def test_a_preview_is_requested_only_from_a_server_that_declares_it() -> N
         says('delete_task(task_id="t1")'),
         LLMResponse(content="Done!", function_calls=[FunctionCall(name="")], finish_reason="stop"),
         LLMResponse(function_calls=[FunctionCall(name="list_tasks", id="1")] * 2, finish_reason="tool_calls"),
-        calls(("decline", {"message": " "})),
+        calls(("decline", {"text": " "})),
         calls(*[LIST] * 65),
         None,
         "Done!",

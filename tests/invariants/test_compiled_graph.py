@@ -143,7 +143,7 @@ ROUNDS = [
     calls(DELETE, content="The user said yes."),
     calls((CONFIRMED_TOOL, {**DELETE[1], "confirmed": True})),
     calls((CONFIRMED_TOOL, {**DELETE[1], "user_id": "bob"})),
-    calls(("decline", {"message": "No."}), ADD),
+    calls(("decline", {"text": "No."}), ADD),
     calls(("drop_table", {})),
     calls(*[("add_task", {"description": f"task {n}"}) for n in range(6)]),
 ]

@@ -71,7 +71,7 @@ def test_each_author_has_a_form_and_a_name(site: Site, tmp_path: Path) -> None:
 
 
 def _forget_authors(folder: Path) -> None:
-    """Leave the rows as an earlier version has written them."""
+    """Leave the rows as a writer that does not know who wrote the texts leaves them."""
     with closing(sqlite3.connect(folder / "graph_agent.db")) as database, database:
         database.execute("UPDATE messages SET authors = NULL")
         database.execute("UPDATE decision_logs SET record = json_remove(record, '$.decision.authors')")

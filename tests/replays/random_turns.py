@@ -251,11 +251,11 @@ async def asked_in_text(turns: RandomTurns) -> DecisionRecord:
 
 
 async def declined_by_form(turns: RandomTurns) -> DecisionRecord:
-    return await turns.turn(calls(("decline", {"message": "I can only help with tasks."})))
+    return await turns.turn(calls(("decline", {"text": "I can only help with tasks."})))
 
 
 async def form_beside_a_call(turns: RandomTurns) -> DecisionRecord:
-    both = calls(("list_tasks", {}), ("decline", {"message": "No."}), ("ask_user", {"question": "What?"}))
+    both = calls(("list_tasks", {}), ("decline", {"text": "No."}), ("ask_user", {"question": "What?"}))
     return await turns.turn(both, says("There is nothing on your list."))
 
 

@@ -19,18 +19,17 @@ from graph_agent.graph.nodes.build_decision import build_decision
 from graph_agent.graph.nodes.build_request import build_request
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord, EntryKind, InterruptReason
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import Difference, Replayer, replay
-from graph_agent.reply.fixed import question
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.record.trees import tree_of, verified
 from tests.replays.random_turns import TASK, RandomTurns, refused_before_the_graph, run_all_kinds
-from tests.scripted_turns import calls, done, says
+from tests.scripted_turns import calls, says
 
 KEY = derive_record_key(b"a secret of sixteen bytes at least")
 
@@ -101,17 +100,6 @@ async def two_rounds(log: Database) -> tuple[DecisionRecord, Mapping[str, str]]:
         calls(("list_tasks", {"status": "all"})), calls(("add_task", {"description": "call mom"})), says("Added it.")
     )
     return record, await all_texts(log)
-
-
-async def test_a_record_of_version_3_is_replayed_and_a_changed_rendering_is_explained(two_rounds: Any) -> None:
-    record, texts = two_rounds
-    earlier = record.replace(header=record.header.replace(version=3), decision=record.decision.replace(authors=None))
-    assert (await replay(earlier, texts)).identical
-    rendered = earlier.replace(decision=earlier.decision.replace(effects=["added 'call  mom'"]))
-    explanation, difference = (await replay(rendered, texts)).differences
-    assert explanation.recorded == "version 3, which left hidden characters and parts of questions out of what people read"
-    assert explanation.replayed == "version 4, which shows them"
-    assert difference.what == "decision.effects[0]"
 
 
 async def test_a_replay_reports_every_state(two_rounds: Any) -> None:
@@ -281,50 +269,6 @@ async def test_without_the_confirmation_a_call_would_run_that_has_no_recorded_re
     assert report.departure == (
         f'EXECUTE_TOOLS: ["delete_task",{{"task_id":"{TASK}"}}] would be run, which the record has no answer to'
     )
-
-
-async def test_records_of_version_2_have_no_refusal_notice_and_no_whole_text_and_are_replayed(log: Database) -> None:
-    turns = RandomTurns(DatabaseAuditWriter(log), seed=1)
-    turns.server.previews["delete_task"] = done({"description": "buy bread"})
-    record = await turns.turn(calls(("drop_database", {})), calls(("delete_task", {"task_id": TASK})))
-    assert record.decision.notices == ["Not done: 1 action. Not in the constitution."]
-    pending = record.decision.pending_action
-    assert pending is not None
-    assert (await replay(record, await all_texts(log))).identical
-    signed = digest(pending.replace(signature="").to_json())
-    old = record.replace(
-        header=record.header.replace(version=2),
-        entries=[entry.replace(request=signed) if entry.kind is EntryKind.SIGN else entry for entry in record.entries],
-        decision=record.decision.replace(notices=[], authors=None),
-    )
-    assert (await replay(old, await all_texts(log))).identical
-    assert not (await replay(record.replace(decision=old.decision), await all_texts(log))).identical
-
-
-@pytest.mark.parametrize("version", [2, 3])
-async def test_a_question_that_an_earlier_version_shortened_is_replayed_and_the_difference_explained(
-    log: Database, version: int
-) -> None:
-    turns = RandomTurns(DatabaseAuditWriter(log), seed=1)
-    turns.server.previews["delete_task"] = done({"description": "x" * 200})
-    record = await turns.turn(calls(("delete_task", {"task_id": TASK})))
-    pending = record.decision.pending_action
-    assert pending is not None
-    shown = f"Delete task: '{'x' * 79}… (200 characters)'"
-    texts = {"description": shown, "whole_digest": "0" * 64}
-    shortened = pending.replace(**texts, **({"object_text": "x" * 200} if version == 3 else {}))
-    old = record.replace(
-        header=record.header.replace(version=version),
-        entries=[
-            entry.replace(request=digest(shortened.replace(signature="").to_json())) if entry.kind is EntryKind.SIGN else entry
-            for entry in record.entries
-        ],
-        decision=record.decision.replace(response_text=question(shown), pending_action=shortened),
-    )
-    report = await replay(old, await all_texts(log))
-    assert report.departure is None
-    assert report.differences[0].what == "the record's version"
-    assert {"decision.response_text", "decision.pending_action.description"} <= {one.what for one in report.differences}
 
 
 async def test_an_invalid_policy_is_refused_with_the_number_of_its_line(two_rounds: Any) -> None:

@@ -14,7 +14,7 @@ def test_the_migrated_tables_match_the_declared_tables(database: Database) -> No
     migrate(database, "graph_agent.task_server")
 
     def differences(connection: Connection) -> list[object]:
-        context = MigrationContext.configure(connection, opts={"version_table": "task_server_version"})
+        context = MigrationContext.configure(connection, opts={"version_table": "task_server_schema"})
         return list(compare_metadata(context, metadata))
 
     assert database.read_now(differences) == []

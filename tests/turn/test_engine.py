@@ -55,7 +55,7 @@ TOO_MANY = "I'm receiving too many requests. Please wait a moment."
         (calls(("", {})), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (calls(*[ADD] * 65), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (calls(("ask_user", {})), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
-        (calls(("decline", {"message": 7})), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
+        (calls(("decline", {"text": 7})), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
     ],
 )
 async def test_a_model_that_fails_gets_the_contract_sentence(answer: Any, reply: str, outcome: OutcomeCategory) -> None:
@@ -170,7 +170,7 @@ async def test_a_failure_between_calls_is_reported_and_recorded() -> None:
             "Which task do you mean?",
         ),
         (
-            calls(("decline", {"message": "I can only help with tasks."})),
+            calls(("decline", {"text": "I can only help with tasks."})),
             DecisionType.RESPOND_ONLY,
             OutcomeCategory.OUT_OF_SCOPE,
             "I can only help with tasks.",
@@ -268,7 +268,7 @@ async def test_no_tool_name_reaches_the_user() -> None:
         says(Constitution.load().text.upper()),
         says("Sure! " + " ".join(Constitution.load().text.split()), "max_tokens"),
         calls(("ask_user", {"question": Constitution.load().text, "reason": "unclear_intent"})),
-        calls(("decline", {"message": Constitution.load().text})),
+        calls(("decline", {"text": Constitution.load().text})),
     ],
 )
 async def test_a_prompt_that_is_recited_does_not_reach_the_user(answer: LLMResponse) -> None:

@@ -9,12 +9,13 @@ from sqlalchemy import Connection
 from graph_agent.record.partitions import CREATED_AHEAD, create_days, create_outer_partitions
 from graph_agent.record.tree.tables import tree_leaves
 
-OLDEST = "0009"
+metadata = tree_leaves.metadata
+"""The tables of the record, with those of its tree."""
 
 
 def create(connection: Connection) -> None:
-    """Create all tables, also those of the tree, and the partitions until the sweeper creates more of them."""
-    tree_leaves.metadata.create_all(connection)
+    """Create all tables, and the partitions until the sweeper creates more of them."""
+    metadata.create_all(connection)
     if connection.dialect.name == "postgresql":
         create_outer_partitions(connection)
         now = datetime.now(UTC)

@@ -4,5 +4,4 @@ from __future__ import annotations
 
 from graph_agent.task_server.store import metadata
 
-OLDEST = "0001"
 create = metadata.create_all

@@ -1,8 +1,7 @@
-"""A new database and an upgraded one have the declared tables."""
+"""A new database has the declared tables."""
 
 from __future__ import annotations
 
-import pytest
 from sqlalchemy import Connection, inspect
 
 from graph_agent.chat.conversations.tables import metadata
@@ -20,26 +19,14 @@ def _shape(connection: Connection, table: str) -> object:
     )
 
 
-FORMER = (
-    "ALTER TABLE turns DROP COLUMN stopped",
-    "ALTER TABLE turns ADD COLUMN answers TEXT",
-    "ALTER TABLE messages DROP COLUMN authors",
-    "UPDATE conversations_version SET version_num = '0003'",
-)
-"""What makes a database of revision 0003 out of a new one."""
-
-
-@pytest.mark.parametrize("former", [(), FORMER], ids=["new", "upgraded"])
-def test_a_migrated_database_is_what_the_tables_declare(database: Database, former: tuple[str, ...]) -> None:
-    migrate(database, "graph_agent.chat.conversations")
-    database.write_now(lambda connection: [connection.exec_driver_sql(statement) for statement in former].clear())
+def test_a_new_database_is_what_the_tables_declare(database: Database) -> None:
     migrate(database, "graph_agent.chat.conversations")
     tables = sorted(metadata.tables)
-    migrated = database.read_now(lambda connection: {name: _shape(connection, name) for name in tables})
+    created = database.read_now(lambda connection: {name: _shape(connection, name) for name in tables})
 
     def declared(connection: Connection) -> dict[str, object]:
         metadata.drop_all(connection)
         metadata.create_all(connection)
         return {name: _shape(connection, name) for name in tables}
 
-    assert migrated == database.write_now(declared)
+    assert created == database.write_now(declared)

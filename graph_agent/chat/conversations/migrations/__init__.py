@@ -4,5 +4,4 @@ from __future__ import annotations
 
 from graph_agent.chat.conversations.tables import metadata
 
-OLDEST = "0003"
 create = metadata.create_all
