@@ -1,7 +1,8 @@
 """The user's answer to a confirmation question, read by code as yes, no, unclear or other.
 
 The vocabulary is closed: it is in `consent.txt`, for ten languages. A yes or a no consists only of words from it; an
-unexpected character makes the answer unclear, and an unclear answer does nothing. Nothing that a model says is read here.
+unexpected character makes the answer unclear, and so does irony: a yes that is as often ironic as meant. An unclear answer does
+nothing. Nothing that a model says is read here.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
-from itertools import takewhile
+from itertools import combinations, pairwise, takewhile
 from pathlib import Path
+from typing import Final
 
 from rapidfuzz.distance import OSA
 
@@ -38,12 +40,37 @@ _FRIENDLY = "🙂😊😀😃😄😁🙏❤😉🎉"
 _EMOJI_PARTS = "\ufe0f🏻🏼🏽🏾🏿"
 """The variation selector and the skin tones, which follow an emoji."""
 
+_YESES = ("bare yes", "casual yes", "assurance", "praise", "yes")
+"""The sections of phrases that mean yes."""
+_IRONIC_TOGETHER: Final = {
+    frozenset(sections)
+    for sections in [
+        ("bare yes", "assurance"),
+        ("casual yes", "assurance"),
+        ("casual yes", "praise"),
+        ("praise", "assurance"),
+        ("drawl", "assurance"),
+        ("drawl", "praise"),
+        ("drawl", "casual yes"),
+        # Two phrases of one section.
+        ("assurance", "assurance"),
+        ("praise", "praise"),
+    ]
+}
+"""Sections with phrases that are ironic beside each other, in any order: "yeah sure", "да, конечно", "oh great"."""
+
 _QUOTES = "\"'“”„‘’«»"
 _BETWEEN_WORDS = ".,!…。，！،۔। \n"
 """Signs that may follow a word: `. , ! …` and the full stops and commas of the ten languages. None of them may come first."""
 
-# The shape of an answer, in which "w" stands for a letter and "e" for an emoji. A hyphen is allowed within a word.
-_ALLOWED_SHAPE = re.compile(rf"[{_QUOTES}]*[we](?:[we{_QUOTES}{_BETWEEN_WORDS}]|(?<=w)-(?=w))*")
+_DRAWL_SIGNS = re.compile(rf"\.\.|…|🙂|^[{_QUOTES}]")
+"""Signs that make a yes ironic where a drawled word does: `sure...`, `“great”`."""
+_DRAWN_OUT = ((re.compile(r"(\w)\1{2,}"), r"\1"), (re.compile(r"(\w)\1{2,}"), r"\1\1"), (re.compile(r"\b(\w+?)\1+\b"), r"\1"))
+"""Patterns of drawn-out words, each with what it stands for: "suuure" for "sure", "goood" for "good", "okok" for "ok"."""
+
+# The shape of an answer, in which "w" stands for a letter and "e" for an emoji. A hyphen and an apostrophe are allowed within a
+# word, and quotes only around the whole: in `yes, "delete it"` they are ironic.
+_ALLOWED_SHAPE = re.compile(rf"[{_QUOTES}]*[we](?:[we{_BETWEEN_WORDS}]|(?<=w)[-'’](?=w))*[{_QUOTES}{_BETWEEN_WORDS}]*")
 
 
 def read_consent(message: str, action_titles: Sequence[str] = ()) -> Consent:
@@ -52,7 +79,8 @@ def read_consent(message: str, action_titles: Sequence[str] = ()) -> Consent:
     `action_titles` are the titles of the action, in the constitution and at the server: "delete it" is a yes only to an action
     with a title that begins with "delete". Its other words name things, and "tasks" may be a request to see them.
     """
-    text = unicodedata.normalize("NFC", message).casefold().strip()
+    composed = unicodedata.normalize("NFC", message)
+    text = composed.casefold().strip()
     words = _words(text)
     if len(words) > MAX_ANSWER_WORDS:
         return Consent.OTHER
@@ -60,7 +88,39 @@ def read_consent(message: str, action_titles: Sequence[str] = ()) -> Consent:
     meaning = _meaning(words, _vocabulary(verbs)) if words else _meaning_of_emoji(text)
     if meaning in (Consent.YES, Consent.NO) and not _has_allowed_shape(text, meaning):
         return Consent.UNCLEAR
+    if meaning is Consent.YES and (_is_in_mocking_case(composed) or _is_ironic(words, text)):
+        return Consent.UNCLEAR
     return meaning
+
+
+def _is_in_mocking_case(message: str) -> bool:
+    """True if a capital letter follows a small one: "sUrE"."""
+    return any(first.islower() and second.isupper() for first, second in pairwise(message))
+
+
+def _is_ironic(words: list[str], text: str) -> bool:
+    """True for a yes that is ironic as often as it is meant, such as "yeah, sure", "claro, claro" or "great..."."""
+    sections = _sections()
+    phrases = [found.group() for found in _phrase().finditer(_spaced(words))]
+    said = [sections[phrase] for phrase in phrases]
+    if _DRAWL_SIGNS.search(text):
+        said.append("drawl")
+    if any(frozenset(pair) in _IRONIC_TOGETHER for pair in combinations(said, 2)):
+        return True
+    repeated = {phrase.strip() for phrase in phrases if phrases.count(phrase) > 1}
+    return not repeated <= {*_word_lists()["may be repeated"]}
+
+
+@cache
+def _sections() -> dict[str, str]:
+    """Return the section of every phrase that means yes, and of every drawled word. Each word ends with a space."""
+    return {_spaced(_words(phrase)): section for section in (*_YESES, "drawl") for phrase in _word_lists()[section]}
+
+
+@cache
+def _phrase() -> re.Pattern[str]:
+    """Return the pattern of one of these phrases, which begins with a word."""
+    return re.compile(rf"(?<!\S)(?:{_any_of(_sections())})")
 
 
 def _meaning(words: list[str], known: _Vocabulary) -> Consent:
@@ -83,6 +143,10 @@ def _starts_like_an_answer(words: list[str], text: str, known: _Vocabulary) -> b
     if interjections:
         rest = words[interjections:]
         return not rest or _meaning(rest, known) is not Consent.OTHER
+    # "suuure" and "好好好" are no plain yes, and "nooo" is no request.
+    plain = {drawn_out.sub(word, text) for drawn_out, word in _DRAWN_OUT} - {text}
+    if any(_meaning(shorter.split(), known) is not Consent.OTHER for shorter in plain):
+        return True
     refusal = known.no.match(text)
     if refusal and not any(known.yes.match(_spaced(words[start:])) for start in range(len(words))):
         return len(words) - len(refusal.group().split()) <= 1
@@ -133,9 +197,9 @@ def _vocabulary(verbs: frozenset[str]) -> _Vocabulary:
     """
     lists = _word_lists()
     named = [f"{verb}{thing}" for verb in verbs for thing in ("", " it", " that", " this")]
-    yes = [*lists["yes"], *named]
+    yes = [*(phrase for section in _YESES for phrase in lists[section]), *named]
     no = [*lists["no"], *(f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in named)]
-    either = lists["beside either"]
+    either = [*lists["beside either"], *lists["drawl"]]
     return _Vocabulary(
         yes=re.compile(_any_of(yes)),
         no=re.compile(_any_of(no)),
@@ -178,5 +242,5 @@ def _word_lists() -> dict[str, tuple[str, ...]]:
         if line.startswith("["):
             phrases = sections.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
-            phrases += [phrase.strip() for phrase in line.split("|")]
+            phrases += [unicodedata.normalize("NFC", phrase.strip()) for phrase in line.split("|")]
     return {name: tuple(phrases) for name, phrases in sections.items()}

@@ -13,10 +13,53 @@ from graph_agent.policy.consent import Consent, read_consent
 DELETION = ("Remove tasks", "Delete task")
 
 YES = """
-yes | Yes. | YES!! | y | yes please | yes pls | ok sure | yes, go for it | sounds good | yeah sure | yep! | ok, do it | do it
-Sure, go ahead | delete it | yes, delete it please | Please delete it | remove it | "yes" | “yes” | yes... | yes… | yes. please.
+yes | Yes. | YES!! | y | yes please | yes pls | ok sure | yes, go for it | sounds good | yep! | ok, do it | do it
+Sure, go ahead | delete it | yes, delete it please | Please delete it | remove it | "yes" | “yes” | yes... | yes…
+yes. please.
 That's right | yes yes yes | thanks, yes | go ahead, thanks | 👍 | 👍🏽 | ok 👍 | yes 😊 | I’m sure
-是的 | 好的 | हाँ | जी हाँ | haan | sí | Sí, claro | oui | d'accord | bien sûr | نعم | হ্যাঁ | sim | да | да, хорошо | ہاں | جی ہاں
+是的 | 好的 | हाँ | जी हाँ | haan | sí | Sí, por favor | oui | d'accord | bien sûr | نعم | হ্যাঁ | sim | да
+да, хорошо | ہاں | جی ہاں
+"""
+PLAIN_YES = """
+sure | Sure! | of course | yeah | yeah, go ahead | yeah, sounds good | yes, absolutely | yes, that's right
+yes, perfect | oh yes
+yes, I'm sure | ok, great | perfect, thanks | fine | well, ok | SURE | yep, yep | thanks, great | of course, go ahead
+yes then
+claro | por supuesto | vale | sí, adelante | конечно | ага | да, давай | да... | oui, vas-y | oui, merci | बिल्कुल
+हाँ, ठीक है
+com certeza | sim, por favor | pode | অবশ্যই | হ্যাঁ, ঠিক আছে | بالکل | جی ہاں | نعم، حسنا | 确认 | 对 | "go ahead"
+yes! 🎉
+"""
+IRONIC = """
+yeah sure | Fine. Great. Perfect. | Yeah, sure. | sure, yeah | oh sure | Oh, yes, sure | yes sure, right | right, yes
+Right. Yes.
+sure, right | ok, right
+yeah, okay, right | yeah right | YEAH RIGHT | suuure | suuuure | Suuure. | yeahhh right | riiight | yeees | okaaay
+yeeeah, suuure
+sure, why not | sure sure | sure, sure | yeah yeah | yeah, yeah, yeah | ok ok | okok | great, sure | oh great
+oh perfect | oh, fine
+well, great | great. just great | just great | just perfect | oh of course | yes, of course, sure | oh absolutely
+yeah, definitely
+yeah, great | of course, yeah | you bet, sure | fine, fine | indeed, indeed | good, good | hey, sure | well, sure
+well yeah | oh yeah
+sure... | sure… | yeah… | great... | “sure” | "great" | yes, "sure" | yes, "delete it" | sure 🙂 | sUrE | yEs
+haha sure | lol yes | whatever
+as if | if you say so | right | ah, yes
+sí, claro | Si claro | claro, claro | claro que sí, claro | oh, claro | sí... claro | sí, sí | sí, por supuesto
+claro, sí | vale, claro
+pues claro | ay, sí, claro | cómo no | ya claro | hombre, claro | síííí, claro | vale, vale | jaja sí
+bien sûr, oui oui | oui, bien sûr | oui oui | ouioui | ouais, bien sûr | bien sûr, bien sûr | mais oui, bien sûr
+ben oui | ah oui
+oui, c'est ça | tu parles | bah oui, bien sûr | ouais ouais
+да, конечно | ага, конечно | ну да | ну да, конечно | ага, щас | ага, ага | да-да, конечно | да да | конечно, конечно
+да ладно | дааа, конечно
+ещё бы | как же | ну конечно
+sim, claro | claro, sim | sim, sim | sim, com certeza | com certeza, sim sim | aham, sim | pois sim | até parece
+haan haan | हाँ हाँ | हाँ, बिल्कुल | जी हाँ, बिल्कुल | अच्छा, हाँ | क्यों नहीं
+ہاں ہاں | ہاں، بالکل | بالکل بالکل | کیوں نہیں | اچھا، جی
+نعم نعم | أيوه أيوه | طيب طيب | نعم، طبعا | طبعا | أكيد، نعم
+হ্যাঁ হ্যাঁ | হ্যাঁ, অবশ্যই | ঠিক আছে ঠিক আছে | আচ্ছা, হ্যাঁ
+好好好 | 好 好 好 | 是是是 | 对对对 | 好的好的 | 呵呵 好的 | 好吧 | 行吧 | 嗯 好
 """
 NO = """
 no | No! | nope | don't | Don’t do it | cancel | never mind | no, keep it | no wait, cancel | ok, no | no thanks
@@ -46,6 +89,22 @@ def _messages(table: str) -> list[str]:
 def test_an_answer_is_read_as_yes_no_unclear_or_other(meaning: Consent, messages: str) -> None:
     read = {message: read_consent(message, DELETION) for message in _messages(messages)}
     assert read == dict.fromkeys(read, meaning)
+
+
+def test_a_yes_that_is_ironic_as_often_as_it_is_meant_is_unclear() -> None:
+    read = {message: read_consent(message, DELETION) for message in _messages(IRONIC)}
+    assert read == dict.fromkeys(read, Consent.UNCLEAR)
+
+
+def test_a_plain_yes_is_a_yes_in_each_language() -> None:
+    read = {message: read_consent(message, DELETION) for message in _messages(PLAIN_YES)}
+    assert read == dict.fromkeys(read, Consent.YES)
+
+
+def test_a_yes_beside_an_ironic_one_is_never_a_yes() -> None:
+    for yes, ironic, between in itertools.product(_messages(YES), _messages(IRONIC), (" ", ", ", ". ")):
+        for message in (f"{ironic}{between}{yes}", f"{yes}{between}{ironic}"):
+            assert read_consent(message, DELETION) is not Consent.YES, message
 
 
 def test_a_yes_with_any_other_sign_is_unclear() -> None:
