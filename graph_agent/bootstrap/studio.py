@@ -3,6 +3,9 @@
 It has the nodes and edges of the topology. Each node waits for the next step of a turn that the chat service runs, so a turn in
 Studio is recorded and guarded like any other, and a thread of Studio is a conversation. Studio's state holds plain JSON values:
 it needs no schema of the runtime's own objects.
+
+LangGraph runs a node again after a failure, and from any older checkpoint. The first node begins one turn for each task, and
+each other node does only the step that follows its checkpoint.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ import asyncio
 from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
+from langgraph.config import get_config
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field
@@ -26,6 +31,7 @@ from graph_agent.graph import topology
 from graph_agent.graph.build import CompiledGraph, shipped_graph, topology_of
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
+from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ShownQuestion
 from graph_agent.settings import Settings, read_settings
 from graph_agent.turn.handle import TurnHandle
@@ -53,6 +59,8 @@ class StudioState(StudioInput, StudioOutput, total=False):
     """The label by which the topology selects the next node."""
     changes: dict[str, str]
     """The changes of the node in the turn, one line for each field."""
+    steps: int
+    """The number of nodes of the turn that have run."""
 
 
 StudioGraph = CompiledStateGraph[StudioState, None, StudioInput, StudioOutput]
@@ -80,6 +88,16 @@ async def open_studio_graph(build: Callable[[], CompiledGraph] = shipped_graph) 
             await turns.aclose()
 
 
+@dataclass(slots=True)
+class _RunningTurn:
+    """A turn that waits for its next node."""
+
+    run: TurnHandle[ChatAnswer]
+    steps: AsyncIterator[Step]
+    requested: int = 0
+    """The number of steps that nodes of Studio have asked for."""
+
+
 class _Turns:
     """Runs the turns of all requests, in a runtime that the first of them opens: drawing the graph needs none.
 
@@ -91,33 +109,44 @@ class _Turns:
         self.build = build
         self.requests = 0
         self._opened: OpenedByTask[Runtime] | None = None
-        self._running: dict[str, tuple[TurnHandle[ChatAnswer], AsyncIterator[Step]]] = {}
+        self._running: dict[str, _RunningTurn] = {}
 
     @property
     def is_idle(self) -> bool:
         """True if there is neither a request nor a turn that a later one can continue."""
-        return self.requests == 0 and not any(run.is_running for run, _ in self._running.values())
+        return self.requests == 0 and not any(turn.run.is_running for turn in self._running.values())
 
-    async def begin(self, message: str, conversation_id: str | None, shown: ShownQuestion | None) -> str:
-        """Start a turn and return its decision id. Raises `ServiceError` or `ConfigurationError`."""
+    async def begin(self, task: str, message: str, conversation_id: str | None, shown: ShownQuestion | None) -> str:
+        """Start the turn of a task of LangGraph and return its decision id.
+
+        Raises `ServiceError`, also if the task has begun its turn before, or `ConfigurationError`.
+        """
         runtime = await self._runtime()
-        run = await runtime.chat.start(LOCAL_USER, message, conversation_id=conversation_id, shown=shown, stepwise=True)
-        # Only a message with an idempotency key can have been answered before.
-        assert isinstance(run, TurnHandle)
-        self._running[run.decision_id] = run, run.stream_steps()
+        run = await runtime.chat.start(
+            LOCAL_USER, message, conversation_id=conversation_id, shown=shown, idem_key=task, stepwise=True
+        )
+        if not isinstance(run, TurnHandle):
+            raise _turn_has_ended()
+        self._running[run.decision_id] = _RunningTurn(run, run.stream_steps())
         return run.decision_id
 
-    async def next_step(self, decision_id: str, *, first: bool) -> tuple[Step, ChatAnswer | None]:
-        """Run the next node of a turn and return its step, with the answer after the last one.
+    async def next_step(self, decision_id: str, ran: int) -> tuple[Step, ChatAnswer | None]:
+        """Run the node of a turn that follows the `ran` first ones and return its step, with the answer after the last one.
 
-        The first node has run when the turn has begun. Raises `ServiceError` if the turn has ended.
+        The first node has run when the turn has begun. Raises `ServiceError` if the turn has ended, or has gone further.
         """
-        if decision_id not in self._running:
+        turn = self._running.get(decision_id)
+        if turn is None:
             raise _turn_has_ended()
-        run, steps = self._running[decision_id]
-        if not first:
+        if turn.requested != ran:
+            raise ServiceError(
+                ServiceErrorCode.CONVERSATION_BUSY, "This turn has gone on from here: continue its last checkpoint."
+            )
+        turn.requested += 1
+        run = turn.run
+        if ran:
             run.request_step()
-        step = await anext(steps, None)
+        step = await anext(turn.steps, None)
         if step is None:
             raise run.failure or _turn_has_ended()
         if step.entered != topology.END:
@@ -159,16 +188,16 @@ def build_studio_graph(turns: _Turns) -> StudioGraph:
 def _node(state: str, turns: _Turns) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def run(studio: StudioState) -> dict[str, Any]:
         change: dict[str, Any] = {}
-        first = state == topology.START
-        if first:
+        ran = 0 if state == topology.START else studio["steps"]
+        if not ran:
             message = _message(studio)
             # Without the message, so that other input does not run it again.
             change = {"message": "", "messages": [{"role": "user", "content": message}] if studio.get("message") else []}
-            decision_id = await turns.begin(message, studio.get("conversation_id"), _shown(studio))
+            decision_id = await turns.begin(_task(), message, studio.get("conversation_id"), _shown(studio))
         else:
             decision_id = studio["decision_id"]
-        step, answer = await turns.next_step(decision_id, first=first)
-        change |= {"decision_id": decision_id, "outcome": step.outcome, "changes": summarize(step)}
+        step, answer = await turns.next_step(decision_id, ran)
+        change |= {"decision_id": decision_id, "outcome": step.outcome, "changes": summarize(step), "steps": ran + 1}
         if answer is not None:
             change |= {
                 "conversation_id": answer.conversation_id,
@@ -179,6 +208,12 @@ def _node(state: str, turns: _Turns) -> Callable[..., Awaitable[dict[str, Any]]]
         return change
 
     return run
+
+
+def _task() -> str:
+    """Return the key of the task of LangGraph that is running. It depends on the checkpoint that the task starts from."""
+    configurable = get_config()["configurable"]
+    return digest([configurable.get("thread_id"), configurable["checkpoint_ns"]])
 
 
 def _message(studio: StudioState) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
@@ -44,7 +45,8 @@ class NodeEvents(TurnHook):
         self._model = model
         self._running: Any = None
         """The callbacks of the model call that is running."""
-        self._reports: asyncio.Queue[Coroutine[Any, Any, None] | None] = asyncio.Queue()
+        # Functions, not coroutines: a node that is cancelled leaves some that nobody awaits.
+        self._reports: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]] | None] = asyncio.Queue()
 
     @asynccontextmanager
     async def reported(self) -> AsyncGenerator[None]:
@@ -66,20 +68,20 @@ class NodeEvents(TurnHook):
             self._stream(event)
         for call in step.turn.calls[len(step.before.calls) :]:
             if call.disposition is CallDisposition.EXECUTED:
-                self._reports.put_nowait(self._report_tool(call))
+                self._reports.put_nowait(partial(self._report_tool, call))
 
     def before_model_call(self, request: LLMRequest) -> None:
-        self._reports.put_nowait(self._start_model(request))
+        self._reports.put_nowait(partial(self._start_model, request))
 
     def after_model_call(self, outcome: LLMResponse | BaseException) -> None:
-        self._reports.put_nowait(self._end_model(outcome))
+        self._reports.put_nowait(partial(self._end_model, outcome))
 
     def _stream(self, event: TurnEvent) -> None:
         self._write({"type": str(event.kind), **event.data})
 
     async def _report(self) -> None:
         while (report := await self._reports.get()) is not None:
-            await report
+            await report()
 
     async def _start_model(self, request: LLMRequest) -> None:
         messages = convert_to_messages(build_messages(request.messages, "", request.system_instruction))

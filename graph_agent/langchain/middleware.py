@@ -54,7 +54,7 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
             return None
         declared = (await self._engine.prepare()).policy.declarations
         names = WireNames(OPENAI_NAME, declared)
-        turns = TaskTurns(self._engine, self._user, self._roles, get_config())
+        turns = TaskTurns(self._engine, self._user, self._roles, get_config(), position=len(state["messages"]))
         judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
         ended = await turns.confirmed(judged, texts=False)
         return {"messages": list(_answers(requested, judged, ended))}

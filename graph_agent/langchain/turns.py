@@ -1,8 +1,11 @@
 """Turns inside a LangGraph task, and a node that runs them: each runs once, whatever is resumed, retried or run again.
 
-LangGraph runs a task again from its start when it is resumed. The id of each decision is derived from user, thread and task: a
-turn that is closed is read from the record, one that a dead process left open is continued from it, and one that is running in
-this process is joined.
+LangGraph runs a task again from its start when it is resumed. The id of each decision is derived from user, thread, task and
+request: a turn that is closed is read from the record, one that a dead process left open is continued from it, and one that is
+running in this process is joined. Another request in the same task is another turn.
+
+LangGraph gives the values of resumes to the interrupts of a task in their order, and one that was used already also to a later
+interrupt: of the same task, of the next task of a subgraph, of a fork. So a value counts only if it names its question.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.reply.fixed import NO_ANSWER_TO_THIS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.handle import TurnHandle
@@ -47,22 +51,24 @@ _NAMESPACE: Final = UUID("5f2dbb1e-7a36-4b39-9d5e-2c1f9b6f3f0a")
 class TaskTurns:
     """The turns of one task of LangGraph, in their order."""
 
-    def __init__(self, engine: LLMAgentEngine, user: User, roles: Roles, config: RunnableConfig) -> None:
+    def __init__(self, engine: LLMAgentEngine, user: User, roles: Roles, config: RunnableConfig, position: int) -> None:
+        """`position` is the number of messages up to the one that the turns answer."""
         configurable = config.get("configurable", {})
         self._engine = engine
         self._config = config
         # The namespace of the task ends with its id, which depends on the checkpoint that it started from.
         self.user_id = user if isinstance(user, str) else user(config)
         # With the user, so that a turn of a thread is read from the record for its user only.
-        self._key = [self.user_id, configurable.get("thread_id"), configurable.get("checkpoint_ns", "")]
-        self._number = 0
+        self._key = [self.user_id, configurable.get("thread_id"), configurable.get("checkpoint_ns", ""), position]
+        self._last_id = ""
+        """The id of the turn before the next one."""
         self._roles = tuple(roles(config) if callable(roles) else roles)
-        self.conversation_id = str(configurable.get("thread_id") or self._decision_id())
+        self.conversation_id = str(configurable.get("thread_id") or _id_of(self._key))
 
     async def run(self, context: DecisionContext) -> FinishedTurn:
-        """Run the next turn of the task, or return what it was."""
-        self._number += 1
-        decision_id = self._decision_id()
+        """Run the turn of a request that follows the last one, or return what it was."""
+        # Without the roles, which may change until the task is run again: what was decided stays decided.
+        decision_id = _id_of([*self._key, self._last_id, context.to_json()])
         events = NodeEvents(await self._engine.prepare(), self._config, self._engine.model)
         async with events.reported():
             run: TurnHandle[Any] | None = self._engine.running(decision_id)
@@ -70,6 +76,7 @@ class TaskTurns:
                 start = TurnStart(context.replace(roles=self._roles), resumes=True)
                 run = self._engine.start(start, PlainSession(), decision_id, user_id=self.user_id, hooks=[events])
             finished: FinishedTurn = await run.result()
+        self._last_id = decision_id
         return finished
 
     async def call(self, called: list[FunctionCall]) -> FinishedTurn:
@@ -80,48 +87,89 @@ class TaskTurns:
         """Interrupt the graph with the question of a turn, and answer it as `Command(resume=...)` says, until none is open.
 
         With `texts`, a text that is neither yes nor no is a message to the model. An answer after the lifetime of the action
-        does nothing: its object is looked up again, and the user is asked anew.
+        does nothing: its object is looked up again, and the user is asked anew. Whatever does not name the open question, or
+        was its answer before, does nothing either.
         """
+        used: list[tuple[str, ConfirmationAnswer | str]] = []
+        notice: str | None = None
         while (pending := finished.decision.pending_action) is not None:
-            given = interrupt(_question(finished, pending))
-            answers = _by_id(given, pending)
-            if answers is None and not (texts and isinstance(given, str) and given.strip()):
+            given = interrupt(_question(finished, pending, notice), response_schema=_answer_schema(pending))
+            answer = _read_answer(given, pending)
+            notice = _problem(answer, repeated=(pending.id, answer) in used)
+            if answer is None or notice is not None or (isinstance(answer, str) and not texts):
                 continue
-            asked = finished.record.header.context
-            finished = await self.run(
-                DecisionContext(
-                    user_id=self.user_id,
-                    message=given if answers is None else "Yes." if answers.yes else "No.",
-                    conversation_id=self.conversation_id,
-                    message_history=asked.message_history,
-                    pending_confirmation=pending,
-                    answers=answers,
-                    shown=ShownQuestion(pending_action=pending.id),
-                )
-            )
-            void = finished.decision.outcome_category is OutcomeCategory.USER_INPUT
-            if answers is not None and answers.yes and void and not pending.can_be_answered(finished.record.ended_at):
-                finished = await self.call([FunctionCall(pending.tool_name, pending.arguments)])
+            used.append((pending.id, answer))
+            finished = await self._answered(finished, pending, answer)
         return finished
 
-    def _decision_id(self) -> str:
-        return str(uuid5(_NAMESPACE, canonical_json([*self._key, self._number])))
+    async def _answered(self, asked: FinishedTurn, pending: PendingAction, answer: ConfirmationAnswer | str) -> FinishedTurn:
+        """Run the turn of an answer; after a late yes also the one that asks anew."""
+        by_id = None if isinstance(answer, str) else answer
+        finished = await self.run(
+            DecisionContext(
+                user_id=self.user_id,
+                message=answer if isinstance(answer, str) else "Yes." if answer.yes else "No.",
+                conversation_id=self.conversation_id,
+                message_history=asked.record.header.context.message_history,
+                pending_confirmation=pending,
+                answers=by_id,
+                shown=ShownQuestion(pending_action=pending.id),
+            )
+        )
+        void = finished.decision.outcome_category is OutcomeCategory.USER_INPUT
+        if by_id is not None and by_id.yes and void and not pending.can_be_answered(finished.record.ended_at):
+            finished = await self.call([FunctionCall(pending.tool_name, pending.arguments)])
+        return finished
 
 
-def _question(finished: FinishedTurn, pending: PendingAction) -> dict[str, Any]:
-    """Return the value of the interrupt: the exact question, and everything that a yes would confirm."""
+def _id_of(key: Sequence[Any]) -> str:
+    return str(uuid5(_NAMESPACE, canonical_json(list(key))))
+
+
+def _question(finished: FinishedTurn, pending: PendingAction, notice: str | None) -> dict[str, Any]:
+    """Return the value of the interrupt: the exact question, and everything that a yes would confirm.
+
+    `notice` says why what was given before answers nothing.
+    """
     action = {name: value for name, value in pending.to_json().items() if name != "signature"}
-    return {"question": finished.decision.reply, "pending_action": action}
+    asked = {"question": finished.decision.reply, "pending_action": action}
+    return asked if notice is None else {"notice": notice, **asked}
 
 
-def _by_id(given: Any, pending: PendingAction) -> ConfirmationAnswer | None:
-    """Return the yes or no in the value of a resume; None if it is neither."""
-    read = ""
-    if isinstance(given, dict):
-        given, read = given.get("yes"), str(given.get("read", ""))
-    if isinstance(given, str):
-        given = {Consent.YES: True, Consent.NO: False}.get(read_consent(given))
-    return ConfirmationAnswer(pending_action=pending.id, yes=given, read=read[:64]) if isinstance(given, bool) else None
+def _answer_schema(pending: PendingAction) -> dict[str, Any]:
+    """Return the JSON Schema of an answer, for clients that show a form."""
+    return {
+        "type": "object",
+        "properties": {
+            "pending_action": {"const": pending.id},
+            "yes": {"type": "boolean"},
+            "text": {"type": "string"},
+            "read": {"type": "string"},
+        },
+        "required": ["pending_action"],
+        "oneOf": [{"required": ["yes"]}, {"required": ["text"]}],
+        "additionalProperties": False,
+    }
+
+
+def _read_answer(given: Any, pending: PendingAction) -> ConfirmationAnswer | str | None:
+    """Return the yes or no, or the other text, in the value of a resume; None if it is no answer to `pending`."""
+    if not isinstance(given, dict) or given.get("pending_action") != pending.id or ("yes" in given) == ("text" in given):
+        return None
+    yes, text = given.get("yes"), given.get("text")
+    if isinstance(text, str):
+        yes = {Consent.YES: True, Consent.NO: False}.get(read_consent(text), text)
+    if isinstance(yes, bool):
+        read = pending.whole_digest if given.get("read") == pending.whole_digest else ""
+        return ConfirmationAnswer(pending_action=pending.id, yes=yes, read=read)
+    return yes if isinstance(text, str) else None
+
+
+def _problem(answer: ConfirmationAnswer | str | None, *, repeated: bool) -> str | None:
+    """Return the notice for the user if `answer` does nothing."""
+    if answer is None or repeated:
+        return NO_ANSWER_TO_THIS
+    return content_problem(answer) if isinstance(answer, str) else None
 
 
 Node = Callable[[Any, RunnableConfig], Awaitable[dict[str, Any]]]
@@ -131,14 +179,15 @@ def as_node(engine: LLMAgentEngine, *, user: User = LOCAL_USER, roles: Roles = (
     """Return a node that answers the last of the state's `messages`, which is the user's.
 
     It adds the reply as a message whose `response_metadata["decision"]` has the decision. A confirmation is an `interrupt` with
-    the exact question; `Command(resume=True)` or `Command(resume="no")` answers it. A thread is a conversation. `user` and
-    `roles` must come from your authentication: a client may set every other value of the configuration. The node raises
-    `ServiceError` for a last message that cannot be a turn.
+    the exact question; `Command(resume={"pending_action": ID, "yes": True})` answers it, with the id from the interrupt's
+    value. A thread is a conversation, and in one task a message at one place of it is answered once. `user` and `roles` must
+    come from your authentication: a client may set every other value of the configuration. The node raises `ServiceError` for
+    a last message that cannot be a turn.
     """
 
     async def node(state: Any, config: RunnableConfig) -> dict[str, Any]:
-        turns = TaskTurns(engine, user, roles, config)
         *earlier, last = state["messages"] or [None]
+        turns = TaskTurns(engine, user, roles, config, position=len(state["messages"]))
         text = last.text if isinstance(last, HumanMessage) else ""
         if problem := content_problem(text):
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, problem)

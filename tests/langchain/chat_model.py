@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, Interrupt
 from pydantic import Field
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -53,3 +54,14 @@ def graph_with(node: Callable[..., Any], saver: Any = None) -> Any:
 
 def said(text: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}
+
+
+def answer_to(asked: Interrupt, answer: bool | str, **more: Any) -> dict[str, Any]:
+    """The answer to the question of an interrupt: a boolean is a yes or no, and a text what the user typed."""
+    said = {"yes": answer} if isinstance(answer, bool) else {"text": answer}
+    return {"pending_action": asked.value["pending_action"]["id"], **said, **more}
+
+
+def resume(asked: Interrupt, answer: bool | str) -> Command[Any]:
+    """The command that answers an interrupt, by its id."""
+    return Command(resume={asked.id: answer_to(asked, answer)})

@@ -13,7 +13,6 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 from pydantic import BaseModel
 
 from graph_agent.clock import ManualClock
@@ -22,7 +21,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.langchain.chat_model import THREAD, ScriptedChatModel, requests, said
+from tests.langchain.chat_model import THREAD, ScriptedChatModel, requests, resume, said
 from tests.scripted_turns import TableServer, done, engine_of
 
 ADD = ("add_task", {"description": "call mom"})
@@ -81,8 +80,8 @@ async def test_a_confirmation_is_an_interrupt_and_only_its_answer_makes_the_call
     (asked,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
     assert asked.value["question"] == "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
     assert [sent[0] for sent in server.sent] == ["list_tasks"]
-    (asked,) = (await agent.ainvoke(Command(resume="what is the weather?"), THREAD))["__interrupt__"]
-    ended = await agent.ainvoke(Command(resume="yes"), THREAD)
+    (asked,) = (await agent.ainvoke(resume(asked, "what is the weather?"), THREAD))["__interrupt__"]
+    ended = await agent.ainvoke(resume(asked, "yes"), THREAD)
     assert [sent[0] for sent in server.sent] == ["list_tasks", "delete_task"]
     assert server.sent[-1][3] == asked.value["pending_action"]["id"]
     assert [status for _, status, _ in answers(ended)] == ["success", "success", "error"]
@@ -99,9 +98,9 @@ async def test_a_no_and_a_late_yes_do_nothing() -> None:
     agent, _ = agent_of(engine, requests(DELETE), AIMessage("OK."))
     (first,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
     clock.advance(seconds=301)
-    (second,) = (await agent.ainvoke(Command(resume=True), THREAD))["__interrupt__"]
+    (second,) = (await agent.ainvoke(resume(first, True), THREAD))["__interrupt__"]
     assert second.value["pending_action"]["id"] != first.value["pending_action"]["id"]
-    ended = await agent.ainvoke(Command(resume=False), THREAD)
+    ended = await agent.ainvoke(resume(second, False), THREAD)
     assert answers(ended) == [("id1", "error", "OK, I won't do that. Nothing was changed.")]
     assert server.sent == []
 
@@ -120,8 +119,8 @@ async def test_two_approvals_at_once_make_one_deletion() -> None:
     constitution = "You keep files.\n\n## Available Tools\n- delete_file: Delete file (requires confirmation)\n"
     engine = LLMAgentEngine(ScriptedAdapter([]), LangChainTools(delete_file), constitution)
     agent, _ = agent_of(engine, requests(("delete_file", {"path": "a"})), *[AIMessage("Deleted.")] * 2)
-    await agent.ainvoke(said("delete a"), THREAD)
-    approvals = [asyncio.create_task(agent.ainvoke(Command(resume=True), THREAD)) for _ in range(2)]
+    (asked,) = (await agent.ainvoke(said("delete a"), THREAD))["__interrupt__"]
+    approvals = [asyncio.create_task(agent.ainvoke(resume(asked, True), THREAD)) for _ in range(2)]
     await begun.wait()
     finish.set()
     ended = await asyncio.gather(*approvals)

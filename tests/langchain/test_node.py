@@ -18,7 +18,7 @@ from graph_agent.langchain import as_node
 from graph_agent.models.decision import DecisionType
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.langchain.chat_model import THREAD, graph_with, said
+from tests.langchain.chat_model import THREAD, answer_to, graph_with, resume, said
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
 
 DELETE = calls(("delete_task", {"task_id": "t1"}))
@@ -52,8 +52,9 @@ async def test_it_answers_the_last_message_and_a_thread_is_a_conversation() -> N
     assert context.message_history[1].decision_type is DecisionType.INVOKE_TOOL
 
 
-@pytest.mark.parametrize("answer", [True, "yes", {"yes": True}])
-async def test_a_resume_confirms_exactly_the_action_of_the_interrupt(answer: Any) -> None:
+@pytest.mark.parametrize("answer", [True, "yes", "Sí, por favor"])
+@pytest.mark.parametrize("by_interrupt_id", [True, False])
+async def test_a_resume_confirms_exactly_the_action_of_the_interrupt(answer: bool | str, by_interrupt_id: bool) -> None:
     server = TableServer(previews=PREVIEWS)
     engine = engine_of(DELETE, server=server)
     graph = graph_with(as_node(engine))
@@ -61,7 +62,8 @@ async def test_a_resume_confirms_exactly_the_action_of_the_interrupt(answer: Any
     action = asked.value["pending_action"]
     assert (asked.value["question"], action["arguments"], server.sent) == (QUESTION, {"task_id": "t1"}, [])
     assert "signature" not in action
-    ended = await graph.ainvoke(Command(resume=answer), THREAD)
+    given = resume(asked, answer) if by_interrupt_id else Command(resume=answer_to(asked, answer))
+    ended = await graph.ainvoke(given, THREAD)
     assert server.sent == [("delete_task", {"task_id": "t1"}, "local", action["id"])]
     assert ended["messages"][-1].text.startswith("Done")
     assert records(engine) == [("REQUEST_CONFIRMATION", "completed"), ("EXECUTE_PENDING", "completed")]
@@ -77,16 +79,16 @@ async def test_another_user_of_a_thread_neither_reads_nor_confirms_its_turn() ->
     server = TableServer(previews=PREVIEWS)
     engine = engine_of(DELETE, says("Hello."), server=server)
     graph = graph_with(as_node(engine, user=user))
-    await graph.ainvoke(said("delete it"), as_user("ann"))
-    ended = await graph.ainvoke(Command(resume=True), as_user("bob"))
+    (asked,) = (await graph.ainvoke(said("delete it"), as_user("ann")))["__interrupt__"]
+    ended = await graph.ainvoke(resume(asked, True), as_user("bob"))
     assert (ended["messages"][-1].text, server.sent) == ("Hello.", [])
 
 
 async def test_after_a_no_nothing_is_done() -> None:
     server = TableServer(previews=PREVIEWS)
     graph = graph_with(as_node(engine_of(DELETE, server=server)))
-    await graph.ainvoke(said("delete it"), THREAD)
-    ended = await graph.ainvoke(Command(resume="no, don't"), THREAD)
+    (asked,) = (await graph.ainvoke(said("delete it"), THREAD))["__interrupt__"]
+    ended = await graph.ainvoke(resume(asked, "no, don't"), THREAD)
     assert (ended["messages"][-1].text, server.sent) == ("OK, I won't do that. Nothing was changed.", [])
 
 
@@ -98,11 +100,11 @@ async def test_after_five_minutes_a_yes_asks_anew_with_a_new_preview() -> None:
     (first,) = (await graph.ainvoke(said("delete it"), THREAD))["__interrupt__"]
     clock.advance(seconds=301)
     server.previews["delete_task"] = done({"description": "call dad"})
-    (second,) = (await graph.ainvoke(Command(resume=True), THREAD))["__interrupt__"]
+    (second,) = (await graph.ainvoke(resume(first, True), THREAD))["__interrupt__"]
     assert (second.value["question"], server.sent) == (QUESTION.replace("mom", "dad"), [])
     assert second.value["pending_action"]["id"] != first.value["pending_action"]["id"]
     clock.advance(seconds=60)
-    await graph.ainvoke(Command(resume=True), THREAD)
+    await graph.ainvoke(resume(second, True), THREAD)
     assert server.sent == [("delete_task", {"task_id": "t1"}, "local", second.value["pending_action"]["id"])]
     assert [kind for kind, _ in records(engine)] == [
         "REQUEST_CONFIRMATION",
@@ -116,13 +118,13 @@ async def test_an_answer_that_is_neither_yes_nor_no_asks_again_or_is_a_message()
     server = TableServer(previews=PREVIEWS)
     engine = engine_of(DELETE, says("It is sunny."), server=server)
     graph = graph_with(as_node(engine))
-    await graph.ainvoke(said("delete it"), THREAD)
-    for unclear in (7, {"yes": "perhaps"}, "  "):
-        (asked,) = (await graph.ainvoke(Command(resume=unclear), THREAD))["__interrupt__"]
-        assert asked.value["question"] == QUESTION
-    (asked,) = (await graph.ainvoke(Command(resume="yes but not now"), THREAD))["__interrupt__"]
+    (asked,) = (await graph.ainvoke(said("delete it"), THREAD))["__interrupt__"]
+    assert "notice" not in asked.value
+    (asked,) = (await graph.ainvoke(resume(asked, "yes but not now"), THREAD))["__interrupt__"]
     assert asked.value["pending_action"]["asked"] == 2
-    ended = await graph.ainvoke(Command(resume="tell me about the weather in Vienna instead"), THREAD)
+    (asked,) = (await graph.ainvoke(resume(asked, "x" * 4_001), THREAD))["__interrupt__"]
+    assert asked.value["notice"] == "The message is longer than 4000 characters."
+    ended = await graph.ainvoke(resume(asked, "tell me about the weather in Vienna instead"), THREAD)
     assert (ended["messages"][-1].text, server.sent) == ("It is sunny.", [])
 
 
@@ -137,8 +139,8 @@ async def test_two_answers_at_once_make_one_call() -> None:
     server = TableServer({"delete_task": slow}, previews=PREVIEWS, ledger=False)
     engine = engine_of(DELETE, server=server)
     graph = graph_with(as_node(engine))
-    await graph.ainvoke(said("delete it"), THREAD)
-    both = [asyncio.create_task(graph.ainvoke(Command(resume=True), THREAD)) for _ in range(2)]
+    (asked,) = (await graph.ainvoke(said("delete it"), THREAD))["__interrupt__"]
+    both = [asyncio.create_task(graph.ainvoke(resume(asked, True), THREAD)) for _ in range(2)]
     await begun.wait()
     finish.set()
     replies = [ended["messages"][-1].text for ended in await asyncio.gather(*both)]
