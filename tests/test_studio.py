@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
+import re
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -136,3 +138,61 @@ async def test_a_breakpoint_stops_before_the_call_and_a_later_request_continues(
     assert ended["reply"] == "Added 'call mom' to your list."
     with closing(sqlite3.connect(database)) as log:
         assert log.execute("SELECT status FROM decision_logs").fetchall() == [("completed",)]
+
+
+def counts(home: Path, *tables: str) -> list[int]:
+    (database,) = databases(home)
+    with closing(sqlite3.connect(database)) as log:
+        return [log.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
+
+
+async def test_a_message_whose_first_node_is_run_twice_begins_one_turn(studio_graph: Callable[[], Any], tmp_path: Path) -> None:
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    async with studio_graph() as graph:
+        graph.checkpointer = InMemorySaver()
+        await graph.ainvoke({"message": "add a task to call mom"}, thread, interrupt_before=["BUILD_REQUEST"])
+        both = await asyncio.gather(*(graph.ainvoke(None, thread) for _ in range(2)), return_exceptions=True)
+        (refused,) = [ended for ended in both if isinstance(ended, BaseException)]
+        assert re.search("still being processed|has ended", str(refused))
+        assert [ended["reply"] for ended in both if isinstance(ended, dict)] == ["Added 'call mom' to your list."]
+        assert counts(tmp_path, "decision_logs", "tasks") == [1, 1]
+
+
+async def test_an_older_checkpoint_of_a_turn_that_waits_does_no_later_step(
+    studio_graph: Callable[[], Any], tmp_path: Path
+) -> None:
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    async with studio_graph() as graph:
+        graph.checkpointer = InMemorySaver()
+        await graph.ainvoke({"message": "add a task to call mom"}, thread, interrupt_before=["EXECUTE_TOOLS"])
+        earlier = [kept.config async for kept in graph.aget_state_history(thread) if kept.next and kept.next != ("__start__",)]
+        waiting, *older = [config for config in earlier if (await graph.aget_state(config)).next != ("BUILD_REQUEST",)]
+        assert older
+        for checkpoint in older:
+            with pytest.raises(Exception, match="This turn has gone on from here"):
+                await graph.ainvoke(None, checkpoint)
+        assert counts(tmp_path, "decision_logs", "tasks") == [1, 0]
+        ended = await graph.ainvoke(None, waiting)
+        assert (ended["reply"], counts(tmp_path, "tasks")) == ("Added 'call mom' to your list.", [1])
+        for checkpoint in (waiting, *older):
+            with pytest.raises(Exception, match="This turn has ended"):
+                await graph.ainvoke(None, checkpoint)
+        assert counts(tmp_path, "decision_logs", "tasks") == [1, 1]
+
+
+async def test_a_yes_that_is_run_again_from_an_older_checkpoint_confirms_nothing_else(
+    studio_graph: Callable[[], Any], tmp_path: Path
+) -> None:
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    async with studio_graph() as graph:
+        graph.checkpointer = InMemorySaver()
+        for message in ("add a task to call mom", "add a task to call dad", "delete the call mom task"):
+            await graph.ainvoke({"message": message}, thread)
+        await graph.ainvoke({"message": "yes"}, thread)
+        history = [kept async for kept in graph.aget_state_history(thread)]
+        said_yes = next(kept.config for kept in history if kept.next == ("BUILD_REQUEST",))
+        asked = await graph.ainvoke({"message": "delete the call dad task"}, thread)
+        assert "call dad" in asked["reply"]
+        again = await graph.ainvoke(None, said_yes)
+        assert again["reply"].startswith("Your answer may belong to another question, so nothing was done.")
+        assert counts(tmp_path, "tasks") == [1]

@@ -130,7 +130,7 @@ async def test_a_text_that_was_answered_is_no_second_message(saver: Any) -> None
     engine = engine_of(deletion("t1"), deletion("t2"), says("It is sunny."), server=server)
     graph = graph_with(as_node(engine), saver)
     first = question(await graph.ainvoke(said("delete it"), THREAD))
-    text = Command(resume=answer_to(first, "delete the second one instead, I meant that one"))
+    text: Command[Any] = Command(resume=answer_to(first, "delete the second one instead, I meant that one"))
     second = question(await graph.ainvoke(text, THREAD))
     assert second.value["pending_action"]["arguments"] == {"task_id": "t2"}
     for given in (None, text, Command(resume={second.id: answer_to(first, "and the third one, please, of that list")})):
@@ -145,7 +145,7 @@ async def test_an_unclear_text_counts_once_however_often_it_is_given(saver: Any)
     engine = engine_of(deletion("t1"), server=confirming())
     graph = graph_with(as_node(engine), saver)
     asked = question(await graph.ainvoke(said("delete it"), THREAD))
-    unclear = Command(resume=answer_to(asked, "yes but not now"))
+    unclear: Command[Any] = Command(resume=answer_to(asked, "yes but not now"))
     for given in (unclear, None, unclear, None):
         asked = question(await graph.ainvoke(given, THREAD))
         assert asked.value["pending_action"]["asked"] == 2
@@ -157,7 +157,7 @@ async def test_a_yes_without_the_digest_of_a_long_action_asks_again_once(saver: 
     engine = engine_of(deletion("t1"), server=server)
     graph = graph_with(as_node(engine), saver)
     asked = question(await graph.ainvoke(said("delete it"), THREAD))
-    unread = Command(resume=answer_to(asked, True, read="\ud800"))
+    unread: Command[Any] = Command(resume=answer_to(asked, True, read="\ud800"))
     for given in (unread, None, None):
         asked = question(await graph.ainvoke(given, THREAD))
         assert (asked.value["pending_action"]["asked"], server.sent) == (2, [])
@@ -173,7 +173,7 @@ async def test_a_used_yes_does_not_answer_the_first_question_of_the_next_node_of
     async def says_more(_: Any) -> Any:
         return {"messages": [HumanMessage("and the other")]}
 
-    steps = StateGraph(MessagesState)
+    steps: Any = StateGraph(MessagesState)
     for name, step in (("a", node), ("more", says_more), ("b", node)):
         steps.add_node(name, step)
     steps.add_edge(START, "a").add_edge("a", "more").add_edge("more", "b")
@@ -238,8 +238,8 @@ async def test_questions_of_parallel_tasks_are_answered_by_their_own_ids(saver: 
     def spread(_: Any) -> list[Send]:
         return [Send("one", said(message)) for message in tasks]
 
-    builder = StateGraph(State).add_node("one", one).add_conditional_edges(START, spread, ["one"])
-    graph = builder.compile(checkpointer=saver)
+    builder: Any = StateGraph(State).add_node("one", one).add_conditional_edges(START, spread, ["one"])
+    graph: Any = builder.compile(checkpointer=saver)
     asked = {
         one.value["pending_action"]["arguments"]["task_id"]: one
         for one in (await graph.ainvoke(said("delete all"), THREAD))["__interrupt__"]
@@ -271,8 +271,10 @@ async def test_an_answer_does_not_reach_a_parallel_node_that_failed_before_it_as
             raise failures.pop()
         return await node(state, config)
 
-    builder = StateGraph(MessagesState).add_node("a", node).add_node("b", failing)
-    graph = builder.add_edge(START, "a").add_edge(START, "b").compile(checkpointer=saver)
+    builder: Any = StateGraph(MessagesState)
+    graph = (
+        builder.add_node("a", node).add_node("b", failing).add_edge(START, "a").add_edge(START, "b").compile(checkpointer=saver)
+    )
     with pytest.raises(RuntimeError, match="not yet"):
         await graph.ainvoke(said("delete it"), THREAD)
     ended = await graph.ainvoke(Command(resume={"pending_action": "the one of a", "yes": True}), THREAD)
@@ -294,8 +296,8 @@ async def test_a_retry_after_an_answer_neither_asks_nor_calls_again(make: Make, 
         return ended
 
     policy = RetryPolicy(initial_interval=0, jitter=False, max_attempts=2, retry_on=OSError)
-    builder = StateGraph(MessagesState).add_node("n", failing, retry_policy=policy).add_edge(START, "n")
-    graph = builder.compile(checkpointer=saver)
+    builder: Any = StateGraph(MessagesState).add_node("n", failing, retry_policy=policy).add_edge(START, "n")
+    graph: Any = builder.compile(checkpointer=saver)
     messages = [requests(("delete_task", {"task_id": "t1"}))] if make is agent_graph else [HumanMessage("delete it")]
     asked = question(await graph.ainvoke({"messages": messages}, THREAD))
     if times == 1:
