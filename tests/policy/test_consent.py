@@ -21,7 +21,7 @@ That's right | yes yes yes | thanks, yes | go ahead, thanks | 👍 | 👍🏽 | 
 да, хорошо | ہاں | جی ہاں
 """
 PLAIN_YES = """
-sure | Sure! | of course | yeah | yeah, go ahead | yeah, sounds good | yes, absolutely | yes, that's right
+sure | Sure! | of course | yeah | yeah, go ahead | yeah, sounds good | yes, absolutely | yes, of course | yes, that's right
 yes, perfect | oh yes
 yes, I'm sure | ok, great | perfect, thanks | fine | well, ok | SURE | yep, yep | thanks, great | of course, go ahead
 yes then
