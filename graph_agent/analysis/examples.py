@@ -55,7 +55,7 @@ def find_example(
 
     It is confirmed if the guard decides as `expected` under each policy, and if `forbidden_by`, a promise, forbids the call.
     """
-    found = _Reader(_small_model(solver, call), call, [policy for policy, _ in expected])
+    found = _Reader(_small_model(solver, call), call, [policy for policy, _ in expected], forbidden_by)
     effects = [found.judged(policy) for policy, _ in expected]
     agrees = all(effect in wanted for effect, (_, wanted) in zip(effects, expected, strict=True))
     confirmed = agrees and (forbidden_by is None or found.is_forbidden(forbidden_by))
@@ -115,9 +115,12 @@ def _make_small(solver: z3.Solver, term: Any, prefer: Callable[[Any], bool]) -> 
 class _Reader:
     """Reads a model as a call and its circumstances."""
 
-    def __init__(self, model: z3.ModelRef, call: SymbolicCall, policies: Sequence[Policy]) -> None:
+    def __init__(
+        self, model: z3.ModelRef, call: SymbolicCall, policies: Sequence[Policy], promises: Conditions | None = None
+    ) -> None:
         self._model = model
         self._call = call
+        self._rules = [one for one in (promises, *(policy.conditions for policy in policies)) if one is not None]
         self._policy = next(one for one in reversed(policies) if call.action.name in one.rules)
         self._context: dict[str, Any] = self._value(call.context)
         self.arguments = self._arguments()
@@ -178,7 +181,7 @@ class _Reader:
             if one.name not in context["arguments"]:
                 continue
             value = _json(one.type, context["arguments"][one.name])
-            if one.name in action.texts:
+            if one.name in action.texts and self._reads_domain(one.name):
                 value = _with_hosts(value, context["domain"][one.name])
             if one.name in action.lists and value:
                 value = [*value, *[value[-1]] * min(1000, context["length"][one.name] - len(value))]
@@ -189,6 +192,10 @@ class _Reader:
                 declared = properties.get(name)
                 arguments[name] = _SAMPLES.get(declared.get("type") if isinstance(declared, dict) else None, "x")
         return arguments
+
+    def _reads_domain(self, name: str) -> bool:
+        """True if a rule reads the domain of an argument: without one, the domain of the model means nothing."""
+        return any(one.reads.has("domain", name) for one in self._rules)
 
     def _before(self, window: str) -> tuple[int, int, dict[str, int]]:
         """Return the calls, the writes and the sums in a window, without this call."""
@@ -247,7 +254,7 @@ def _with_hosts(value: Any, wanted: list[str]) -> Any:
 
 
 def _text_at(host: str, form: str) -> str:
-    return {"": "x", values.AMBIGUOUS: "a@x.test,b@y.test"}.get(host, form.format(host))
+    return {"": "some text", values.AMBIGUOUS: "a@x.test,b@y.test"}.get(host, form.format(host))
 
 
 def _in_words(value: Any) -> str:

@@ -216,6 +216,14 @@ def test_what_is_not_encoded_is_unknown_and_never_proved() -> None:
     assert {one.answer for one in compare(policy, policy_of([two_sets], PERMIT), SECONDS)} == {Answer.UNKNOWN}
 
 
+def test_an_example_has_the_domain_that_a_rule_reads() -> None:
+    rules = PERMIT + 'forbid (principal, action, resource) unless { ["%s"].containsAll(context.domain.url) };'
+    get = ShopTool("get", schema("url", url=TEXT))
+    for domain in ("example.com", "?", ""):
+        (finding,) = explain(policy_of([get], rules % domain), SECONDS)
+        assert finding.is_certain, finding
+
+
 def test_an_example_that_the_guard_does_not_confirm_is_uncertain() -> None:
     # The solver does not know the pattern, so its example has a sku that the guard refuses.
     tool = ShopTool("act", schema("sku", sku={"type": "string", "pattern": "^[A-Z]{3}$"}))

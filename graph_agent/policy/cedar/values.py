@@ -17,15 +17,26 @@ MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 SCALE = 10_000
 """Cedar's decimals have four places."""
 AMBIGUOUS = "?"
-"""The domain of a text in which two parsers could see different hosts."""
+"""The domain of a text that is neither a plain address nor plain words: two parsers could read different hosts in it."""
 
-# One address and nothing else: no user information, no second address, no character that parsers treat differently.
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://(?P<host>[^\s/?#\\@:\[\]%]+)(?::\d+)?(?:[/?#][^\s\\]*)?", re.IGNORECASE)
-_MAIL = re.compile(r"[^\s@,;:<>\"()\\\[\]%]+@(?P<host>[^\s@,;:<>\"()\\/\[\]%?#]+)")
-# A browser reads `https:evil.org` as it reads `https://evil.org`, and passes over spaces before it and tabs in it.
-_ADDRESS = re.compile(r"@|//|\\|^[\x00-\x20]*(?:https?|wss?|ftp|file):", re.IGNORECASE)
-_IGNORED = dict.fromkeys(map(ord, "\t\r\n"))
-_HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
+# What is not written here is ambiguous: a list of what parsers treat differently would never be complete.
+_HOST = r"(?P<host>(?:[A-Za-z0-9.-]|[^\x00-\x7f])+)"
+_ATOM = r"[A-Za-z0-9_+'-]+"
+# Without a second address, an encoded word ("=?") or a separator of lists in the rest, which other programs could read.
+_URL = re.compile(
+    rf"(?!.*=\?)(?i:https?|wss?|ftp)://{_HOST}(?::[1-9][0-9]{{0,4}})?(?:[/?#](?:[A-Za-z0-9._~!$&'()*+=:/?#-]|%[0-9A-Fa-f]{{2}})*)?"
+)
+_MAIL = re.compile(rf"(?!-){_ATOM}(?:\.{_ATOM})*@{_HOST}")
+_MAX_HOST = 253
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+# A last label that begins with a digit could be a part of an IPv4 address, in one of its many forms.
+_HOST_NAME = re.compile(rf"(?=.{{1,{_MAX_HOST}}}\Z)(?:{_LABEL}\.)*(?![0-9]){_LABEL}")
+_IN_NAMES = frozenset({"Ll", "Lo", "Lm", "Mn", "Mc", "Nd"})
+# Letters and marks without a shape, which UTS 46 leaves out and the standard of 2003 does not.
+_SHAPELESS = re.compile("[\u115f\u1160\u17b4\u17b5\u180f\U000e0100-\U000e01ef]")
+# A single word is a host for some programs, and so is a word that a question mark, a slash or a colon follows.
+_WORD = r"[^\W_]+(?:['\u2019-][^\W_]+)*"
+_WORDS = re.compile(rf"(?:{_WORD}(?:[,.!]?[ \n]+|[:;] +))+{_WORD}[.!?]?")
 
 IsRead = Callable[..., bool]
 """True if a rule reads the value at a path below `context`."""
@@ -93,25 +104,41 @@ def decimal_json(number: int) -> dict[str, Any]:
 
 
 def hosts(value: Any) -> list[str]:
-    """Return the hosts of a text or of each text in a list, sorted: lower case and IDNA, "" for a text without a host.
+    """Return the hosts of a text or of each text in a list, sorted: lower case and IDNA.
 
-    A text that two parsers could read differently has the host "?".
+    "" is that of an empty text or of words without an address, "?" that of everything that is not plainly one of these.
     """
-    return sorted({_host(text) for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)})
+    return sorted({_host(one) for one in (value if isinstance(value, list) else [value])})
 
 
-def _host(text: str) -> str:
-    match = _URL.fullmatch(text) or _MAIL.fullmatch(text)
-    if match is None:
-        return AMBIGUOUS if _ADDRESS.search(unicodedata.normalize("NFKC", text.translate(_IGNORED))) else ""
-    name = "".join(one.lower() if one.isascii() else one for one in match["host"].removesuffix("."))
-    try:
-        host = name.encode("idna").decode()
-        # Letters that the standards of 2003 and 2008 read differently, such as ß, do not come back.
-        unchanged = host == name or host.encode().decode("idna") == name
-    except UnicodeError:
+def _host(value: Any) -> str:
+    if not isinstance(value, str):
         return AMBIGUOUS
-    return host if unchanged and _HOST.fullmatch(host) else AMBIGUOUS
+    if match := _URL.fullmatch(value) or _MAIL.fullmatch(value):
+        name = _in_ascii(match["host"])
+        return name if _HOST_NAME.fullmatch(name) else AMBIGUOUS
+    if value == "" or (_WORDS.fullmatch(value) and _WORDS.fullmatch(unicodedata.normalize("NFKC", value))):
+        return ""
+    return AMBIGUOUS
+
+
+def _in_ascii(name: str) -> str:
+    """Return the name of a host in lower case and IDNA; "" if the standards of 2003 and 2008 read it differently."""
+    if name.isascii():
+        return name.lower()
+    if len(name) > _MAX_HOST:
+        return ""  # The codec takes quadratic time.
+    name = "".join(one.lower() if one.isascii() else one for one in name)
+    # Only letters, marks and digits that no mapping changes, in any version of Unicode: not ß, and not a letter in upper case.
+    if _SHAPELESS.search(name) or not all(one in ".-" or unicodedata.category(one) in _IN_NAMES for one in name):
+        return ""
+    if unicodedata.normalize("NFKC", name).casefold() != name:
+        return ""
+    try:
+        found = name.encode("idna")
+        return found.decode() if found.decode("idna") == name else ""
+    except UnicodeError:
+        return ""
 
 
 def unseen(type_: CedarType, arguments: dict[str, Any]) -> list[str]:
