@@ -70,8 +70,12 @@ class Outcomes(NamedTuple):
         return disjunction([conditions[effect] for effect in effects])
 
 
-def outcomes(call: SymbolicCall, policy: Policy) -> Outcomes:
-    """Encode the guard's decision on a call: the constitution, and the conditions if there are any."""
+def outcomes(call: SymbolicCall, policy: Policy, left_out: dict[str, str] | None = None) -> Outcomes:
+    """Encode the guard's decision on a call: the constitution, and the conditions if there are any.
+
+    Raises `Unencodable` for a rule outside the fragment. With `left_out` such a rule is named there, with the reason, and the
+    conditions are those of more calls: what no such call does, no call that the guard accepts does.
+    """
     rule = policy.rules.get(call.action.name)
     if rule is None or call.action.name in policy.unavailable:
         return Outcomes(FALSE, FALSE)
@@ -79,8 +83,11 @@ def outcomes(call: SymbolicCall, policy: Policy) -> Outcomes:
     allowed = TRUE if limit is None else call.used("message", "calls") <= limit
     without = with_yes = TRUE
     if policy.conditions is not None:
-        rules = policy.conditions.rules
-        (without, failed), (with_yes, failed_too) = (Encoder(call, confirmed=yes).decision(rules) for yes in (False, True))
+        rules, unencoded = policy.conditions.rules, None if left_out is None else dict[str, str]()
+        encoders = (Encoder(call, confirmed=yes) for yes in (False, True))
+        (without, failed), (with_yes, failed_too) = (one.decision(rules, unencoded) for one in encoders)
+        if left_out is not None and unencoded is not None:
+            left_out |= {policy.conditions.names[key]: why for key, why in unencoded.items()}
         allowed = z3.And(allowed, z3.Not(failed), z3.Not(failed_too))
     accepted = z3.And(allowed, with_yes)
     return Outcomes(FALSE if rule.grant.requires_confirmation else z3.And(accepted, without), accepted)
@@ -93,9 +100,23 @@ class Encoder:
         self._call = call
         self._confirmed = confirmed
 
-    def decision(self, rules: Rules) -> tuple[Any, Any]:
-        """Return the conditions under which the rules allow the call, and under which one of them fails."""
-        encoded = [(rule.effect, *self.rule(rule)) for rule in rules.values() if covers(rule, self._call.action)]
+    def decision(self, rules: Rules, left_out: dict[str, str] | None = None) -> tuple[Any, Any]:
+        """Return the conditions under which the rules allow the call, and under which one of them fails.
+
+        With `left_out`, a rule that is not encoded never fails; a `permit` always matches then and a `forbid` never, and the
+        reason is added under the key of the rule. Without it, such a rule raises `Unencodable`.
+        """
+        encoded = []
+        for key, rule in rules.items():
+            if not covers(rule, self._call.action):
+                continue
+            try:
+                encoded.append((rule.effect, *self.rule(rule)))
+            except (Unencodable, z3.Z3Exception) as exc:
+                if left_out is None:
+                    raise
+                left_out[key] = str(exc) if isinstance(exc, Unencodable) else "it is not encoded"
+                encoded.append((rule.effect, FALSE, z3.BoolVal(rule.effect == "permit")))
         permits, forbids = ([match for effect, _, match in encoded if effect == one] for one in ("permit", "forbid"))
         failed = disjunction([error for _, error, _ in encoded])
         return z3.And(disjunction(permits), z3.Not(disjunction(forbids))), failed

@@ -85,9 +85,10 @@ def explained_conditions(policy: Policy) -> Iterator[str]:
         if action.open:
             yield "  rules cannot see arguments that its schema does not declare"
     for rule in rules:
-        if rule.compares_text and rule.effect == "forbid":
+        if rule.denies_by_like:
+            how = "forbids by `like`" if rule.effect == "forbid" else "permits all but what is `like` a pattern"
             yield (
-                f"'{rule.name}' in line {rule.line} forbids by `like`, which compares exactly: other letters of the same look, "
+                f"'{rule.name}' in line {rule.line} {how}, which compares exactly: other letters of the same look, "
                 "or another case, do not match; a list of what is allowed is safer"
             )
         if not rule.tools:

@@ -205,15 +205,68 @@ def test_a_promise_that_a_mistake_breaks_fails(right: str, wrong: str, promise: 
     assert proofs(text, RULES.replace(right, wrong))["it"].answer is Answer.FAILS
 
 
-def test_what_is_not_encoded_is_unknown_and_never_proved() -> None:
-    two_sets = ShopTool("act", schema("a", "b", a={"type": "array", "items": TEXT}, b={"type": "array", "items": TEXT}))
+def test_what_is_not_encoded_is_unknown() -> None:
     rules = PERMIT + "forbid (principal, action, resource) when { context.arguments.a.containsAny(context.arguments.b) };"
-    policy = policy_of([two_sets], rules)
+    policy = policy_of([TWO_LISTS], rules)
     (finding,) = explain(policy, SECONDS)
     assert (finding.answer, finding.why) == (Answer.UNKNOWN, "`contains_any` of two arguments of the call")
-    promises = ConditionsFile("forbid (principal, action, resource) when { context.arguments.a.isEmpty() };")
-    assert [one.answer for one in prove(policy, promises, SECONDS)] == [Answer.UNKNOWN]
-    assert {one.answer for one in compare(policy, policy_of([two_sets], PERMIT), SECONDS)} == {Answer.UNKNOWN}
+    assert {one.answer for one in compare(policy, policy_of([TWO_LISTS], PERMIT), SECONDS)} == {Answer.UNKNOWN}
+
+
+LISTS = {"type": "array", "items": TEXT}
+TWO_LISTS = ShopTool("act", schema("a", "b", "n", a=LISTS, b=LISTS, n={"type": "integer"}))
+OVERLAP = "context.arguments.a.containsAny(context.arguments.b)"
+"""A condition that is not encoded."""
+UNENCODED = f'@id("overlap") forbid (principal, action, resource) when {{ {OVERLAP} }};'
+
+
+def promised(rules: str, condition: str, *tools: ShopTool) -> Finding:
+    """Return whether no accepted call meets a condition."""
+    promises = ConditionsFile(f"forbid (principal, action, resource) when {{ {condition} }};")
+    (finding,) = prove(policy_of(tools or [TWO_LISTS], rules), promises, SECONDS)
+    return finding
+
+
+def test_a_promise_is_proved_without_a_forbid_that_is_not_encoded() -> None:
+    small = "forbid (principal, action, resource) when { context.arguments.n > 5 };"
+    found = promised(PERMIT + UNENCODED + small, "context.arguments.n > 9")
+    assert (found.answer, found.why) == (Answer.PROVED, "")
+    # Also if only one of its clauses is not encoded, and if it only asks.
+    asks = UNENCODED.replace(";", " unless { context.confirmed };")
+    assert promised(PERMIT + asks + small, "context.arguments.n > 9").answer is Answer.PROVED
+
+
+def test_a_counterexample_found_without_a_rule_counts_only_if_the_guard_confirms_it() -> None:
+    found = promised(PERMIT + UNENCODED, "context.arguments.n > 9")
+    assert (found.answer, found.is_certain) == (Answer.FAILS, True)
+    found = promised(PERMIT + UNENCODED, 'context.arguments.a.contains("x") && context.arguments.b.contains("x")')
+    assert (found.answer, found.example) == (Answer.UNKNOWN, None)
+    assert found.why == "'overlap' is not encoded: `contains_any` of two arguments of the call"
+    found = promised(PERMIT + UNENCODED, OVERLAP)
+    assert (found.answer, found.why) == (Answer.UNKNOWN, "`contains_any` of two arguments of the call")
+
+
+def test_a_permit_that_is_not_encoded_permits_whatever_it_may() -> None:
+    permit = f'@id("overlap") permit (principal, action, resource) when {{ {OVERLAP} && context.arguments.n < 5 }};'
+    found = promised(permit, "context.arguments.n > 9")
+    assert (found.answer, found.why) == (
+        Answer.UNKNOWN,
+        "'overlap' is not encoded: `contains_any` of two arguments of the call",
+    )
+    small = "forbid (principal, action, resource) when { context.arguments.n > 5 };"
+    assert promised(permit + small, "context.arguments.n > 9").answer is Answer.PROVED
+
+
+def test_a_promise_about_what_was_called_is_proved_without_a_forbid_that_is_not_encoded() -> None:
+    login, pay, act = (
+        ShopTool("login", schema()),
+        ShopTool("pay", schema("a", "b", a=LISTS, b=LISTS)),
+        ShopTool("act", schema()),
+    )
+    rules = UNENCODED.replace("action,", 'action == Action::"pay",')
+    rules += 'forbid (principal, action == Action::"pay", resource) unless { context.called.contains(Action::"login") };'
+    promise = 'context.called.contains(Action::"pay") && !context.called.contains(Action::"login")'
+    assert promised(PERMIT + rules, promise, login, pay, act).answer is Answer.PROVED
 
 
 def test_an_example_has_the_domain_that_a_rule_reads() -> None:

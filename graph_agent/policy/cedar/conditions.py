@@ -63,8 +63,8 @@ class RuleDescription(NamedTuple):
     effect: str
     tools: tuple[str, ...]
     """The tools that it is about."""
-    compares_text: bool
-    """True if it uses `like`."""
+    denies_by_like: bool
+    """True if the call is refused because a text matches a pattern: another spelling of the text does not match."""
 
 
 Conditions: TypeAlias = "CedarConditions"

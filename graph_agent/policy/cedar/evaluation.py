@@ -21,7 +21,7 @@ from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, P
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, configured_roles
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
-from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, nesting, walk
+from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, denies_by_like, nesting
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
 from graph_agent.reply.text import visible
@@ -168,8 +168,7 @@ class CedarConditions:
         found = []
         for key, rule in self.rules.items():
             tools = tuple(name for name, action in self.actions.items() if covers(rule, action))
-            compares = any(isinstance(node, pst.Like) for node in walk(rule.clauses))
-            found.append(RuleDescription(self.names[key], self._line(_number(key)), rule.effect, tools, compares))
+            found.append(RuleDescription(self.names[key], self._line(_number(key)), rule.effect, tools, denies_by_like(rule)))
         return found
 
     def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:

@@ -117,5 +117,32 @@ def _covers_server(scope: pst.PrincipalOrResourceConstraint, server: str) -> boo
     return True
 
 
+def denies_by_like(rule: pst.Template) -> bool:
+    """True if a match of `like` is a reason of the rule to refuse a call: `unless { … like … }` of a `forbid` is none."""
+    return any(_like_makes(clause.expr, (rule.effect == "forbid") is isinstance(clause, pst.When)) for clause in rule.clauses)
+
+
+def _like_makes(node: object, wanted: bool) -> bool:
+    """True if the match of a `like` in an expression may be what gives it the value `wanted`."""
+    match node:
+        case pst.Like():
+            return wanted
+        case pst.UnaryOp("not", operand):
+            return _like_makes(operand, not wanted)
+        case pst.BinaryOp("and" | "or", left, right):
+            return _like_makes(left, wanted) or _like_makes(right, wanted)
+        case pst.BinaryOp("eq" | "not_eq" as op, pst.BoolLit(constant), other) | pst.BinaryOp(
+            "eq" | "not_eq" as op, other, pst.BoolLit(constant)
+        ):
+            return _like_makes(other, wanted is (constant is (op == "eq")))
+        case pst.IfThenElse(condition, then, otherwise):
+            # `if C then A else B` is `C && A || !C && B`.
+            by_match = then != pst.BoolLit(not wanted) and _like_makes(condition, True)
+            by_no_match = otherwise != pst.BoolLit(not wanted) and _like_makes(condition, False)
+            return by_match or by_no_match or _like_makes(then, wanted) or _like_makes(otherwise, wanted)
+    # Elsewhere a match may lead to either value.
+    return any(isinstance(one, pst.Like) for one in walk(node))
+
+
 def is_action(entity: pst.EntityUid, name: str) -> bool:
     return (str(entity.type), entity.id) == ("Action", name)
