@@ -27,9 +27,9 @@ from graph_agent.analysis.symbols import (
     disjunction,
     text,
 )
-from graph_agent.policy.cedar.conditions import Effect
+from graph_agent.policy.cedar.conditions import Conditions, Effect
 from graph_agent.policy.cedar.syntax import covers, walk
-from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
 from graph_agent.policy.rules import Policy
 
@@ -88,9 +88,28 @@ def outcomes(call: SymbolicCall, policy: Policy, left_out: dict[str, str] | None
         (without, failed), (with_yes, failed_too) = (one.decision(rules, unencoded) for one in encoders)
         if left_out is not None and unencoded is not None:
             left_out |= {policy.conditions.names[key]: why for key, why in unencoded.items()}
-        allowed = z3.And(allowed, z3.Not(failed), z3.Not(failed_too))
+        allowed = z3.And(allowed, z3.Not(failed), z3.Not(failed_too), _texts_are_read(call, policy.conditions))
     accepted = z3.And(allowed, with_yes)
     return Outcomes(FALSE if rule.grant.requires_confirmation else z3.And(accepted, without), accepted)
+
+
+def _texts_are_read(call: SymbolicCall, conditions: Conditions) -> Any:
+    """Return the condition that a text, in place of a number or a truth value that rules name, is read as one.
+
+    The guard refuses a call with another text, if no rule reads the text itself, and an empty one in any case.
+    """
+    reads, found = conditions.reads_about(call.action.name), []
+    for path, type_ in call.action.arguments.variants("arguments"):
+        fields = call.context.at(*path).term
+        for name, part, _ in type_.fields if "string" in fields else ():
+            is_summed = part.kind in NUMBERS and path[1:] == (path[-1],) and path[-1] in conditions.summed[call.action.name]
+            is_named = part.kind in (Kind.BOOL, *NUMBERS) and reads.name(*path, name)
+            written, is_text = fields["string"]
+            if is_summed or (is_named and not reads.name(*path, "string")):
+                found.append(z3.Implies(is_text, fields[name][1]))
+            elif is_named:
+                found.append(z3.Implies(is_text, z3.Or(fields[name][1], written.term != text(""))))
+    return conjunction(found)
 
 
 class Encoder:

@@ -200,7 +200,8 @@ class _Reader:
     def _before(self, window: str) -> tuple[int, int, dict[str, int]]:
         """Return the calls, the writes and the sums in a window, without this call."""
         used, given = self._context["used"][window], self._context["arguments"]
-        sums = {name: total - max(0, given.get(name, 0)) for name, total in used["sum"].items()}
+        numbers = {one.name: _number(given.get(one.name, 0)) for one in self._call.action.numbers}
+        sums = {name: total - max(0, numbers[name]) for name, total in used["sum"].items()}
         return used["calls"] - 1, used["writes"] - self._call.action.writes, sums
 
     def _amounts(self, sums: dict[str, int]) -> dict[str, float]:
@@ -240,8 +241,18 @@ def _json(type_: Any, value: Any) -> Any:
         case Kind.RECORD:
             return {one.name: _json(one.type, value[one.name]) for one in type_.fields if one.name in value}
         case Kind.VARIANT:
-            return next((_json(one.type, value[one.name]) for one in type_.fields if one.name in value), None)
+            given = {one.name: _json(one.type, value[one.name]) for one in type_.fields if one.name in value}
+            written = [one for name, one in given.items() if name != "string" and not isinstance(one, list)]
+            # Both at once are a text that is read as the other value.
+            return json.dumps(written[0]) if "string" in given and written else next(iter(given.values()), None)
     return value
+
+
+def _number(value: Any) -> int:
+    """Return the number that an argument of the model has; 0 if it has a value of another type."""
+    if not isinstance(value, dict):
+        return int(value)
+    return int(next((one for name, one in value.items() if name in ("long", "decimal")), 0))
 
 
 def _with_hosts(value: Any, wanted: list[str]) -> Any:

@@ -16,7 +16,7 @@ import z3
 
 from graph_agent.models.facts import WINDOWS
 from graph_agent.policy.cedar.schema import ToolAction
-from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, SCALE
 
 FALSE, TRUE = z3.BoolVal(False), z3.BoolVal(True)
@@ -134,7 +134,12 @@ class SymbolicCall:
         if one.name == "approver":
             return self._value(path, one.type), FALSE  # reserved: no call has one
         present = TRUE if one.required else self.variables.setdefault(f"{path}?", z3.Bool(f"{path}?"))
-        return self._value(path, one.type), present
+        value = self._value(path, one.type)
+        if one.type.kind is Kind.VARIANT:
+            others = [given for name, (_, given) in value.term.items() if name != "string"]
+            # A text may be a number too, and nothing else can be two of the others.
+            self.facts += [z3.Implies(present, disjunction([given for _, given in value.term.values()])), z3.AtMost(*others, 1)]
+        return value, present
 
     def _set(self, name: str, item: CedarType | None) -> SymbolicSet:
         assert item is not None
@@ -157,8 +162,8 @@ class SymbolicCall:
             calls, writes = self.used(window, "calls"), self.used(window, "writes")
             self.facts.append(writes >= (calls if action.writes else 0))
             for name, _, _ in action.numbers:
-                value, present = arguments[name]
-                added = z3.If(z3.And(present, value.term > 0), value.term, 0)
+                number, present = self._number(name)
+                added = z3.If(z3.And(present, number > 0), number, 0)
                 before = self.used(window, "sum", name) - added
                 self.facts += [before >= 0, z3.Implies(before > 0, calls > 1)]
         for inner, outer in pairwise(WINDOWS):
@@ -182,6 +187,14 @@ class SymbolicCall:
             value, present = arguments[bound_argument]
             if value.kind is Kind.STRING:
                 self.facts += [present, value.term == self.user]
+
+    def _number(self, name: str) -> tuple[Any, Any]:
+        """Return the number of an argument, and whether it has one: it may be an alternative of its type."""
+        value, present = self.context.at("arguments").term[name]
+        if value.kind is not Kind.RECORD:
+            return value.term, present
+        number, is_number = next(value.term[kind.lower()] for kind in NUMBERS if kind.lower() in value.term)
+        return number.term, z3.And(present, is_number)
 
     def _add_facts_of_lists(self, arguments: dict[str, Any]) -> None:
         for name in self.action.lists:

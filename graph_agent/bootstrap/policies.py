@@ -15,6 +15,7 @@ from graph_agent.policy.rules import Policy
 from graph_agent.settings import Settings
 
 _CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
+_READ_IN_TEXTS = {"bool": "truth value", "long": "number", "decimal": "number"}
 _CLOSING = """
 @id("unseen details need a yes")
 forbid (principal, action in Action::"all writes", resource)
@@ -79,6 +80,11 @@ def explained_conditions(policy: Policy) -> Iterator[str]:
         yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no rule permits it'}{marker}"
         for path, why in action.arguments.hidden():
             yield f"  rules cannot see '{path}' ({why})"
+        for rule_name, path, seen, others in conditions.partly_seen(grant.name):
+            yield f"  '{rule_name}' reads '{path}' only as {_types(seen)}, and not as {_types(others)}{_if_text(seen, others)}"
+        for one in action.arguments.fields:
+            if one.type.is_numeric and conditions.reads_about(grant.name).name("arguments", one.name):
+                yield f"  rules compare '{one.name}' as text, while its schema describes a number: 5 and 5.0 differ for them"
         for name, _, required in action.numbers:
             if name in conditions.summed[grant.name] and not required:
                 yield f"  a call without '{name}' adds 0 to its sum, whatever the tool takes then"
@@ -95,6 +101,16 @@ def explained_conditions(policy: Policy) -> Iterator[str]:
             yield f"'{rule.name}' in line {rule.line} is about no tool"
 
 
+def _types(names: Sequence[str]) -> str:
+    return " or ".join(names)
+
+
+def _if_text(seen: Sequence[str], others: Sequence[str]) -> str:
+    """Return what happens to a text in place of a number or a truth value that the rule reads."""
+    read = [_READ_IN_TEXTS[name] for name in seen if name in _READ_IN_TEXTS]
+    return f": a text counts as the {read[0]} that it is, or is refused" if read and "string" in others else ""
+
+
 def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[str]:
     writes = [action for action in actions if action.writes] or list(actions)
     counted = next((one for one in writes if one.numbers), None)
@@ -103,6 +119,10 @@ def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[s
         argument = counted.numbers[0]
         amount, total = (f"context.{path}{_attribute(argument.name)}" for path in ("arguments", "used.day.sum"))
         given = "" if argument.required else f"context.arguments has {quoted(argument.name)} && "
+        if counted.arguments.field(argument.name) != argument:
+            # The number is one of the types that the argument may have.
+            alternative = argument.type.kind.lower()
+            given, amount = f"{given}{amount} has {alternative} && ", f"{amount}.{alternative}"
         large, many = _above(argument.type.kind, amount, 100), _above(argument.type.kind, total, 500)
         yield _example("large amounts need a yes", counted, f"{given}{large}", asks=True)
         yield _example("at most 500 a day", counted, many)

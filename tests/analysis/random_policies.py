@@ -203,7 +203,7 @@ class RandomPolicies:
             "b": chance() < 0.5,
             "l": self._random.sample(["a", "x", "b", "", "k@e.com"], self._random.randrange(4)),
             "k": self._random.sample([0, 1, 5, 9], self._random.randrange(3)),
-            "v": pick(["a", "x", 0, 5]),
+            "v": pick(["a", "x", "5", "-3", 0, 5]),
             "r": {name: value for name, value in (("k", pick(["a", "ab"])), ("i", pick([0, 3, 9]))) if chance() < 0.6},
             "h": {"any": 1},
         }

@@ -269,6 +269,37 @@ def test_a_promise_about_what_was_called_is_proved_without_a_forbid_that_is_not_
     assert promised(PERMIT + rules, promise, login, pay, act).answer is Answer.PROVED
 
 
+MONEY = ShopTool("pay", schema("amount", amount={"anyOf": [{"type": "number", "maximum": 9000}, {"type": "string"}]}))
+IS_LARGE = 'context.arguments.amount has decimal && context.arguments.amount.decimal.greaterThan(decimal("%s.0"))'
+
+
+def test_a_promise_about_an_amount_is_about_the_texts_that_are_one_too() -> None:
+    small = f"forbid (principal, action, resource) when {{ {IS_LARGE % 100} }};"
+    assert promised(PERMIT + small, IS_LARGE % 5000, MONEY).answer is Answer.PROVED
+    # Every text is a number for the rules, so none is without one.
+    assert promised(PERMIT + small, "!(context.arguments.amount has decimal)", MONEY).answer is Answer.PROVED
+    by_text = "forbid (principal, action, resource) unless { context.arguments.amount has string };"
+    found = promised(PERMIT + by_text, IS_LARGE % 5000, MONEY)
+    assert (found.answer, found.is_certain) == (Answer.FAILS, True)
+    assert found.example is not None
+    assert found.example.arguments == {"amount": "5000.0001"}
+    # A text has no maximum, whatever the schema says of numbers.
+    assert promised(PERMIT + by_text, IS_LARGE % 9000, MONEY).answer is Answer.FAILS
+    is_word = 'context.arguments.amount has string && context.arguments.amount.string == "x"'
+    words = f"forbid (principal, action, resource) when {{ {is_word} }};"
+    found = promised(PERMIT + small + words, "!(context.arguments.amount has decimal)", MONEY)
+    assert (found.answer, found.is_certain) == (Answer.FAILS, True)
+
+
+def test_a_budget_of_an_amount_that_may_be_a_text_is_proved() -> None:
+    total = 'context.used.day.sum.amount.greaterThan(decimal("%s.0"))'
+    day = f"forbid (principal, action, resource) when {{ {total % 100} }};"
+    assert promised(PERMIT + day, total % 100, MONEY).answer is Answer.PROVED
+    assert promised(PERMIT + day, IS_LARGE % 100, MONEY).answer is Answer.PROVED
+    found = promised(PERMIT + day, total % 99, MONEY)
+    assert (found.answer, found.is_certain) == (Answer.FAILS, True)
+
+
 def test_an_example_has_the_domain_that_a_rule_reads() -> None:
     rules = PERMIT + 'forbid (principal, action, resource) unless { ["%s"].containsAll(context.domain.url) };'
     get = ShopTool("get", schema("url", url=TEXT))

@@ -98,6 +98,8 @@ def test_a_new_file_can_be_used_and_its_examples_too(cli: Cli, policy: Path) -> 
         [ShopTool("say", schema("text", text=TEXT))],
         [ShopTool("odd", schema(**{"in": COUNT, 'a "b"': TEXT}))],
         [ShopTool("pay", schema(price={"type": "number"}))],
+        [ShopTool("pay", schema("price", price={"type": ["number", "string"]}))],
+        [ShopTool("pay", schema(price={"type": ["string", "integer"]}))],
     ],
 )
 def test_each_example_of_a_draft_fits_the_tools(tools: list[ShopTool]) -> None:

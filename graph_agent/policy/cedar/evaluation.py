@@ -22,7 +22,7 @@ from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, configured_roles
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, denies_by_like, nesting
-from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
 from graph_agent.reply.text import visible
 
@@ -63,6 +63,9 @@ class CedarConditions:
         self.names: Mapping[str, str] = self._names_of_rules()
         """The name of each rule in reasons, by the same keys as `rules`."""
         self.reads = Reads(rule.clauses for rule in self.rules.values())
+        self._reads_about = {
+            action.name: Reads(rule.clauses for rule in self.rules.values() if covers(rule, action)) for action in actions
+        }
         self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
         # If no rule reads the user's yes, one evaluation is enough.
         self._answers = (False, True) if self.reads.has("confirmed") else (False,)
@@ -103,6 +106,10 @@ class CedarConditions:
             return "used"
         return "called" if self.reads.has("called") and (facts is None or facts.called is None) else None
 
+    def reads_about(self, tool_name: str) -> Reads:
+        """Return what the rules about a tool read."""
+        return self._reads_about[tool_name]
+
     def counts(self, tool_name: str) -> bool:
         """True if a rule reads how much the calls of this tool use in an hour or a day."""
         return tool_name in self._counted
@@ -130,12 +137,13 @@ class CedarConditions:
             if (value := arguments.get(name)) is None:
                 continue
             try:
-                amount = max(0, values.scaled(part.kind, value, name))
+                amount = max(0, values.amount(part.kind, value, name))
                 amounts[name] = amount if part.kind is Kind.LONG else values.decimal_text(amount)
             except Unconvertible:
                 if name in self.summed[tool_name]:
                     raise
-                amounts[name] = str(value)
+                # No number that a later rule could sum: a text of the call is not kept here.
+                amounts[name] = str(value) if isinstance(value, int | float) else "?"
         return PastUse(tool_name, amounts, at)
 
     def _amounts(self, tool_name: str, arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -143,7 +151,7 @@ class CedarConditions:
         summed = self.summed.get(tool_name, {}).items()
         given = [(name, kind) for name, kind in summed if arguments.get(name) is not None]
         # A negative amount counts as 0: it must not make room for another call.
-        return {name: max(0, values.scaled(kind, arguments[name], name)) for name, kind in given}
+        return {name: max(0, values.amount(kind, arguments[name], name)) for name, kind in given}
 
     def facts(self, now: datetime, past: PastUses) -> Facts:
         """Return the facts at `now` after the uses since the day began."""
@@ -170,6 +178,21 @@ class CedarConditions:
             tools = tuple(name for name, action in self.actions.items() if covers(rule, action))
             found.append(RuleDescription(self.names[key], self._line(_number(key)), rule.effect, tools, denies_by_like(rule)))
         return found
+
+    def partly_seen(self, tool_name: str) -> Iterator[tuple[str, str, list[str], list[str]]]:
+        """Yield the arguments of which a rule reads only some types: rule, argument, the types that it reads, the others."""
+        action = self.actions[tool_name]
+        for key, rule in self.rules.items():
+            reads = Reads([rule.clauses])
+            for path, type_ in action.arguments.variants() if covers(rule, action) else ():
+                sums = any(reads.has("used", window, "sum", *path) for window in WINDOWS)
+                seen = {
+                    one.name: reads.name("arguments", *path, one.name) or (sums and one.type.kind in NUMBERS)
+                    for one in type_.fields
+                }
+                if len(set(seen.values())) > 1:
+                    read, unread = ([name for name, is_seen in seen.items() if is_seen is wanted] for wanted in (True, False))
+                    yield self.names[key], ".".join(path), read, unread
 
     def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
         """Decide a call that everything else permits. A failure of the evaluation is a refusal."""
@@ -202,9 +225,9 @@ class CedarConditions:
         """Return the `context` of a call, without `confirmed` and without what no rule reads. Raises `Unconvertible`."""
         reads, given = self.reads.has, {name: value for name, value in arguments.items() if value is not None}
         parts: dict[str, Callable[[], Any]] = {
-            "arguments": lambda: convert(action.arguments, given, reads, "arguments"),
+            "arguments": lambda: convert(action.arguments, given, self.reads_about(action.name), "arguments"),
             "hidden": lambda: values.unseen(action.arguments, given),
-            "length": lambda: {name: _length(given.get(name)) for name in action.lists},
+            "length": lambda: {name: _length(given.get(name), name) for name in action.lists if reads("length", name)},
             "domain": lambda: {name: values.hosts(given.get(name, [])) for name in action.texts if reads("domain", name)},
             "used": lambda: {one: self._used(one, action, given, situation) for one in WINDOWS if reads("used", one)},
             "called": lambda: _called(situation),
@@ -322,8 +345,8 @@ def _time(facts: Facts) -> dict[str, Any]:
     return {"now": {"__extn": {"fn": "datetime", "arg": now}}, "hour": facts.hour, "weekday": facts.weekday}
 
 
-def _length(value: Any) -> int:
-    return 0 if value is None else len(value) if isinstance(value, list) else 1
+def _length(value: Any, name: str) -> int:
+    return 0 if value is None else len(values.items(value, name))
 
 
 def _entity(kind: str, name: str, parent: str, parents: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import WEEKDAYS, WINDOWS
-from graph_agent.policy.cedar.types import NUMBERS, CedarType, Field, Kind, arguments_type
+from graph_agent.policy.cedar.types import CedarType, Field, Kind, arguments_type
 from graph_agent.policy.schema.keywords import BRANCHES, REFERENCES
 
 ALL_TOOLS, ALL_WRITES, ALL_READS = "all tools", "all writes", "all reads"
@@ -47,8 +47,9 @@ class ToolAction:
 
     @cached_property
     def numbers(self) -> tuple[Field, ...]:
-        """The arguments that are summed in `used`."""
-        return tuple(one for one in self.arguments.fields if one.type.kind in NUMBERS)
+        """The arguments that are summed in `used`, with the type of the number."""
+        found = ((one.name, one.type.number, one.required) for one in self.arguments.fields)
+        return tuple(Field(name, number, required) for name, number, required in found if number is not None)
 
     @cached_property
     def lists(self) -> tuple[str, ...]:

@@ -49,11 +49,18 @@ class Reads:
     """The attribute paths below `context` that the conditions of rules name: only these are converted and recorded."""
 
     def __init__(self, conditions: Iterable[object]) -> None:
-        self._paths = frozenset(path for condition in conditions for path in _paths(condition))
+        read = frozenset(one for condition in conditions for one in _paths(condition))
+        self._paths = frozenset(path for path, _ in read)
+        self._values = frozenset(path for path, is_value in read if is_value)
 
     def has(self, *path: str) -> bool:
         """True if a rule reads the value at `path`, a part of it, or a record that contains it."""
         return any(path[: len(read)] == read[: len(path)] for read in self._paths)
+
+    def name(self, *path: str) -> bool:
+        """True if a rule reads `path` or asks for its presence, and not only for that of a record that contains it."""
+        below = any(read[: len(path)] == path for read in self._paths)
+        return below or any(path[: len(read)] == read for read in self._values)
 
 
 def nodes(node: object) -> Iterator[object]:
@@ -73,13 +80,14 @@ def walk(node: object) -> Iterator[object]:
         yield from walk(part)
 
 
-def _paths(node: object) -> Iterator[Path]:
+def _paths(node: object) -> Iterator[tuple[Path, bool]]:
+    """Yield the paths that an expression names, each with whether it reads the value, or only asks for its presence."""
     path = _path(node)
     if path is not None:
-        yield path
+        yield path, True
         return
     if isinstance(node, pst.HasAttr) and (base := _path(node.base)) is not None:
-        yield (*base, *node.attrs)
+        yield (*base, *node.attrs), False
         return
     for part in nodes(node):
         yield from _paths(part)

@@ -6,6 +6,7 @@ a value of any type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,7 @@ from graph_agent.policy.schema.upgrade import upgraded
 _MAX_DEPTH = 24
 _MAX_READ = 20_000
 """The schemas that are read for one tool, each as often as it is referred to: references to references multiply them."""
+_NUMERIC_FORMATS = ("decimal", "number", "integer", "int32", "int64", "uint32", "uint64", "float", "double")
 _RESERVED = ("__extn", "__entity", "__expr", "__cedar")
 """Keys that the JSON form of Cedar values gives a meaning."""
 
@@ -66,11 +68,26 @@ class CedarType:
     item: CedarType | None = None
     """The type of the elements of a set."""
     fields: tuple[Field, ...] = ()
+    is_numeric: bool = False
+    """For a text: True if its schema describes a number."""
     why: str = ""
     """For HIDDEN: the reason why rules cannot see the value."""
 
     def field(self, name: str) -> Field | None:
         return next((one for one in self.fields if one.name == name), None)
+
+    @property
+    def number(self) -> CedarType | None:
+        """The type itself if it is a number, or the alternative that is one; None for another type."""
+        options = [one.type for one in self.fields] if self.kind is Kind.VARIANT else [self]
+        return next((one for one in options if one.kind in NUMBERS), None)
+
+    def variants(self, *path: str) -> Iterator[tuple[tuple[str, ...], CedarType]]:
+        """Yield the path and the type of every part of a record that may have one of several simple types."""
+        for name, part, _ in self.fields if self.kind is Kind.RECORD else ():
+            if part.kind is Kind.VARIANT:
+                yield (*path, name), part
+            yield from part.variants(*path, name)
 
     def hidden(self, path: str = "") -> Iterator[tuple[str, str]]:
         """Yield the path of every part of a record that rules cannot see, with the reason."""
@@ -169,7 +186,8 @@ class _Reader:
             case "boolean":
                 return CedarType(Kind.BOOL)
             case "string":
-                return CedarType(Kind.STRING, low=schema.get("minLength"), high=schema.get("maxLength"))
+                low, high = schema.get("minLength"), schema.get("maxLength")
+                return CedarType(Kind.STRING, low=low, high=high, is_numeric=_is_numeric(schema))
             case "integer":
                 return CedarType(Kind.LONG, low=_limit(schema, "inimum", 1), high=_limit(schema, "aximum", -1))
             case "number":
@@ -229,6 +247,16 @@ def _is_null(schema: Any) -> bool:
     )
 
 
+def _is_numeric(schema: dict[str, Any]) -> bool:
+    """True if the format or the pattern of a text is that of a number."""
+    try:
+        pattern = re.compile(schema.get("pattern", ""))
+    except (re.error, TypeError, RecursionError, OverflowError):
+        return False
+    matches = [pattern.search(one) is not None for one in ("5", "5000", "12.50", "a", "")]
+    return schema.get("format") in _NUMERIC_FORMATS or (any(matches[:3]) and not any(matches[3:]))
+
+
 def _limit(schema: dict[str, Any], ending: str, step: int) -> float | None:
     """Return the inclusive limit; `step` leads from an exclusive limit of an integer to the next one."""
     exclusive: float | None = schema.get(f"exclusiveM{ending}")
@@ -250,6 +278,13 @@ def _any_of(types: Sequence[CedarType]) -> CedarType:
     if len(types) < 2:
         return types[0] if types else hidden("only null")
     kinds = {one.kind for one in types}
+    if 1 < len(kinds) < len(types):
+        alike = ([one for one in types if one.kind is kind] for kind in dict.fromkeys(one.kind for one in types))
+        return _any_of([_any_of(group) for group in alike])
+    if kinds > set(NUMBERS):
+        # A whole number is one for the rules about the others too.
+        number = CedarType(Kind.DECIMAL)
+        return _any_of([number, *(one for one in types if one.kind not in NUMBERS)])
     if Kind.HIDDEN in kinds:
         return hidden(f"one of several: {next(one.why for one in types if one.kind is Kind.HIDDEN)}")
     if kinds == {Kind.STRING}:
@@ -266,8 +301,10 @@ def _any_of(types: Sequence[CedarType]) -> CedarType:
         if several.item is not None and several.item.kind is one.kind:
             # One value or a list of them is always a set.
             return CedarType(Kind.SET, item=CedarType(one.kind))
-    if len(kinds) == len(types) and kinds <= _VARIANT_FIELDS.keys():
-        return CedarType(Kind.VARIANT, fields=tuple(Field(_VARIANT_FIELDS[one.kind], one, False) for one in types))
+    if kinds <= _VARIANT_FIELDS.keys():
+        # A number that is written as a text keeps none of the limits that the schema sets for numbers.
+        limited = [CedarType(one.kind) if Kind.STRING in kinds and one.kind in NUMBERS else one for one in types]
+        return CedarType(Kind.VARIANT, fields=tuple(Field(_VARIANT_FIELDS[one.kind], one, False) for one in limited))
     return hidden("one of several types")
 
 

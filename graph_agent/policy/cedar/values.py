@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
+
+if TYPE_CHECKING:
+    from graph_agent.policy.cedar.syntax import Reads
 
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 SCALE = 10_000
@@ -38,41 +40,94 @@ _SHAPELESS = re.compile("[\u115f\u1160\u17b4\u17b5\u180f\U000e0100-\U000e01ef]")
 _WORD = r"[^\W_]+(?:['\u2019-][^\W_]+)*"
 _WORDS = re.compile(rf"(?:{_WORD}(?:[,.!]?[ \n]+|[:;] +))+{_WORD}[.!?]?")
 
-IsRead = Callable[..., bool]
-"""True if a rule reads the value at a path below `context`."""
+_PLAIN = "a plain number, such as 5000"
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_TRUTHS = {"true": True, "false": False}
+# Texts that some program reads as a number or as a truth value, besides those with digits.
+_NO_DIGITS = frozenset({"", "inf", "infinity", "nan", "snan"})
+_LAX_TRUTHS = frozenset({"", "0", "1", "f", "false", "n", "no", "off", "on", "t", "true", "y", "yes"})
 
 
 class Unconvertible(Exception):  # noqa: N818 (caught where the call is judged: a verdict, not an error)
     """The value has no equivalent in Cedar; the text is a clause for the user."""
 
 
-def convert(type_: CedarType, value: Any, is_read: IsRead, *path: str) -> Any:
-    """Return a JSON value of a call as Cedar's JSON, without the parts that no rule reads. Raises `Unconvertible`."""
+def convert(type_: CedarType, value: Any, reads: Reads, *path: str) -> Any:
+    """Return a JSON value of a call as Cedar's JSON, without the parts that no rule reads. Raises `Unconvertible`.
+
+    `path` leads to the value from `context`.
+    """
     name = ".".join(path[1:])
     match type_.kind, value:
         case Kind.BOOL, bool():
             return value
         case (Kind.LONG | Kind.DECIMAL) as kind, int() | float() if not isinstance(value, bool):
-            number = scaled(kind, value, name)
-            return number if kind is Kind.LONG else decimal_json(number)
+            return _number(kind, scaled(kind, value, name))
         case Kind.STRING, str():
             return _text(value, name)
         case Kind.SET, _:
             assert type_.item is not None
-            items = value if isinstance(value, list) else [value]
-            return [convert(type_.item, item, is_read, *path) for item in items]
+            return [convert(type_.item, item, reads, *path) for item in items(value, name)]
         case Kind.RECORD, dict():
             present = [one for one in type_.fields if one.type.kind is not Kind.HIDDEN and value.get(one.name) is not None]
             return {
-                one.name: convert(one.type, value[one.name], is_read, *path, one.name)
+                one.name: convert(one.type, value[one.name], reads, *path, one.name)
                 for one in present
-                if is_read(*path, one.name)
+                if reads.has(*path, one.name)
             }
         case Kind.VARIANT, _:
-            for one in type_.fields:
-                if one.type.kind in _kinds_of(value):
-                    return {one.name: convert(one.type, value, is_read, *path)}
+            own = [one for one in type_.fields if one.type.kind in _kinds_of(value)]
+            found = {one.name: convert(one.type, value, reads, *path) for one in own}
+            if isinstance(value, str):
+                found |= _read_text(type_, value, reads, *path)
+            if found:
+                return found
     raise Unconvertible(f"the rules cannot read '{name}'")
+
+
+def _read_text(type_: CedarType, text: str, reads: Reads, *path: str) -> dict[str, Any]:
+    """Return what a text is as the other alternatives of its type that rules name: the tool may read "5" as it reads 5.
+
+    Raises `Unconvertible` for a text in which the tool could see another value than the rules.
+    """
+    name, found = ".".join(path[1:]), {}
+    sees_text = reads.name(*path, "string")
+    for field, part, _ in type_.fields:
+        if part.kind is Kind.STRING or not reads.name(*path, field):
+            continue
+        if part.kind is Kind.SET:
+            items(text, name)
+        elif part.kind is Kind.BOOL and text in _TRUTHS:
+            found[field] = _TRUTHS[text]
+        elif part.kind in NUMBERS and _PLAIN_NUMBER.fullmatch(text):
+            found[field] = _number(part.kind, scaled(part.kind, text, name))
+        elif not sees_text or _may_be(part.kind, text):
+            raise Unconvertible(f"'{name}' must be {'true or false' if part.kind is Kind.BOOL else _PLAIN}")
+    return found
+
+
+def _may_be(kind: Kind, text: str) -> bool:
+    """True if some program may read `text` as a truth value or a number."""
+    bare = text.strip().casefold()
+    if kind is Kind.BOOL:
+        return bare in _LAX_TRUTHS
+    return bare.lstrip("+-") in _NO_DIGITS or any(one.isnumeric() for one in bare)
+
+
+def items(value: Any, name: str) -> list[Any]:
+    """Return the items of a list, or of a value that the tool takes in place of one. Raises `Unconvertible`."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        # Tools of the MCP SDK for Python read it as the list.
+        raise Unconvertible(f"'{name}' must be a list and not the text of one")
+    return value if isinstance(value, list) else [value]
+
+
+def amount(kind: Kind, value: Any, name: str) -> int:
+    """Return a number of a call, also one that is written as a text, as `scaled` does. Raises `Unconvertible`."""
+    is_plain = _PLAIN_NUMBER.fullmatch(value) if isinstance(value, str) else isinstance(value, int | float)
+    if not is_plain or isinstance(value, bool):
+        raise Unconvertible(f"'{name}' must be {_PLAIN}")
+    return scaled(kind, value, name)
 
 
 def scaled(kind: Kind, value: float | str, name: str) -> int:
@@ -97,6 +152,10 @@ def decimal_text(number: int) -> str:
     """Return a scaled decimal as Cedar writes it."""
     whole, places = divmod(abs(number), SCALE)
     return f"{'-' if number < 0 else ''}{whole}.{places:04d}"
+
+
+def _number(kind: Kind, number: int) -> Any:
+    return number if kind is Kind.LONG else decimal_json(number)
 
 
 def decimal_json(number: int) -> dict[str, Any]:
