@@ -7,9 +7,9 @@ and the answers name the scopes that a client has to ask for.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 from mcp.server import Server
@@ -20,13 +20,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
 from graph_agent.errors import ServiceError
+from graph_agent.ledger.asgi import AsgiApp, Message, Receive, Send
 from graph_agent.ledger.requests import READ_SCOPE, WRITE_SCOPE
+from graph_agent.ledger.sessions import IDLE_SECONDS, SESSIONS, SessionLimit
 from graph_agent.net.bearer_tokens import BearerTokens, bearer_token, is_same
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 ROLES = "roles"
 """The claim of a verified token that has the user's roles."""
@@ -88,9 +85,10 @@ class ProtectedResource:
 def local_app(server: MCPServer[Any] | Server[Any], **options: Any) -> Any:
     """Return an ASGI application with `server` at /mcp. It accepts loopback Host and Origin headers only.
 
-    `options` are those of `MCPServer.streamable_http_app`.
+    `options` are those of `MCPServer.streamable_http_app`. Its sessions are limited: see `SessionLimit`.
     """
-    return server.streamable_http_app(**{"json_response": True, "max_request_body_size": MAX_BODY_BYTES, **options})
+    limits = {"session_idle_timeout": IDLE_SECONDS, "max_sessions": 2 * SESSIONS, "max_request_body_size": MAX_BODY_BYTES}
+    return SessionLimit(server.streamable_http_app(**{"json_response": True, **limits, **options}))
 
 
 def protected_app(
