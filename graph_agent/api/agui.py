@@ -103,7 +103,8 @@ def _parse_message(run: core.RunAgentInput) -> MessageRequest:
     state = run.state if isinstance(run.state, dict) else {}
     sent = {"conversation_id": state.get("conversation_id")}
     if run.resume:
-        return validated(MessageRequest, {**sent, "answers": _read_answer(run.resume)})
+        declined = {"content": "Declined the question."} if run.resume[0].status == "cancelled" else {}
+        return validated(MessageRequest, {**sent, **declined, "answers": _read_answer(run.resume)})
     # The question that the client shows: its state is the one that its last run ended with.
     if isinstance(decision := state.get("decision"), dict):
         pending = decision.get("pending_action")

@@ -26,7 +26,14 @@ from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.llm.loop_clients import LoopThrottle
-from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, OutcomeCategory, ShownQuestion, content_problem
+from graph_agent.models.decision import (
+    ConfirmationAnswer,
+    DecisionContext,
+    OutcomeCategory,
+    PendingAction,
+    ShownQuestion,
+    content_problem,
+)
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -110,7 +117,7 @@ class ChatService:
     ) -> ChatAnswer:
         """Answer one message; without `conversation_id`, in a new conversation.
 
-        `answers` is the user's yes or no to a pending action, by its id: it belongs to the action's conversation, and `content`
+        `answers` is the user's answer to a pending action, by its id: it belongs to the action's conversation, and `content`
         is then only shown there. `shown` is the question that the client shows: a typed yes answers no other one. Conditions of
         the policy see the user's `roles`. The same `idem_key` with the same message gets the same answer, however often it is
         sent. If the caller is cancelled, the turn is ended and its record closed first. A `dry_run` judges calls; it changes
@@ -203,6 +210,22 @@ class ChatService:
         """Return one conversation with its last messages; `before` is the first message of the next page."""
         before = None if before is None else well_formed_id(before)
         return await self._conversations.one(user_id, well_formed_id(conversation_id), limit, before)
+
+    async def pending_action(
+        self, user_id: str, conversation_id: str | None, pending_id: str | None = None
+    ) -> PendingAction | None:
+        """Return the action that waits for the user in a conversation, or the one with an id; None if it does not wait.
+
+        Raises as `conversation`.
+        """
+        if pending_id is not None:
+            conversation_id = await self._conversations.asked_in(user_id, pending_id)
+        if conversation_id is None:
+            return None
+        pending = (await self.conversation(user_id, conversation_id, limit=1)).pending_action
+        if pending is None or not pending.can_be_answered(self._stores.clock.now()):
+            return None
+        return pending if pending_id in (None, pending.id) else None
 
     async def sweep_forever(self) -> None:
         """Finish the turns of processes that have died, at once and then every minute."""
@@ -358,7 +381,7 @@ def _words_of(content: str | None, answers: ConfirmationAnswer | None) -> str:
         return content
     if answers is None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A message or an answer must be given.")
-    return "Yes." if answers.yes else "No."
+    return "No answer." if answers.yes is None else "Yes." if answers.yes else "No."
 
 
 def _well_formed(request: TurnRequest) -> TurnRequest:

@@ -3,8 +3,7 @@
 Its clients see the granted tools. Each call is a decision without a model in the conversation of its client: judged, confirmed,
 sent with an operation key, recorded. Who calls is known from the connection; no argument and no metadata of a request says so.
 
-A question is asked by elicitation. In the newest revision of MCP the result of a call has the question, and the client sends
-the call again with the answer. In those before it the server asks while the call runs.
+A client is a program of the user that may run commands: nothing that it gets confirms a call, no id, no command and no address.
 """
 
 from __future__ import annotations
@@ -12,29 +11,40 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcp import MCPError, types
-from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server import NotificationOptions, Server
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError
+from graph_agent.gateway.elicitation import (
+    CLOSED,
+    UNUSABLE,
+    Context,
+    FormAnswer,
+    ask_mid_call,
+    asked_id,
+    given_answer,
+    input_request,
+    supports_elicitation,
+)
 from graph_agent.graph.transcript import result_json
+from graph_agent.ledger.fair_table import FairTable
 from graph_agent.ledger.http import ROLES
 from graph_agent.ledger.requests import WRITE_SCOPE
-from graph_agent.models.decision import CONFIRMATION_LIFETIME, ConfirmationAnswer, PendingAction
+from graph_agent.ledger.sessions import SESSIONS, SESSIONS_OF_A_USER
+from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
@@ -46,55 +56,14 @@ _log = logging.getLogger(__name__)
 DECISION_META: Final = "graph_agent/decision"
 """The id of the decision, in the metadata of a result."""
 WATCH_SECONDS: Final = 2.0
-_MAX_CLIENTS: Final = 10_000
-_READ_ONLY_TOKEN = ToolResult(success=False, error=f"This needs a token with the scope {WRITE_SCOPE}.")
-
-Context = ServerRequestContext[Any, Any]
-
-_KEY: Final = "confirmation"
-_FORM: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {"yes": {"type": "boolean", "title": "Yes, go ahead", "default": False}},
-    "required": ["yes"],
+WAITING: Final = "waiting_for_the_user"
+"""The state of a result whose call waits for its user."""
+_WAITS: Final = "the user has to confirm it"
+_LEFT_OPEN: Final = {
+    CLOSED: "the user closed the question without an answer, and can still confirm it",
+    UNUSABLE: "the user's answer was neither yes nor no, and the user can still confirm it",
 }
-
-
-def supports_elicitation(context: Context) -> bool:
-    """True if the client can show a form to its user."""
-    declared = context.session.client_capabilities
-    elicitation = None if declared is None else declared.elicitation
-    # A client that names no mode has forms only.
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-
-def input_request(question: str, pending: PendingAction) -> types.InputRequiredResult:
-    """Return the result that asks for the answer; see `given_answer`."""
-    asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=question, requested_schema=_FORM))
-    return types.InputRequiredResult(input_requests={_KEY: asked}, request_state=json.dumps(pending.id))
-
-
-def given_answer(responses: Mapping[str, Any] | None, pending_id: Any) -> ConfirmationAnswer | None:
-    """Return the answer with which a call is sent again; None if the user gave none."""
-    response = (responses or {}).get(_KEY)
-    return _answer(response, str(pending_id)) if isinstance(response, types.ElicitResult) else None
-
-
-async def ask_mid_call(context: Context, question: str, pending: PendingAction) -> ConfirmationAnswer | None:
-    """Ask the user while the call waits, as long as the question can be answered; None if the user gave no answer."""
-    try:
-        async with asyncio.timeout(CONFIRMATION_LIFETIME.total_seconds()):
-            result = await context.session.elicit_form(question, _FORM, related_request_id=context.request_id)
-    except (TimeoutError, MCPError, ValidationError):
-        return None
-    return _answer(result, pending.id)
-
-
-def _answer(result: types.ElicitResult, pending_id: str) -> ConfirmationAnswer | None:
-    """Return a yes only for a form that says so; closing the form is no answer."""
-    if result.action == "cancel":
-        return None
-    yes = result.action == "accept" and (result.content or {}).get("yes") is True
-    return ConfirmationAnswer(pending_action=pending_id, yes=yes)
+_READ_ONLY_TOKEN = ToolResult(success=False, error=f"This needs a token with the scope {WRITE_SCOPE}.")
 
 
 @dataclass
@@ -111,6 +80,11 @@ class Client:
     questions: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the question to its answer."""
 
+    @property
+    def in_use(self) -> bool:
+        """True while a call runs or waits for its user."""
+        return self.turns.locked() or self.questions.locked()
+
 
 class _McpServer(Server[Any]):
     """The SDK's server, which says in its handshake too that its list of tools may change."""
@@ -126,17 +100,27 @@ class _McpServer(Server[Any]):
 class Gateway:
     """One gateway; `server` serves any number of clients at the same time."""
 
-    def __init__(self, engine: LLMAgentEngine, chat: ChatService, *, user_id: str | None, page: str) -> None:
+    def __init__(
+        self,
+        engine: LLMAgentEngine,
+        chat: ChatService,
+        *,
+        user_id: str | None,
+        page: str,
+        announce: Callable[[str], None] = _log.info,
+    ) -> None:
         """`user_id` is the user of connections without a token; None if every connection has one.
 
-        `page` is the address of the page on which a client without elicitation confirms its calls.
+        `page` is the address of the page on which a user whose client cannot ask confirms calls. `announce` tells the user, and
+        not the client, that a call waits there.
         """
         self._engine = engine
         self._chat = chat
         self._user_id = user_id
         self._page = page.rstrip("/")
         self._policy: Policy | None = None
-        self._clients: OrderedDict[tuple[str, str], Client] = OrderedDict()
+        self._announce = announce
+        self._clients: FairTable[Client] = FairTable(SESSIONS_OF_A_USER, SESSIONS, lambda client: client.in_use)
         self._events = InMemorySubscriptionBus()
         self.server = _McpServer(
             "graph-agent-gateway",
@@ -156,6 +140,8 @@ class Gateway:
     async def maintained(self) -> AsyncGenerator[None]:
         """Meanwhile finish what dead processes left open, and tell the clients when the list of tools has changed."""
         self._policy = (await self._engine.prepare()).policy
+        for limit in self._policy.limits_per_message():
+            self._announce(f"MCP clients send no messages, so each call asks its user: {limit}")
         tasks = [asyncio.create_task(self._chat.sweep_forever()), asyncio.create_task(self._watch_forever())]
         try:
             yield
@@ -170,7 +156,7 @@ class Gateway:
         if before is None or before.rules == self._policy.rules:
             return
         await self._events.publish(ToolsListChanged())
-        for session in [client.session for client in self._clients.values() if client.session is not None]:
+        for session in [client.session for client in self._clients if client.session is not None]:
             with suppress(MCPError, OSError):  # a client that cannot be reached any more
                 await session.send_tool_list_changed()
 
@@ -202,15 +188,16 @@ class Gateway:
         rule = (await self._engine.prepare()).policy.rules.get(params.name)
         if rule is not None and rule.mutating and not _may_write(context):
             return _result(_READ_ONLY_TOKEN)
+        given: FormAnswer | None = None
         async with AsyncExitStack() as asking:
             if params.request_state is not None:
                 # The client asked the user and sends the call again, with the answer.
-                answered = given_answer(params.input_responses, json.loads(params.request_state))
-                if answered is None:
+                given = given_answer(params.input_responses)
+                if given is None:
                     return self._waiting(client)
-                answer = await self._confirm(context, client, answered)
+                answer = await self._confirm(context, client, asked_id(params.request_state), given)
             else:
-                if rule is not None and rule.grant.requires_confirmation:
+                if rule is not None and rule.asks_without_message:
                     # One question at a time: a later one would replace it. Reads and other changes do not wait for it.
                     await asking.enter_async_context(client.questions)
                 call = FunctionCall(params.name, params.arguments or {})
@@ -220,19 +207,20 @@ class Gateway:
                     )
                     client.conversation_id = answer.conversation_id
             while (pending := answer.decision.pending_action) is not None:
-                if pending.by_id_only or not supports_elicitation(context):
-                    return self._waiting(client, answer, pending)
+                if pending.by_id_only or not supports_elicitation(context) or (given is not None and given.yes is None):
+                    return self._waiting(client, answer, given)
                 if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
                     return input_request(answer.decision.reply, pending)
-                given = await ask_mid_call(context, answer.decision.reply, pending)
+                given = await ask_mid_call(context, answer.decision.reply)
                 if given is None:
-                    return self._waiting(client, answer, pending)
-                answer = await self._confirm(context, client, given)
+                    return self._waiting(client, answer)
+                answer = await self._confirm(context, client, pending.id, given)
         return _result(await self._outcome(answer), answer.decision_id)
 
-    async def _confirm(self, context: Context, client: Client, given: ConfirmationAnswer) -> ChatAnswer:
+    async def _confirm(self, context: Context, client: Client, pending_id: str, given: FormAnswer) -> ChatAnswer:
+        answers = ConfirmationAnswer(pending_action=pending_id, yes=given.yes)
         async with client.turns:
-            return await self._chat.send(client.user_id, answers=given, roles=_roles_of(context))
+            return await self._chat.send(client.user_id, given.words, answers=answers, roles=_roles_of(context))
 
     async def _outcome(self, answer: ChatAnswer) -> ToolResult:
         """Return the result of the one call of a decision; its reply, if no call was made."""
@@ -241,14 +229,16 @@ class Gateway:
         return made[0].tool_result if made else ToolResult(success=False, error=answer.reply)
 
     def _waiting(
-        self, client: Client, answer: ChatAnswer | None = None, pending: PendingAction | None = None
+        self, client: Client, answer: ChatAnswer | None = None, given: FormAnswer | None = None
     ) -> types.CallToolResult:
-        """Return that the call waits for the user's yes, and where the user gives it."""
-        where = f"{self._page}/chat/{client.conversation_id}"
-        command = f" or with `graph-agent ask --yes {pending.id}`" if pending is not None and not pending.by_id_only else ""
-        question = f" {answer.reply}" if answer is not None else ""
-        text = f"Not done yet: it waits for your yes, on {where}{command}, for five minutes.{question}"
-        return _result(ToolResult(success=False, error=text), answer.decision_id if answer else None, is_error=False)
+        """Return that the call waits for its user, and tell the user where."""
+        if client.conversation_id is not None:
+            self._announce(f"a call waits for its user's yes on {self._page}/chat/{client.conversation_id}")
+        why = _WAITS if given is None else _LEFT_OPEN.get(given, _WAITS)
+        where, then = "on the graph-agent page or in a terminal", "Do not call it again: it is done when the user confirms it."
+        error = f"Not done yet: {why} {where}. {then}"
+        # An error, because clients show and models read a result without it as done.
+        return _result(ToolResult(success=False, error=error), answer.decision_id if answer else None, state=WAITING)
 
     def _client(self, context: Context) -> Client:
         """Return the client of a request, whose requests share a conversation."""
@@ -258,12 +248,11 @@ class Gateway:
             # The newest revision has no sessions: a client is known by its name.
             session = context.session.client_params.client_info.name
         token = _token_of(context)
-        key = (token and token.subject) or self._user_id or "", session or ""
-        client = self._clients.get(key) or Client(key[0])
-        self._clients[key] = client
-        self._clients.move_to_end(key)
-        if len(self._clients) > _MAX_CLIENTS:
-            self._clients.popitem(last=False)
+        user_id, key = (token and token.subject) or self._user_id or "", session or ""
+        client = self._clients.use(user_id, key)
+        if client is None:
+            client = Client(user_id)
+            self._clients.add(user_id, key, client)
         client.session = context.session
         return client
 
@@ -284,12 +273,12 @@ def _listed(rule: ToolRule) -> types.Tool:
     )
 
 
-def _result(result: ToolResult, decision_id: str | None = None, *, is_error: bool | None = None) -> types.CallToolResult:
-    structured = result_json(result)
+def _result(result: ToolResult, decision_id: str | None = None, **more: str) -> types.CallToolResult:
+    structured = {**result_json(result), **more}
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
         structured_content=structured,
-        is_error=not result.success if is_error is None else is_error,
+        is_error=not result.success,
         _meta={DECISION_META: decision_id} if decision_id else None,
     )
 

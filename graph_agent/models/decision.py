@@ -205,10 +205,11 @@ class AnswerState(StrEnum):
 
 
 class ConfirmationAnswer(Frozen):
-    """The user's yes or no to one pending action, by its id."""
+    """The user's answer to one pending action, by its id."""
 
     pending_action: StorableText = Field(min_length=1, max_length=255)
-    yes: bool
+    yes: bool | None
+    """None for neither a yes nor a no, such as a closed form: the question stays open."""
     read: str = Field(default="", max_length=64, exclude_if=lambda value: not value)
     """The `whole_digest` of an action that the question did not show in full: the client has shown all of it."""
     state: AnswerState = AnswerState.CURRENT
@@ -250,6 +251,9 @@ class DecisionContext(Frozen):
     dry_run: bool = Field(default=False, exclude_if=not_)
     """True to judge calls, but to send none that may change something or needs a yes."""
     # As above.
+    typed: bool = Field(default=False, exclude_if=not_)
+    """True if the user has typed `called`: they are one message. An agent makes any number of calls for one."""
+    # As above.
     called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=not_)
     """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""
 
@@ -274,14 +278,32 @@ class DecisionContext(Frozen):
         except (ValueError, TypeError, RecursionError):
             raise ValueError("the arguments must be plain JSON") from None
 
+    @property
+    def is_of_message(self) -> bool:
+        """True if the calls of the turn belong to one message of the user, so that they can be counted for it."""
+        return self.typed or not self.called
+
     @classmethod
     def for_calls(
-        cls, user_id: str, called: Sequence[FunctionCall], conversation_id: str, roles: tuple[str, ...] = ()
+        cls,
+        user_id: str,
+        called: Sequence[FunctionCall],
+        conversation_id: str,
+        roles: tuple[str, ...] = (),
+        *,
+        typed: bool = False,
     ) -> DecisionContext:
         """Return the input of a decision without a model. Its message names the calls, for the reader of the log."""
         text = _calls_text(called)
         message = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"
-        return cls(user_id=user_id, message=message, conversation_id=conversation_id, roles=roles, called=tuple(called))
+        return cls(
+            user_id=user_id,
+            message=message,
+            conversation_id=conversation_id,
+            roles=roles,
+            called=tuple(called),
+            typed=typed,
+        )
 
 
 def _calls_text(called: Sequence[FunctionCall]) -> str:

@@ -25,6 +25,9 @@ from graph_agent.models.tools import ToolResult
 RECORD_VERSION = 1
 """The version of the format of a record. Records of another version are not replayed."""
 
+NO_MODEL = "none"
+"""The model of a decision without one."""
+
 MAX_INTEGER = 2**31 - 1
 """The largest number that an integer column of every database can have: the milliseconds of 24 days."""
 

@@ -130,12 +130,14 @@ def judge_batch(
     confirmed: PendingAction | None = None,
     roles: tuple[str, ...] = (),
     facts: Facts | None = None,
+    of_message: bool = True,
 ) -> tuple[Judgement, ...]:
     """Judge `batch` as a whole.
 
     `past` has every call that was judged earlier in this turn. `confirmed` is the action that the user has confirmed, if any:
     it permits exactly that call, with the id of the action as operation key. The conditions see the `roles` of the user and the
-    `facts`; they come after every other check, and only restrict.
+    `facts`; they come after every other check, and only restrict. Without `of_message` a call that is limited per message needs
+    the user's yes.
     """
     known = list(past)
     judgements: list[Judgement] = []
@@ -149,7 +151,7 @@ def judge_batch(
             rule, arguments = _check(call, index, sequence, policy, user_id, max_calls_per_turn)
             is_confirmed = confirmed is not None and _is_call(confirmed, call.name, arguments)
             running = [one for one in known if one.may_have_run]
-            ruling = _ruling(policy, call.name, arguments, Situation(user_id, roles, facts, running))
+            ruling = _ruling(policy, rule, arguments, Situation(user_id, roles, facts, running, of_message))
             if ruling.effect is not Effect.RUNS and not is_confirmed and _repeats(rule, call.name, arguments, running):
                 # It is answered with the result of the earlier call, but has no permission to run.
                 repeats = _repeats(rule, call.name, arguments, known)
@@ -206,9 +208,16 @@ def permitted_read(
     return None if permitted is None or permitted.mutating else permitted
 
 
-def _ruling(policy: Policy, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
-    """Return the decision of the conditions; without any, the call runs."""
-    return Ruling(Effect.RUNS) if policy.conditions is None else policy.conditions.judge(tool_name, arguments, situation)
+def _ruling(policy: Policy, rule: ToolRule, arguments: dict[str, Any], situation: Situation) -> Ruling:
+    """Return the decision of the conditions; without any, the call runs, unless it is limited per message and has none."""
+    name, conditions = rule.grant.name, policy.conditions
+    ruling = Ruling(Effect.RUNS) if conditions is None else conditions.judge(name, arguments, situation)
+    limit = rule.grant.max_per_message
+    return ruling if situation.of_message or limit is None else ruling.outside_message((_per_message(limit),))
+
+
+def _per_message(limit: int) -> str:
+    return f"at most {limit} per message (constitution)"
 
 
 def _refused(judgement: Judgement, refusal: _Refusal) -> Judgement:
@@ -240,8 +249,8 @@ def _judge_limit(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]
     # A repetition keeps its verdict: it is answered with the earlier result, but has no permission to run.
     verdict = Verdict.REPEATED if repeats else Verdict.REFUSED
     error = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
-    code, in_words = ToolErrorCode.VALIDATION_ERROR, f"at most {limit} per message (constitution)"
-    return replace(judgement, verdict=verdict, authorized=None, error_code=code, error=error, rule=in_words)
+    code = ToolErrorCode.VALIDATION_ERROR
+    return replace(judgement, verdict=verdict, authorized=None, error_code=code, error=error, rule=_per_message(limit))
 
 
 def _check(

@@ -57,6 +57,11 @@ class ToolRule:
         return not (self.grant.reads or self.traits.read_only)
 
     @property
+    def asks_without_message(self) -> bool:
+        """True if the constitution makes each call that belongs to no message of the user ask first."""
+        return self.grant.requires_confirmation or self.grant.max_per_message is not None
+
+    @property
     def title(self) -> str:
         """The tool's action in words for the user: the server's title, or the summary in the constitution."""
         return self.user_text(self.traits.title or "").strip() or self.grant.summary
@@ -107,6 +112,16 @@ class Policy:
         """True if the tool `tool_name` is granted and may change something."""
         rule = self.rules.get(tool_name)
         return rule is not None and rule.mutating
+
+    def limits_per_message(self) -> list[str]:
+        """Return the rules that count the calls of a message, each with its tools and its place."""
+        grants = [(rule.grant.max_per_message, name, rule.grant.line) for name, rule in self.rules.items()]
+        found = [f"{name}: at most {limit} per message (constitution, line {line})" for limit, name, line in grants if limit]
+        if (conditions := self.conditions) is not None:
+            counting = {name for names in conditions.of_messages.values() for name in names}
+            rules = [rule for rule in conditions.described() if rule.name in counting]
+            found += [f"{', '.join(rule.tools)}: {rule.name} ({conditions.file.name}, line {rule.line})" for rule in rules]
+        return found
 
     def tools_json(self) -> list[dict[str, Any]]:
         """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""

@@ -35,6 +35,7 @@ from graph_agent.ports import Clock
 from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
+from graph_agent.record.calls_without_model import find_called_without_model
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
@@ -218,7 +219,10 @@ class DatabaseAuditWriter(AuditWriter):
     async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
         def work(connection: Connection) -> PastUses:
             found = operations.find_uses(connection, context.user_id, since, without=decision_id)
-            return PastUses(found, operations.find_called(connection, context.conversation_id, without=decision_id))
+            called = operations.find_called(connection, context.conversation_id, without=decision_id)
+            whose = context.user_id, context.conversation_id
+            elsewhere = find_called_without_model(connection, *whose, self._clock.now(), without=decision_id)
+            return PastUses(found, sorted(elsewhere.union(called)))
 
         return await self._read(work)
 

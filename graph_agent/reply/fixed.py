@@ -23,6 +23,8 @@ NOT_ON_SCREEN = "Your answer may belong to another question, so nothing was done
 """The sentence before a question whose answer was typed below another one."""
 NO_ANSWER_TO_THIS = "Your answer does not name this question, or was given before, so nothing was done. Please answer this one."
 """The notice beside a question after a value that is no answer to it."""
+NO_ANSWER = "That was neither yes nor no, so nothing was done. The question is still open."
+"""The sentence before a question whose form was closed, or answered with something else."""
 ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 """The notice beside a question if the model requested more calls than the one that waits for the user."""
 NOTHING_CHANGED = "Nothing was changed."
@@ -37,7 +39,7 @@ _VOID_ANSWERS = {
     AnswerState.EXPIRED: "That question has expired, so nothing was done. Please ask me again.",
     AnswerState.USED: "That question has already been answered, so nothing was done now.",
 }
-_READ_FIRST = "Read all of it on the page or with `graph-agent ask --show --conversation ID`, and confirm it there by its id."
+_READ_FIRST = "Read all of it on the page or in a terminal, and confirm it there."
 _UNKNOWN_QUESTION = "I have no such question waiting for you here, so nothing was done."
 
 _TOKEN_LIMITS = {

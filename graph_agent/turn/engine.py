@@ -103,15 +103,23 @@ class LLMAgentEngine(TurnSetup):
         return finished
 
     async def call(
-        self, user_id: str, called: Sequence[FunctionCall], *, conversation_id: str | None = None, roles: tuple[str, ...] = ()
+        self,
+        user_id: str,
+        called: Sequence[FunctionCall],
+        *,
+        conversation_id: str | None = None,
+        roles: tuple[str, ...] = (),
+        typed: bool = False,
     ) -> FinishedTurn:
         """Make a decision without a model: the guard judges the calls as one batch, and everything is recorded as usual.
 
-        A call that needs confirmation ends the decision with its question; see `answer`. Raises `ServiceError` VALIDATION_ERROR
-        for arguments that are not plain JSON.
+        A call that needs confirmation ends the decision with its question; see `answer`. So does a call that is limited per
+        message, unless the user has `typed` the calls, as one message. Raises `ServiceError` VALIDATION_ERROR for arguments
+        that are not plain JSON.
         """
+        conversation_id = conversation_id or self.ports.ids.new()
         try:
-            context = DecisionContext.for_calls(user_id, called, conversation_id or self.ports.ids.new(), roles)
+            context = DecisionContext.for_calls(user_id, called, conversation_id, roles, typed=typed)
         except (ValueError, TypeError, RecursionError) as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
         return await self.run(context)

@@ -12,7 +12,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
-from graph_agent.models.record import RecordHeader
+from graph_agent.models.record import NO_MODEL, RecordHeader
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -22,9 +22,6 @@ from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
-
-NO_MODEL = "none"
-"""The name in the record of a decision without a model."""
 
 _CLOSED_TOGETHER = 64
 """The number of interrupted turns that are closed at the same time, and committed together.

@@ -56,12 +56,13 @@ class Environment:
         database: Database | None = None,
         graph: Any = None,
         conditions: ConditionsFile | None = None,
+        constitution: str | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
         engine = LLMAgentEngine(
             model or RuleBasedAdapter(),
             self.tools,
-            Constitution.load(None).text,
+            constitution or Constitution.load(None).text,
             **grouped(
                 config=AgentEngineConfig(timeout_seconds=timeout_seconds),
                 audit=DatabaseAuditWriter(database or self.database, clock=self.clock, record_key=self.record_key),

@@ -85,6 +85,11 @@ def test_a_client_over_stdio_lists_reads_and_changes_and_a_changed_definition_is
             read = await client.call_tool("read_note", {"name": "a"})
             assert "buy milk" in str(value(read)["data"])
 
+            # It does not fit into a question, and the program that called it cannot confirm it.
+            long = await client.call_tool("write_note", {"name": "b", "text": "x" * 5000})
+            assert value(long)["state"] == "waiting_for_the_user"
+            assert len(user.asked) == 2
+
             await client.call_tool("redefine", {})
             if mode == "legacy":
                 await asyncio.wait_for(changed.wait(), 60)
@@ -96,7 +101,7 @@ def test_a_client_over_stdio_lists_reads_and_changes_and_a_changed_definition_is
     asyncio.run(story())
     assert content(notes) == {"a": "buy milk"}
     assert constitution.with_suffix(".lock").exists()
-    assert len(decisions(cli)) == 7
+    assert len(decisions(cli)) == 8
 
 
 @contextmanager

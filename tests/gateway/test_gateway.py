@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitResult, Implementation
+from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitResult, Implementation, InputRequiredResult
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
-from graph_agent.gateway.server import DECISION_META, Gateway
+from graph_agent.gateway.server import DECISION_META, WAITING, Gateway
+from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import replay
 from tests.chat.environment import Environment
 
@@ -45,10 +47,18 @@ YES = ElicitResult(action="accept", content={"yes": True})
 NO = ElicitResult(action="decline")
 
 
+NOT_DONE = (
+    "Not done yet: the user has to confirm it on the graph-agent page or in a terminal. "
+    "Do not call it again: it is done when the user confirms it."
+)
+
+
 @asynccontextmanager
-async def opened(environment: Environment) -> AsyncGenerator[tuple[Gateway, Runtime]]:
-    runtime = environment.runtime()
-    gateway = Gateway(runtime.engine, runtime.chat, user_id="ann", page=PAGE)
+async def opened(
+    environment: Environment, announce: Callable[[str], None] = print, **engine: Any
+) -> AsyncGenerator[tuple[Gateway, Runtime]]:
+    runtime = environment.runtime(**engine)
+    gateway = Gateway(runtime.engine, runtime.chat, user_id="ann", page=PAGE, announce=announce)
     async with gateway.maintained():
         yield gateway, runtime
 
@@ -136,17 +146,16 @@ async def test_without_elicitation_a_call_waits_for_a_yes_on_the_page_and_reads_
     environment: Environment,
     mode: str,
 ) -> None:
-    async with opened(environment) as (gateway, runtime), connect(gateway, mode) as client:
+    announced: list[str] = []
+    async with opened(environment, announced.append) as (gateway, runtime), connect(gateway, mode) as client:
         task = await add(client, "call mom")
+        announced.clear()
         waiting = await client.call_tool("delete_task", {"task_id": task})
         (conversation,) = (await runtime.chat.conversations("ann")).conversations
-        assert waiting.is_error is False
-        assert value(waiting)["success"] is False
-        text = value(waiting)["error"]
-        assert text.startswith(
-            f"Not done yet: it waits for your yes, on {PAGE}/chat/{conversation.id} or with `graph-agent ask --yes "
-        )
-        assert text.endswith("Delete 'call mom'. Should I go ahead? Please answer yes or no.")
+        assert waiting.is_error
+        assert value(waiting) == {"success": False, "error": NOT_DONE, "state": WAITING}
+        # The user is told, and the client is not.
+        assert announced == [f"a call waits for its user's yes on {PAGE}/chat/{conversation.id}"]
         await client.call_tool("list_tasks", {})
         await add(client, "call dad")
         # The page shows the question still, and its answer deletes the task.
@@ -158,7 +167,80 @@ async def test_without_elicitation_a_call_waits_for_a_yes_on_the_page_and_reads_
 
 
 @MODES
-async def test_a_closed_form_is_no_answer_and_a_late_yes_does_nothing(
+@pytest.mark.parametrize("answer", [None, ElicitResult(action="cancel"), NO, ElicitResult(action="accept"), YES])
+async def test_nothing_that_a_client_gets_confirms_a_call(
+    environment: Environment, mode: str, answer: ElicitResult | None
+) -> None:
+    user = None if answer is None else User(answer)
+    async with opened(environment) as (gateway, runtime), connect(gateway, mode, user) as client:
+        first, second = await add(client, "call mom"), await add(client, "call dad")
+        got = [(await client.call_tool("delete_task", {"task_id": first})).model_dump_json(by_alias=True)]
+        if user is not None and mode == "auto":
+            arguments = {"task_id": second}
+            asked = await client.session.call_tool("delete_task", arguments, allow_input_required=True)
+            assert isinstance(asked, InputRequiredResult)
+            unanswered = await client.session.call_tool("delete_task", arguments, request_state=asked.request_state)
+            assert value(unanswered)["error"] == NOT_DONE
+            got += [one.model_dump_json(by_alias=True) for one in (asked, unanswered)]
+        (conversation,) = (await runtime.chat.conversations("ann")).conversations
+    ids = [one.decision.pending_action.id for one in await environment.records() if one.decision.pending_action is not None]
+    assert ids
+    for secret in (*ids, conversation.id, PAGE, "graph-agent ask", "--yes", "/chat"):
+        assert not [one for one in got if secret in one], secret
+
+
+UNUSABLE: list[Any] = [None, {}, {"yes": "true"}, {"yes": 1}, {"yes": None}, {"yes": ["yes"]}, {"no": True}]
+ANSWERED = {
+    "declined": (NO, "Declined the question.", "CANCEL_PENDING", "OK, I won't do that. Nothing was changed."),
+    "no": (
+        ElicitResult(action="accept", content={"yes": False}),
+        "No.",
+        "CANCEL_PENDING",
+        "OK, I won't do that. Nothing was changed.",
+    ),
+    "closed": (
+        ElicitResult(action="cancel"),
+        "Closed the question without an answer.",
+        "REQUEST_CONFIRMATION",
+        "Not done yet: the user closed the question without an answer, and can still confirm it",
+    ),
+    **{
+        str(content): (
+            ElicitResult(action="accept", content=content),
+            "Answered the question with neither yes nor no.",
+            "REQUEST_CONFIRMATION",
+            "Not done yet: the user's answer was neither yes nor no, and the user can still confirm it",
+        )
+        for content in UNUSABLE
+    },
+}
+
+
+@MODES
+@pytest.mark.parametrize("name", ANSWERED)
+async def test_the_record_says_what_the_user_did_with_the_form(environment: Environment, mode: str, name: str) -> None:
+    answer, words, decision_type, reply = ANSWERED[name]
+    async with opened(environment) as (gateway, runtime), connect(gateway, mode, User(answer)) as client:
+        task = await add(client, "call mom")
+        result = await client.call_tool("delete_task", {"task_id": task})
+        assert result.is_error
+        assert value(result)["error"].startswith(reply)
+        last = (await environment.records())[-1]
+        assert (last.header.context.message, last.decision.decision_type) == (words, decision_type)
+        # Only a yes or a no closes the question: the user can still answer the other ones.
+        (conversation,) = (await runtime.chat.conversations("ann")).conversations
+        waiting = (await runtime.chat.conversation("ann", conversation.id)).pending_action
+        assert (waiting is not None) is (decision_type == "REQUEST_CONFIRMATION")
+        assert await environment.descriptions() == ["call mom"]
+        if waiting is not None:
+            assert waiting.asked == 1
+            given = ConfirmationAnswer(pending_action=waiting.id, yes=True)
+            assert (await runtime.chat.send("ann", answers=given)).decision.effects == ["deleted 'call mom'"]
+    await all_replay(environment)
+
+
+@MODES
+async def test_a_form_that_is_answered_after_the_question_has_expired_does_nothing(
     environment: Environment,
     clock: ManualClock,
     mode: str,
@@ -172,10 +254,9 @@ async def test_a_closed_form_is_no_answer_and_a_late_yes_does_nothing(
     user = Late(ElicitResult(action="cancel"), YES)
     async with opened(environment) as (gateway, _), connect(gateway, mode, user) as client:
         task = await add(client, "call mom")
-        closed = await client.call_tool("delete_task", {"task_id": task})
-        assert value(closed)["error"].startswith("Not done yet: it waits for your yes")
-        late = await client.call_tool("delete_task", {"task_id": task})
-        assert value(late)["error"] == "That question has expired, so nothing was done. Please ask me again."
+        for _ in range(2):
+            late = await client.call_tool("delete_task", {"task_id": task})
+            assert value(late)["error"] == "That question has expired, so nothing was done. Please ask me again."
     assert await environment.descriptions() == ["call mom"]
 
 
@@ -215,3 +296,92 @@ async def test_the_calls_of_a_client_queue_and_each_client_has_a_conversation(
         conversations = (await runtime.chat.conversations("ann")).conversations
     assert len(conversations) == 2
     assert len(await environment.descriptions()) == 6
+
+
+@MODES
+async def test_a_tool_that_is_limited_per_message_asks_for_each_call(environment: Environment, mode: str) -> None:
+    announced: list[str] = []
+    user = User(YES, YES, YES, NO)
+    async with opened(environment, announced.append) as (gateway, _), connect(gateway, mode, user) as client:
+        assert announced == [
+            f"MCP clients send no messages, so each call asks its user: {limit}"
+            for limit in (
+                "update_task: at most 3 per message (constitution, line 9)",
+                "complete_task: at most 5 per message (constitution, line 10)",
+            )
+        ]
+        task = await add(client, "call mom")
+        for number in range(4):
+            changed = await client.call_tool("update_task", {"task_id": task, "description": f"call {number}"})
+            assert changed.is_error is (number == 3)
+    assert len(user.asked) == 4
+    assert user.asked[0].startswith("A rule asks for your yes: at most 3 per message (constitution).")
+    assert await environment.descriptions() == ["call 2"]
+    await all_replay(environment)
+
+
+PER_MESSAGE = """permit (principal, action, resource);
+@id("at most two for one message")
+forbid (principal, action == Action::"add_task", resource) when { context.used.message.calls > 2 };
+"""
+PRIVATE = """permit (principal, action, resource);
+@id("nothing is added after a read")
+forbid (principal, action == Action::"add_task", resource) when { context.called.contains(Action::"list_tasks") };
+"""
+
+
+@MODES
+async def test_a_condition_on_what_a_message_has_used_asks_for_each_call(environment: Environment, mode: str) -> None:
+    announced: list[str] = []
+    user = User(YES, NO)
+    conditions = ConditionsFile(PER_MESSAGE)
+    async with (
+        opened(environment, announced.append, conditions=conditions) as (gateway, _),
+        connect(gateway, mode, user) as one,
+    ):
+        assert announced[-1].endswith("add_task: at most two for one message (policy.cedar, line 2)")
+        await one.call_tool("add_task", {"description": "call mom"})
+        await one.call_tool("add_task", {"description": "call dad"})
+        assert not (await one.call_tool("list_tasks", {})).is_error
+    assert user.asked[0].startswith("A rule asks for your yes: at most two for one message.")
+    assert await environment.descriptions() == ["call mom"]
+
+
+@MODES
+async def test_what_was_called_before_is_not_forgotten_by_a_new_session(
+    environment: Environment, clock: ManualClock, mode: str
+) -> None:
+    refused = {"success": False, "error": "not permitted: nothing is added after a read", "error_code": "ACCESS_DENIED"}
+    call = "add_task", {"description": "call mom"}
+    async with opened(environment, conditions=ConditionsFile(PRIVATE)) as (gateway, runtime):
+        async with connect(gateway, mode) as client:
+            await client.call_tool("list_tasks", {})
+            assert value(await client.call_tool(*call)) == refused
+        async with connect(gateway, mode, name="another") as client:
+            assert value(await client.call_tool(*call)) == refused
+        # A user's own conversation with a model is not one of a client, and those of other users are not theirs.
+        chat = await runtime.chat.send("ann", "add a task to call mom")
+        assert chat.decision.effects == ["added 'call mom'"]
+        other = Gateway(runtime.engine, runtime.chat, user_id="bob", page=PAGE)
+        async with connect(other, mode) as client:
+            assert not (await client.call_tool(*call)).is_error
+        clock.advance(seconds=24 * 3600 + 1)
+        async with connect(gateway, mode, name="later") as client:
+            assert not (await client.call_tool(*call)).is_error
+    await all_replay(environment)
+
+
+@MODES
+async def test_a_question_of_one_session_is_judged_with_what_another_one_has_read_since(
+    environment: Environment, mode: str
+) -> None:
+    rules = PRIVATE.replace("add_task", "delete_task")
+    async with opened(environment, conditions=ConditionsFile(rules)) as (gateway, runtime):
+        async with connect(gateway, mode) as client:
+            task = await add(client, "call mom")
+            await client.call_tool("delete_task", {"task_id": task})
+        async with connect(gateway, mode, name="another") as client:
+            await client.call_tool("list_tasks", {})
+        (conversation,) = [one for one in (await runtime.chat.conversations("ann")).conversations if "add_task" in one.title]
+        await runtime.chat.send("ann", "yes", conversation_id=conversation.id)
+    assert await environment.descriptions() == ["call mom"]

@@ -166,8 +166,8 @@ async def test_an_action_that_is_not_shown_in_full_is_confirmed_only_by_id_and_a
         again = await reply(engine, "yes", pending, answers=answers)
         assert again.decision_type is DecisionType.REQUEST_CONFIRMATION
         assert again.reply.endswith(
-            "This is too long to show here, so a typed yes does not confirm it. Read all of it on the page or with "
-            "`graph-agent ask --show --conversation ID`, and confirm it there by its id."
+            "This is too long to show here, so a typed yes does not confirm it. "
+            "Read all of it on the page or in a terminal, and confirm it there."
         )
     assert server.sent == []
     confirmed = await reply(engine, "yes", pending, answers=read(pending))

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 
+from graph_agent.chat.conversations.confirmations import conversation_of
 from graph_agent.chat.conversations.tables import conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -66,6 +67,10 @@ class ConversationStore:
     async def require(self, user_id: str, conversation_id: str) -> None:
         """Raise `ServiceError` unless the conversation exists and belongs to the user."""
         await self._database.read(lambda connection: owned_conversation(connection, user_id, conversation_id).id)
+
+    async def asked_in(self, user_id: str, pending_id: str) -> str | None:
+        """Return the conversation in which the user was asked about the action; None if there was none."""
+        return await self._database.read(lambda connection: conversation_of(connection, pending_id, user_id))
 
     async def page(self, user_id: str, limit: int = 50, before: str | None = None) -> ConversationPage:
         """Return up to `limit` conversations of a user: those after the conversation `before` in the list."""

@@ -10,7 +10,7 @@ from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAct
 from graph_agent.models.llm import LLMMessage, LLMRequest
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.authored import by_code
-from graph_agent.reply.fixed import DECLINED_REPLY, NOT_ON_SCREEN, not_done, question, void_answer_reply
+from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, question, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 
@@ -40,9 +40,12 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         if turn.context.answers is not None:
             return _void_answer(turn, AnswerState.EXPIRED)
         return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
+    answers = turn.context.answers
+    if answers is not None and answers.yes is None:
+        # It is not asked again, so it does not count as asked.
+        return _still_open(turn, pending, f"{NO_ANSWER} ")
     consent = _read_answer(turn, runtime, pending)
     before = ""
-    answers = turn.context.answers
     if consent is Consent.YES and pending.by_id_only and (answers is None or answers.read != pending.whole_digest):
         # Nothing is confirmed that was not shown in full.
         consent = Consent.UNCLEAR
@@ -50,9 +53,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         consent, before = Consent.UNCLEAR, f"{NOT_ON_SCREEN} "
     if consent is Consent.UNCLEAR and pending.asked < MAX_TIMES_ASKED:
         again = pending.replace(asked=pending.asked + 1, signature="")
-        again = again.replace(signature=ports.sign(again))
-        text = before + question(again.description, by_id_only=again.by_id_only)
-        return turn.to("unclear", pending=again, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
+        return _still_open(turn, again.replace(signature=ports.sign(again)), before)
     if not await ports.consume(pending.id):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:
@@ -60,6 +61,11 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
     if consent is Consent.NO:
         return turn.to("declined", ending=Ending.of(EndingKind.DECLINED, by_code(DECLINED_REPLY)))
     return turn.to(turn.outcome, notices=(not_done(pending.description),))
+
+
+def _still_open(turn: Turn, pending: PendingAction, before: str) -> Turn:
+    text = before + question(pending.description, by_id_only=pending.by_id_only)
+    return turn.to("unclear", pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
 
 
 def _read_answer(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Consent:

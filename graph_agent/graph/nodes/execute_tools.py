@@ -57,6 +57,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         confirmed=confirmed,
         roles=turn.context.roles,
         facts=facts,
+        of_message=turn.context.is_of_message,
     )
     permitted = [judgement.authorized for judgement in judgements if judgement.authorized is not None]
     # A counted call is not announced by the commit of the call before it: its reservation is a commit that may refuse it.
@@ -136,7 +137,8 @@ async def _reserve(turn: Turn, runtime: TurnRuntime, judgement: Judgement, facts
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judgement
     past, confirmed = _past(turn), turn.confirmed is not None
-    situation = Situation(call.user_id, turn.context.roles, facts, [one for one in past if one.may_have_run])
+    earlier = [one for one in past if one.may_have_run]
+    situation = Situation(call.user_id, turn.context.roles, facts, earlier, turn.context.is_of_message)
     ruling = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=confirmed)
     if ruling is None:
         return replace(judgement, verdict=Verdict.SKIPPED, authorized=None)

@@ -38,6 +38,13 @@ class Ruling(NamedTuple):
     def reason(self) -> str:
         return "; ".join(self.reasons)
 
+    def outside_message(self, limits: tuple[str, ...]) -> Ruling:
+        """Return the decision on a call of no message; `limits` are what would count it for one.
+
+        Each such call is the only one of its message, so that no limit would ever be reached: the user decides instead.
+        """
+        return Ruling(Effect.ASKS, limits) if self.effect is Effect.RUNS and limits else self
+
     def permits(self, *, confirmed: bool) -> bool:
         """True if the call may be sent now."""
         return self.effect is Effect.RUNS or (self.effect is Effect.ASKS and confirmed)
@@ -53,6 +60,8 @@ class Situation:
     """None if no rule reads them."""
     earlier: Sequence[PastCall] = ()
     """The calls of this message that may have run, and those of this batch that will."""
+    of_message: bool = True
+    """False for a call of a client that sends no messages: nothing can be counted for one."""
 
 
 class RuleDescription(NamedTuple):

@@ -70,6 +70,12 @@ class CedarConditions:
         # If no rule reads the user's yes, one evaluation is enough.
         self._answers = (False, True) if self.reads.has("confirmed") else (False,)
         self._counted = self._counted_tools()
+        counting = {key for key, rule in self.rules.items() if Reads([rule.clauses]).has("used", "message")}
+        self.of_messages: Mapping[str, tuple[str, ...]] = {
+            action.name: tuple(sorted(self.names[key] for key in counting if covers(self.rules[key], action)))
+            for action in actions
+        }
+        """The rules about each tool that read what a message has used."""
         self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
         """The arguments of each tool whose sums rules read."""
         self._reads_windows = _reads_windows(self.reads)
@@ -219,7 +225,7 @@ class CedarConditions:
             return Ruling(Effect.REFUSED, self._reasons(with_yes))
         if without.decision is not Decision.Allow:
             return Ruling(Effect.ASKS, self._reasons(without))
-        return Ruling(Effect.RUNS)
+        return Ruling(Effect.RUNS).outside_message(() if situation.of_message else self.of_messages[tool_name])
 
     def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the `context` of a call, without `confirmed` and without what no rule reads. Raises `Unconvertible`."""
