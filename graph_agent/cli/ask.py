@@ -23,13 +23,17 @@ from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, kn
 from graph_agent.cli.running import FAILED, Run, open_file, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import json_line, print_answer, print_result, print_text, whole_action
+from graph_agent.cli.typed_answer import TokenFile, has_launch_token, typed_answer
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, PendingAction, ShownQuestion
 from graph_agent.models.record import DecisionRecord, OpenTurn
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.reply.fixed import question
 from graph_agent.settings import Settings
 
+_ANSWERS = (Consent.YES, Consent.NO)
+_NOTHING_WAITS = "no action waits in this conversation"
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
 
@@ -41,7 +45,7 @@ def _finite(value: float | None) -> float | None:
 
 
 Continue = Annotated[
-    bool, typer.Option("--continue", "-c", help="Continue the last conversation; a yes or no answers its open question.")
+    bool, typer.Option("--continue", "-c", help="Continue the last conversation; without TEXT, answer its open question.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the model and the ids, which are else printed once.")]
 
@@ -61,10 +65,11 @@ def ask(
     conversation: Conversation = None,
     go_on: Continue = False,
     yes: Annotated[
-        str | None, option("--yes", "ID", "Confirm the action with this id, which its question prints on stderr.")
+        str | None, option("--yes", "ID", "Confirm the action with this id: it is shown, and you type the answer.")
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the whole action that waits in --conversation ID.")] = False,
     no: Annotated[str | None, option("--no", "ID", "Decline the action with this id.")] = None,
+    token_file: TokenFile = None,
     model: Model = None,
     *,
     settings: Settings,
@@ -86,8 +91,9 @@ def ask(
 ) -> None:
     """Send one message and print the reply, with a receipt for every change.
 
-    Exits with 1 if the message could not be served, or a line of a batch. To answer a question in the reply, send the answer
-    with -c, or confirm an action by its id with --yes ID or decline it with --no ID; -v prints the ids on stderr.
+    Exits with 1 if the message could not be served, or a line of a batch. To answer a question in the reply, run the command
+    with -c alone in a terminal: it shows the question again, and you type yes or no. --yes ID and --no ID do the same for the
+    action with this id, which -v prints. With --token-file the answer needs no terminal.
     """
     answers, roles = _answer_by_id(yes, no), known_roles(settings.role_names, role)
     if dry_run and (batch is not None or show or go_on or answers is not None):
@@ -98,19 +104,24 @@ def ask(
         _ask_many(settings, batch, model, timeout, roles)
     elif show:
         _show_pending(settings, user, conversation)
-    elif text is None and answers is None:
+    elif text is None and answers is None and (not go_on or token_file is not None):
         wrong_usage("there is no message: graph-agent ask TEXT")
     elif go_on and not (conversation is None and answers is None):
         wrong_usage("--continue finds the conversation and its question itself: leave out --conversation, --yes and --no")
     else:
         before = last_shown(settings)
         named = verbose or before is None
+        authorized = has_launch_token(settings, token_file)
         with open_command_runtime(settings, model=model, timeout=timeout, announce=named) as (runtime, run):
             content = _from_stdin() if text == "-" else text
             if go_on:
                 conversation = run(_last_conversation(runtime.chat, user, before))
-            # A yes answers the question of this terminal, and no later one of another client.
+            # A yes answers the question that was shown here, and no later one of another client.
             shown = None if before is None else before.question_in(user, conversation)
+            if not authorized:
+                shown = ShownQuestion()
+                if answers is not None or content is None or read_consent(content) in _ANSWERS:
+                    content, answers = _type_answer(run, runtime.chat, user, conversation, content, answers)
             asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run}
             sending = send_with_key(runtime.chat, user, content, **asked, roles=roles)
             answer = _ask_one(run, sending, as_json=as_json)
@@ -119,11 +130,37 @@ def ask(
             whose = [] if user == LOCAL_USER else ["--user", user]
             whose += [part for one in roles for part in ("--role", one)]
             _print_hints(answer, whose, named=named, verbose=verbose)
-            if conversation is None and answers is None and read_consent(content or "") in (Consent.YES, Consent.NO):
+            if conversation is None and answers is None and read_consent(content or "") in _ANSWERS:
                 print_stderr("a new conversation has no question: answer the last one with -c")
             if failed(answer.decision):
                 _print_reason(run(runtime.audit.load(answer.decision_id)))
                 raise typer.Exit(FAILED)
+
+
+def _type_answer(
+    run: Run,
+    chat: ChatService,
+    user: str,
+    conversation: str | None,
+    content: str | None,
+    answers: ConfirmationAnswer | None,
+) -> tuple[str | None, ConfirmationAnswer | None]:
+    """Show the waiting action, and return the answer that is typed below it instead of the one that was given.
+
+    If none waits, what was given answers nothing, and is returned.
+    """
+    named = None if answers is None else answers.pending_action
+    pending = run(chat.pending_action(user, conversation, named))
+    if pending is None:
+        if content is None and answers is None:
+            print_stderr(_NOTHING_WAITS)
+            raise typer.Exit(FAILED)
+        return content, answers
+    yes = typed_answer(f"{whole_action(pending)}\nShould I go ahead?" if pending.by_id_only else question(pending.description))
+    if yes is None:
+        print_stderr("that is neither yes nor no: the question is still open")
+        raise typer.Exit(FAILED)
+    return None, ConfirmationAnswer(pending_action=pending.id, yes=yes, read=pending.whole_digest)
 
 
 def _ask_one(run: Run, sending: Coroutine[Any, Any, ChatAnswer], *, as_json: bool) -> ChatAnswer:
@@ -141,12 +178,9 @@ def _ask_one(run: Run, sending: Coroutine[Any, Any, ChatAnswer], *, as_json: boo
 def _print_hints(answer: ChatAnswer, whose: list[str], *, named: bool, verbose: bool) -> None:
     """Print how to answer the question of an answer, with the options `whose`, and its conversation if it is `named`."""
     pending = answer.decision.pending_action
-    if pending is not None and pending.by_id_only:
-        print_stderr(f"to read all of it, and how to confirm it: --show --conversation {answer.conversation_id}")
-    elif pending is not None:
+    if pending is not None:
         by_id = f"; by id: --yes {pending.id} or --no {pending.id}" if verbose else ""
-        command = shlex.join(["graph-agent", "ask", *whose, "-c"])
-        print_stderr(f"to answer: {command} yes, or {command} no{by_id}")
+        print_stderr(f"to answer: {shlex.join(['graph-agent', 'ask', *whose, '-c'])}{by_id}")
     if named:
         print_stderr(f"conversation: {answer.conversation_id}")
 
@@ -188,7 +222,7 @@ def _show_pending(settings: Settings, user: str, conversation: str | None) -> No
     with open_command_runtime(settings) as (runtime, run):
         pending = run(runtime.chat.conversation(user, conversation)).pending_action
     if pending is None:
-        print_stderr("no action waits in this conversation")
+        print_stderr(_NOTHING_WAITS)
         raise typer.Exit(FAILED)
     print_text(whole_action(pending))
     read = f":{pending.whole_digest}" if pending.by_id_only else ""

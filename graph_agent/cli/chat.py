@@ -14,6 +14,7 @@ from graph_agent.cli.options import Conversation, Model, User, with_files
 from graph_agent.cli.running import DONE, FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, print_text, shorten
+from graph_agent.cli.typed_answer import TokenFile, forget_typed, has_launch_token, shows_questions
 from graph_agent.errors import ServiceError
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
@@ -32,15 +33,24 @@ _SHORTCUTS = {"/tasks": "show my tasks"}
 
 
 @with_files()
-def chat(user: User = LOCAL_USER, conversation: Conversation = None, model: Model = None, *, settings: Settings) -> None:
+def chat(
+    user: User = LOCAL_USER,
+    conversation: Conversation = None,
+    model: Model = None,
+    token_file: TokenFile = None,
+    *,
+    settings: Settings,
+) -> None:
     """Chat in one conversation, until /quit or the end of input.
 
-    A question that needs a yes or no is highlighted. The changes that were made are listed below each reply.
+    A question that needs a yes or no is highlighted; only a terminal answers it, or input with --token-file. The changes that
+    were made are listed below each reply.
     """
+    answers = has_launch_token(settings, token_file) or shows_questions()
     with open_command_runtime(settings, model=model) as (runtime, run):
         print_stderr("/help lists the commands, /quit leaves.")
         pending: PendingAction | None = None
-        while (text := _read()) is not None and text != "/quit":
+        while (text := _read(after_question=pending is not None)) is not None and text != "/quit":
             if text == "/help":
                 print_text(_HELP)
             elif text == "/new":
@@ -49,7 +59,7 @@ def chat(user: User = LOCAL_USER, conversation: Conversation = None, model: Mode
             elif text:
                 sent = _SHORTCUTS.get(text, text)
                 # A yes answers the question on this screen, and no later one of another client.
-                shown = ShownQuestion(pending_action=None if pending is None else pending.id)
+                shown = ShownQuestion(pending_action=pending.id if pending is not None and answers else None)
                 try:
                     answer = run(send_with_key(runtime.chat, user, sent, conversation_id=conversation, shown=shown))
                 except ServiceError as exc:
@@ -64,12 +74,14 @@ def chat(user: User = LOCAL_USER, conversation: Conversation = None, model: Mode
             print_stderr(f"conversation: {conversation}")
 
 
-def _read() -> str | None:
+def _read(*, after_question: bool) -> str | None:
     """Return the next line, or None at the end of input. The prompt is shown on a terminal only."""
     prompt = ""
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 (gives `input` its line editing and history)
+        if after_question:
+            forget_typed(sys.stdin.fileno())
         prompt = "> "
     try:
         return input(prompt).strip()
@@ -85,12 +97,16 @@ def step(
     user: User = LOCAL_USER,
     conversation: Conversation = None,
     model: Model = None,
+    token_file: TokenFile = None,
     *,
     settings: Settings,
 ) -> None:
     """Send one message and print each state with its outcome and changes, then the reply."""
+    answers = has_launch_token(settings, token_file)
     with open_command_runtime(settings, model=model) as (runtime, run):
-        answer = run(send_with_key(runtime.chat, user, text, conversation_id=conversation, hooks=[StepPrinter()]))
+        # It has shown no question, so it answers none.
+        asked = {"conversation_id": conversation, "shown": None if answers else ShownQuestion()}
+        answer = run(send_with_key(runtime.chat, user, text, **asked, hooks=[StepPrinter()]))
         print_text()
         print_answer(answer.decision)
         print_stderr(f"conversation: {answer.conversation_id}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import webbrowser
 from typing import Annotated
 
@@ -18,6 +17,7 @@ from graph_agent.cli.database import run_with_database
 from graph_agent.cli.options import AsJson, Roles, User, known_roles, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, print_text, whole_action
+from graph_agent.cli.typed_answer import TokenFile, has_launch_token, typed_answer
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import FunctionCall
@@ -53,7 +53,8 @@ def call(
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Pass these arguments, one JSON object.")] = "{}",
     user: User = LOCAL_USER,
     role: Roles = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm the call, for a tool that needs it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the call without a terminal; needs --token-file.")] = False,
+    token_file: TokenFile = None,
     *,
     settings: Settings,
 ) -> None:
@@ -62,6 +63,8 @@ def call(
     The call is a decision without a model: the guard judges it, it is recorded, and `log show` prints it. If the tool needs
     confirmation, you are asked for it in the terminal.
     """
+    if yes and not has_launch_token(settings, token_file):
+        wrong_usage("--yes needs the launch token: --token-file FILE; without both you are asked in the terminal")
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -72,9 +75,9 @@ def call(
     with open_in_loop(open_agent_services(settings)) as (services, run):
         run(services.tools.start())
         engine = services.calling_engine()
-        finished = run(engine.call(user, [FunctionCall(name, given)], roles=roles))
+        finished = run(engine.call(user, [FunctionCall(name, given)], roles=roles, typed=True))
         if finished.decision.pending_action is not None:
-            finished = run(engine.answer(finished, yes=yes or _confirm(finished.decision)))
+            finished = run(engine.answer(finished, yes=yes or _is_confirmed(finished.decision)))
         down = problems(services.tools)
     if not finished.record.invocations:
         print_stderr(finished.decision.reply)
@@ -91,14 +94,12 @@ def call(
     raise typer.Exit(DONE if result.success else FAILED)
 
 
-def _confirm(decision: AgentDecision) -> bool:
-    """Ask in the terminal, with all of the action; without a terminal, exit with a usage error."""
+def _is_confirmed(decision: AgentDecision) -> bool:
+    """Ask in the terminal, with all of the action; anything but a yes is a no."""
     question, pending = decision.reply, decision.pending_action
     if pending is not None and pending.by_id_only:
         question = f"{whole_action(pending)}\nShould I go ahead?"
-    if not sys.stdin.isatty():
-        wrong_usage(f"{question} Without a terminal, --yes confirms it.")
-    return typer.confirm(visible(question), err=True)
+    return typed_answer(question) is True
 
 
 @with_files("mcp", "constitution")

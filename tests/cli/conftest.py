@@ -58,6 +58,12 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def token(home: Path) -> tuple[str, str]:
+    """The option with which a command answers a question without a terminal."""
+    return "--token-file", str(home / "authorization")
+
+
+@pytest.fixture
 def noon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time zone of the commands is one in which it is about noon."""
     monkeypatch.setenv("GRAPH_AGENT_TIME_ZONE", noon_here())

@@ -89,22 +89,22 @@ def test_json_is_one_object_with_decision_states_ids_and_reply(cli: Cli) -> None
     assert ended.out.count("\n") == 1
 
 
-def test_a_deletion_waits_for_the_yes_of_the_next_command(cli: Cli) -> None:
+def test_a_deletion_waits_for_the_yes_of_the_next_command(cli: Cli, token: tuple[str, str]) -> None:
     cli("ask", "add a task to buy groceries")
     question = cli("ask", "delete the groceries task", "-v")
     assert "yes or no" in question.out
 
-    done = cli("ask", "yes", "--conversation", conversation_of(question.err))
+    done = cli("ask", "yes", "--conversation", conversation_of(question.err), *token)
 
     assert done.out.splitlines()[-1] == "  ✓ deleted 'buy groceries'"
     assert "groceries" not in cli("ask", "show my tasks").out
 
 
 @pytest.mark.parametrize("task", ["می\u200cخواهم نان", "lunch 👨\u200d👩\u200d👧"])
-def test_a_task_is_stored_and_asked_back_with_its_joiners(cli: Cli, task: str) -> None:
+def test_a_task_is_stored_and_asked_back_with_its_joiners(cli: Cli, task: str, token: tuple[str, str]) -> None:
     assert f"added '{task}'" in cli("ask", f"add a task to {task}").out
     assert f"Delete '{task}'" in cli("ask", f"delete {task}").out
-    assert f"deleted '{task}'" in cli("ask", "-c", "yes").out
+    assert f"deleted '{task}'" in cli("ask", "-c", "yes", *token).out
 
 
 def test_a_hidden_character_in_a_task_is_seen_before_the_user_confirms(cli: Cli, script: Callable[..., str]) -> None:
@@ -118,27 +118,31 @@ def test_a_hidden_character_in_a_task_is_seen_before_the_user_confirms(cli: Cli,
     assert "Delete 'pay‹U+3164›bob‹U+202E›'. Should I" in cli("ask", "delete it", "--model", script(delete)).out
 
 
-def test_a_deletion_is_confirmed_without_an_id(cli: Cli) -> None:
+def test_a_deletion_is_confirmed_without_an_id(cli: Cli, token: tuple[str, str]) -> None:
     cli("ask", "add a task to call mom")
     asked = cli("ask", "delete call mom")
-    assert asked.err == "to answer: graph-agent ask -c yes, or graph-agent ask -c no\n"
+    assert asked.err == "to answer: graph-agent ask -c\n"
 
-    assert cli("ask", "-c", "yes").out.splitlines()[-1] == "  ✓ deleted 'call mom'"
-    assert cli("ask", "--continue", "yes").out != ""
+    assert cli("ask", "-c", "yes", *token).out.splitlines()[-1] == "  ✓ deleted 'call mom'"
+    assert cli("ask", "--continue", "yes", *token).out != ""
     assert "call mom" not in cli("ask", "show my tasks").out
 
 
-def test_the_printed_command_answers_for_the_same_user_and_roles(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_printed_command_answers_for_the_same_user_and_roles(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, token: tuple[str, str]
+) -> None:
     monkeypatch.setenv("GRAPH_AGENT_ROLES", "groups=support")
     options = ["--user", "bob smith", "--role", "support"]
     cli("ask", "add a task to call mom", *options)
     (hint,) = [line for line in cli("ask", "delete call mom", *options).err.splitlines() if line.startswith("to answer: ")]
-    assert hint.endswith("or graph-agent ask --user 'bob smith' --role support -c no")
-    answer = shlex.split(hint.removeprefix("to answer: ").partition(",")[0])
-    assert "✓ deleted 'call mom'" in cli(*answer[1:]).out
+    assert hint == "to answer: graph-agent ask --user 'bob smith' --role support -c"
+    answer = shlex.split(hint.removeprefix("to answer: "))
+    assert "✓ deleted 'call mom'" in cli(*answer[1:], "yes", *token).out
 
 
-def test_a_yes_answers_the_question_of_its_own_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_yes_answers_the_question_of_its_own_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, token: tuple[str, str]
+) -> None:
     cli("ask", "add a task to call mom")
     cli("ask", "add a task to feed the cat")
     cli("ask", "delete call mom")
@@ -148,14 +152,14 @@ def test_a_yes_answers_the_question_of_its_own_terminal(cli: Cli, monkeypatch: p
         elsewhere = cli("ask", "delete feed the cat")
     assert [line.partition(":")[0] for line in elsewhere.err.splitlines()] == ["model", "to answer", "conversation"]
 
-    assert "✓ deleted 'call mom'" in cli("ask", "-c", "yes").out
+    assert "✓ deleted 'call mom'" in cli("ask", "-c", "yes", *token).out
     assert "feed the cat" in cli("ask", "show my tasks").out
 
 
 @pytest.mark.parametrize("words", ["yes", "delete it"])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_question_that_another_terminal_asked_is_shown_here_before_a_yes_confirms_it(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: str, named: bool
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: str, named: bool, token: tuple[str, str]
 ) -> None:
     cli("ask", "add a task to call mom")
     conversation = conversation_of(cli("ask", "show my tasks", "-v").err)
@@ -165,13 +169,13 @@ def test_a_question_that_another_terminal_asked_is_shown_here_before_a_yes_confi
         other_terminal.setattr(os, "getsid", lambda _: 1)
         cli("ask", "delete call mom", "--conversation", conversation)
 
-    shown = cli("ask", *here, words).out
+    shown = cli("ask", *here, words, *token).out
     assert shown.endswith("Delete 'call mom'. Should I go ahead? Please answer yes or no.\n")
-    assert "✓ deleted 'call mom'" in cli("ask", *here, words).out
+    assert "✓ deleted 'call mom'" in cli("ask", *here, words, *token).out
 
 
 def test_a_yes_in_one_terminal_does_not_answer_a_later_question_of_another_one(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, token: tuple[str, str]
 ) -> None:
     cli("ask", "add a task to call mom")
     cli("ask", "add a task to feed the cat")
@@ -181,20 +185,22 @@ def test_a_yes_in_one_terminal_does_not_answer_a_later_question_of_another_one(
         other_terminal.setattr(os, "getsid", lambda _: 1)
         cli("ask", "delete feed the cat", "--conversation", conversation)
 
-    again = cli("ask", "-c", "yes").out
+    again = cli("ask", "-c", "yes", *token).out
     assert again.startswith("Your answer may belong to another question, so nothing was done.")
     assert "Delete 'feed the cat'" in again
-    assert "✓ deleted 'feed the cat'" in cli("ask", "-c", "yes").out
+    assert "✓ deleted 'feed the cat'" in cli("ask", "-c", "yes", *token).out
     assert "call mom" in cli("ask", "show my tasks").out
 
 
-def test_a_new_terminal_continues_the_last_conversation_of_the_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_terminal_continues_the_last_conversation_of_the_user(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, token: tuple[str, str]
+) -> None:
     cli("ask", "add a task to call mom", "--user", "ann")
     conversation = conversation_of(cli("ask", "delete call mom", "--user", "ann", "-v").err)
     # A process cannot choose the terminal session that it belongs to.
     monkeypatch.setattr(os, "getsid", lambda _: 1)
 
-    done = cli("ask", "-c", "yes", "--user", "ann")
+    done = cli("ask", "-c", "yes", "--user", "ann", *token)
     assert "✓ deleted 'call mom'" in done.out
     assert conversation_of(done.err) == conversation
     nothing = cli("ask", "-c", "yes", "--user", "bob")
@@ -221,17 +227,17 @@ def test_a_value_that_cannot_be_used_is_refused_by_the_name_of_its_option(
     assert name in ended.err
 
 
-def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(cli: Cli) -> None:
+def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(cli: Cli, token: tuple[str, str]) -> None:
     cli("ask", "add a task to call mom")
     asked = cli("ask", "delete the call mom task", "-v")
     (pending_id,) = re.findall(r"by id: --yes (\S+)", asked.err)
-    declined = cli("ask", "--no", pending_id)
+    declined = cli("ask", "--no", pending_id, *token)
     assert (declined.code, declined.out) == (0, "OK, I won't do that. Nothing was changed.\n")
-    late = cli("ask", "--yes", pending_id)
+    late = cli("ask", "--yes", pending_id, *token)
     assert (late.code, late.out) == (1, "That question has already been answered, so nothing was done now.\n")
     again = cli("ask", "delete the call mom task", "-v")
     (pending_id,) = re.findall(r"by id: --yes (\S+)", again.err)
-    assert "deleted 'call mom'" in cli("ask", "--yes", pending_id).out
+    assert "deleted 'call mom'" in cli("ask", "--yes", pending_id, *token).out
 
 
 def test_a_dropped_action_is_printed_as_a_notice(cli: Cli) -> None:

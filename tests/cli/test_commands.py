@@ -32,13 +32,13 @@ def test_step_prints_every_state_its_outcome_and_what_changed(cli: Cli) -> None:
     assert ended.code == 0
 
 
-def test_step_goes_on_with_a_conversation(cli: Cli) -> None:
+def test_step_goes_on_with_a_conversation(cli: Cli, token: tuple[str, str]) -> None:
     cli("ask", "add a task to call mom")
     asked = cli("step", "delete the call mom task")
     conversation = asked.err.split("conversation: ")[1].strip()
     assert "pending" in asked.out
 
-    assert "✓ deleted 'call mom'" in cli("step", "yes", "--conversation", conversation).out
+    assert "✓ deleted 'call mom'" in cli("step", "yes", "--conversation", conversation, *token).out
 
 
 def test_diagram_prints_what_is_drawn_from_the_topology(cli: Cli) -> None:
@@ -64,7 +64,7 @@ def test_the_demo_shows_every_kind_of_decision_and_one_record(cli: Cli) -> None:
     assert "call mom" not in cli("ask", "show my tasks").out
 
 
-def test_a_chat_is_one_conversation_until_quit(cli: Cli) -> None:
+def test_a_chat_is_one_conversation_until_quit(cli: Cli, token: tuple[str, str]) -> None:
     said = [
         "/help",
         "add a task to call mom",
@@ -77,7 +77,7 @@ def test_a_chat_is_one_conversation_until_quit(cli: Cli) -> None:
         "add a cat",
     ]
 
-    ended = cli("chat", stdin="\n".join(said).encode())
+    ended = cli("chat", *token, stdin="\n".join(said).encode())
 
     printed = ended.out
     assert (
@@ -96,18 +96,18 @@ def test_a_chat_ends_with_its_input(cli: Cli) -> None:
     assert cli("chat", stdin=b"").code == 0
 
 
-def test_new_leaves_the_question_of_the_old_conversation_behind(cli: Cli) -> None:
+def test_new_leaves_the_question_of_the_old_conversation_behind(cli: Cli, token: tuple[str, str]) -> None:
     said = ["add a task to call mom", "delete the call mom task", "/new", "yes", "/tasks"]
 
-    assert "[ ] call mom" in cli("chat", stdin="\n".join(said).encode()).out
+    assert "[ ] call mom" in cli("chat", *token, stdin="\n".join(said).encode()).out
 
 
-def test_a_yes_in_a_chat_answers_only_a_question_that_the_chat_has_shown(cli: Cli) -> None:
+def test_a_yes_in_a_chat_answers_only_a_question_that_the_chat_has_shown(cli: Cli, token: tuple[str, str]) -> None:
     added = cli("ask", "add a task to call mom", "--json").json()
     conversation = ("--conversation", added["conversation_id"])
     cli("ask", "delete the call mom task", *conversation)
 
-    printed = cli("chat", *conversation, stdin=b"yes\nyes").out
+    printed = cli("chat", *conversation, *token, stdin=b"yes\nyes").out
 
     assert printed.index("Your answer may belong to another question") < printed.index("✓ deleted 'call mom'")
 

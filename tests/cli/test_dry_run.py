@@ -33,12 +33,12 @@ def test_a_dry_run_follows_the_rules(cli: Cli, tmp_path: Path) -> None:
     assert "This is a dry run: you would be asked first (adding needs a yes)." in tried.out
 
 
-def test_a_dry_run_leaves_the_open_question_alone(cli: Cli) -> None:
+def test_a_dry_run_leaves_the_open_question_alone(cli: Cli, token: tuple[str, str]) -> None:
     cli("ask", "add a task to call mom")
     question = cli("ask", "delete the mom task", "--json").json()
     conversation = question["conversation_id"]
     cli("ask", "add a task to buy bread", "--dry-run", "--conversation", conversation)
-    done = cli("ask", "--yes", question["decision"]["pending_action"]["id"], "--conversation", conversation)
+    done = cli("ask", "--yes", question["decision"]["pending_action"]["id"], "--conversation", conversation, *token)
     assert "Done: deleted 'call mom'." in done.out
     for option in (("-c",), ("--yes", "x"), ("--show", "--conversation", conversation)):
         assert cli("ask", "yes", "--dry-run", *option).code == 2

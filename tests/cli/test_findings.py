@@ -246,13 +246,13 @@ def test_nothing_went_wrong(shown: Shown) -> None:
     assert "Nothing went wrong." in shown(lambda one: one.turn([call("add_task", description="x"), says("Added.")]))
 
 
-def test_an_answer_by_id_came_after_its_question_was_answered_replaced_or_never_asked(cli: Cli) -> None:
+def test_an_answer_by_id_came_after_its_question_was_answered_replaced_or_never_asked(cli: Cli, token: tuple[str, str]) -> None:
     cli("ask", "add a task to call mom")
     first = cli("ask", "delete the call mom task", "--json").json()
     conversation, question = first["conversation_id"], first["decision"]["pending_action"]["id"]
 
     def findings_after(pending_id: str) -> str:
-        cli("ask", "--yes", pending_id, "--conversation", conversation)
+        cli("ask", "--yes", pending_id, "--conversation", conversation, *token)
         return cli("log", "show").out.partition("findings")[2]
 
     assert "was given by the user's own answer" in findings_after(question)

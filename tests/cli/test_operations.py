@@ -41,7 +41,7 @@ def count(file: Path, table: str) -> int:
 
 @pytest.mark.postgresql
 def test_move_from_sqlite_to_postgresql(
-    cli: Cli, home: Path, fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, home: Path, fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch, token: tuple[str, str]
 ) -> None:
     pending = use(cli)
     database = home / "graph_agent.db"
@@ -55,7 +55,7 @@ def test_move_from_sqlite_to_postgresql(
     verified = cli("log", "verify")
     assert (verified.code, "3 records" in verified.out, "5 turns and operations compared" in verified.out) == (0, True, True)
     # The confirmation was asked before the move. New rows get new numbers.
-    assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
+    assert "deleted 'buy milk'" in cli("ask", "--yes", pending, *token).out
     assert "added 'water the plants'" in cli("ask", "add a task to water the plants").out
     assert cli("ask", "show my tasks").out.startswith("You have 2 tasks:\n1. [ ] water the plants\n2. [ ] call mom")
     assert cli("replay", "--all").code == 0
@@ -98,7 +98,7 @@ def test_a_database_from_before_the_first_release_is_neither_opened_nor_copied(c
     assert (copied.code, copied.err) == (1, "graph-agent: the source has no tables of graph-agent\n")
 
 
-def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:
+def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path, token: tuple[str, str]) -> None:
     pending = use(cli)
     backup = tmp_path / "backup"
     backup.mkdir()
@@ -113,15 +113,15 @@ def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:
     shutil.copytree(backup, home)
     verified = cli("log", "verify")
     assert (verified.code, "4 records" in verified.out) == (0, True)
-    assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
+    assert "deleted 'buy milk'" in cli("ask", "--yes", pending, *token).out
     assert "1. [ ] call mom" in cli("ask", "show my tasks").out
 
 
-def test_rotate_the_secret(cli: Cli, home: Path) -> None:
+def test_rotate_the_secret(cli: Cli, home: Path, token: tuple[str, str]) -> None:
     pending = use(cli)
     secret = home / "secret"
     secret.write_text(f"{'n' * 64}\n{secret.read_text()}\n")
-    assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
+    assert "deleted 'buy milk'" in cli("ask", "--yes", pending, *token).out
     verified = cli("log", "verify")
     assert (verified.code, "4 records" in verified.out) == (0, True)
     secret.write_text("n" * 64)
@@ -149,7 +149,7 @@ def test_a_full_disk(cli: Cli) -> None:
     assert cli("log", "verify").code == 0
 
 
-def test_a_clock_that_was_wrong(cli: Cli, home: Path) -> None:
+def test_a_clock_that_was_wrong(cli: Cli, home: Path, token: tuple[str, str]) -> None:
     del home
 
     async def ask_for_a_deletion(at: datetime) -> tuple[str, str]:
@@ -161,7 +161,7 @@ def test_a_clock_that_was_wrong(cli: Cli, home: Path) -> None:
 
     conversation, pending = asyncio.run(ask_for_a_deletion(datetime.now(UTC) + timedelta(hours=1)))
     # Set back before the question was asked, the clock makes it void. Nothing is deleted, and the conversation goes on.
-    assert "deleted" not in cli("ask", "--yes", pending).out
+    assert "deleted" not in cli("ask", "--yes", pending, *token).out
     assert "1. [ ] call mom" in cli("ask", "show my tasks", "--conversation", conversation).out
     assert cli("log", "verify").code == 0
 

@@ -98,10 +98,10 @@ def test_pruning_leaves_a_log_that_can_be_verified(cli: Cli, monkeypatch: pytest
     assert cli("log", "verify").code == 0
 
 
-def test_a_decision_becomes_a_case_that_validate_takes(cli: Cli, tmp_path: Path) -> None:
+def test_a_decision_becomes_a_case_that_validate_takes(cli: Cli, tmp_path: Path, token: tuple[str, str]) -> None:
     first = cli("ask", "add a task to call mom", "--json").json()
     cli("ask", "delete call mom", "--conversation", first["conversation_id"])
-    last = cli("ask", "yes", "--json", "--conversation", first["conversation_id"]).json()
+    last = cli("ask", "yes", "--json", "--conversation", first["conversation_id"], *token).json()
     file = tmp_path / "case.yaml"
     file.write_text(cli("log", "fixture", last["decision_id"], "--test-id", "from-the-log").out, encoding="utf-8")
     passed = cli("validate", str(file))

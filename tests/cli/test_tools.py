@@ -39,15 +39,6 @@ def test_a_call_acts_for_one_user_and_prints_the_result(cli: Cli) -> None:
     assert cli("tools", "call", "list_tasks").json()["data"]["count"] == 0
 
 
-def test_what_needs_confirmation_needs_yes(cli: Cli) -> None:
-    task = cli("tools", "call", "add_task", '{"description": "call mom"}').json()["data"]["task"]
-    arguments = json.dumps({"task_id": task["id"]})
-
-    refused = cli("tools", "call", "delete_task", arguments)
-    assert (refused.code, refused.out) == (2, "")
-    assert cli("tools", "call", "delete_task", arguments, "--yes").json()["data"]["receipt"] == "deleted 'call mom'"
-
-
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.documentation.site import ROOT
+
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DURATION = re.compile(r', "duration_ms": \d+')
+TYPED = re.compile(r"^> (.*)$", re.MULTILINE)
+"""What the reader types below the prompt of a command."""
+NAMED = re.compile(r"^(?:model|conversation): .*\n", re.MULTILINE)
+TERMINAL = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.terminal"
 END = "--- end of the command:"
 
 
@@ -51,7 +59,11 @@ class Shell:
         line of three dots stands for the rest of the output.
         """
         for command, expected in commands(block):
-            code, printed = self.run(command)
+            answers = TYPED.findall(expected)
+            code, printed = self.run(f"{TERMINAL} {shlex.join(answers)} -- {command}" if answers else command)
+            if answers:
+                # Its terminal is a new one, in which the model and the conversation are named once more.
+                printed = NAMED.sub("", printed)
             self._ids.update(zip(UUID.findall(expected), UUID.findall(printed), strict=False))
             for shown, real in self._ids.items():
                 expected = expected.replace(shown, real)

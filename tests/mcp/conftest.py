@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import fork_server
-from tests.cli.conftest import cli, home, migrated_home, script  # noqa: F401 (fixtures)
+from tests.cli.conftest import cli, home, migrated_home, script, token  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).parent.parent.parent
 CONSTITUTION = """# Notes

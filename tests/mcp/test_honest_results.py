@@ -48,14 +48,23 @@ def test_a_failed_change_is_reported_as_unknown_and_not_repeated(
 
 
 def test_a_confirmed_change_that_fails_says_why_in_the_quoted_words_of_its_server(
-    cli: Cli, servers: Servers, constitution: Path, script: Script
+    cli: Cli, servers: Servers, constitution: Path, script: Script, token: tuple[str, str]
 ) -> None:
     constitution.write_text("## Available Tools\n- write_two: Write (requires confirmation)\n", encoding="utf-8")
     files = ("--mcp", str(servers()), "--constitution", str(constitution))
     asked = cli("ask", "write", *files, "--model", script(call("write_two", first="a", second="b")), "--json").json()
     pending = PendingAction.model_validate(asked["decision"]["pending_action"])
     answered = cli(
-        "ask", "--yes", pending.id, "--conversation", asked["conversation_id"], *files, "--model", script(SAID), "--json"
+        "ask",
+        "--yes",
+        pending.id,
+        "--conversation",
+        asked["conversation_id"],
+        *files,
+        "--model",
+        script(SAID),
+        "--json",
+        *token,
     ).json()
     reply, said = answered["reply"].split("\n\n")
     assert reply == "That reported a failure; what was done before is not known. Please check before you try again."

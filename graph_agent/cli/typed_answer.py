@@ -1,0 +1,74 @@
+"""The user's answer to a question: typed in a terminal below the question, or sent with the launch token.
+
+A coding agent runs the same commands as its user. So no argument and no pipe answers a question, as no program without the
+launch token answers one on the page.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from pathlib import Path
+from typing import Annotated
+
+from graph_agent.bootstrap.secret import launch_token
+from graph_agent.cli.options import option
+from graph_agent.cli.running import read_text, wrong_usage
+from graph_agent.net.bearer_tokens import bearer_token, is_same
+from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.reply.text import visible
+from graph_agent.settings import Settings
+
+TokenFile = Annotated[
+    Path | None, option("--token-file", "FILE", "Answer without a terminal: FILE has the launch token of the page.")
+]
+
+PROMPT = "> "
+_LINE = 4096
+"""The longest line of a terminal."""
+
+
+def has_launch_token(settings: Settings, file: Path | None) -> bool:
+    """True if `file` has the launch token, as `graph-agent serve` writes it; another text is a usage error."""
+    if file is None:
+        return False
+    token = launch_token(settings)
+    header = read_text(file, _LINE).strip()
+    if not is_same(bearer_token(header.removeprefix("Authorization: ")), token):
+        wrong_usage(f"{file} does not have the launch token")
+    return True
+
+
+def typed_answer(question: str) -> bool | None:
+    """Show a question on the controlling terminal and return the yes or no that is typed below it; None for another text.
+
+    Without a terminal, exit with a usage error.
+    """
+    try:
+        # The terminal itself: standard input and output may be redirected to another program.
+        terminal = os.open("/dev/tty", os.O_RDWR) if sys.stdin.isatty() else None
+    except OSError:
+        terminal = None
+    if terminal is None:
+        wrong_usage("a question is answered by a person, in a terminal or on the page")
+    with os.fdopen(terminal, "r+b", buffering=0) as tty:
+        forget_typed(tty.fileno())
+        tty.write(f"{visible(question)}\n{PROMPT}".encode())
+        line = os.read(tty.fileno(), _LINE)
+    answer = {Consent.YES: True, Consent.NO: False}
+    return answer.get(read_consent(line.decode(errors="replace").strip()))
+
+
+def forget_typed(terminal: int) -> None:
+    """Discard what was typed before the question was shown: it does not answer it."""
+    termios.tcflush(terminal, termios.TCIFLUSH)
+
+
+def shows_questions() -> bool:
+    """True if a person types below what this program prints."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        return False
+    return sys.stdin.isatty() and sys.stdout.isatty()
