@@ -6,6 +6,7 @@ launch token answers one on the page.
 
 from __future__ import annotations
 
+import hmac
 import os
 import sys
 import termios
@@ -15,7 +16,6 @@ from typing import Annotated
 from graph_agent.bootstrap.secret import launch_token
 from graph_agent.cli.options import option
 from graph_agent.cli.running import read_text, wrong_usage
-from graph_agent.net.bearer_tokens import bearer_token, is_same
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
@@ -34,8 +34,8 @@ def has_launch_token(settings: Settings, file: Path | None) -> bool:
     if file is None:
         return False
     token = launch_token(settings)
-    header = read_text(file, _LINE).strip()
-    if not is_same(bearer_token(header.removeprefix("Authorization: ")), token):
+    given = read_text(file, _LINE).strip().removeprefix("Authorization: Bearer ")
+    if not hmac.compare_digest(given.encode(), token.encode()):
         wrong_usage(f"{file} does not have the launch token")
     return True
 

@@ -78,6 +78,10 @@ async def test_a_confirmation_is_an_interrupt_and_resume_answers_it(
     answered = await run(client, run_input(run_id="r3", state=first, resume=[{"interruptId": interrupt.id, **resume}]))
     assert text_of(answered).startswith(reply)
     assert answered[-1].outcome.type == "success"
+    said = (await client.get(f"/api/conversations/{first['conversation_id']}")).json()["messages"][-2]["content"]
+    assert said == (
+        "Declined the question." if resume["status"] == "cancelled" else "Yes." if resume["payload"]["yes"] else "No."
+    )
 
 
 async def test_the_messages_of_a_reply_have_the_names_of_their_authors(client: httpx.AsyncClient) -> None:

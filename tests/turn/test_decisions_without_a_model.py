@@ -93,6 +93,22 @@ async def test_a_call_replays_whatever_the_order_of_its_arguments() -> None:
     assert await replayed(engine, await engine.answer(asked, yes=True))
 
 
+async def test_calls_that_are_limited_per_message_ask_unless_the_user_has_typed_them() -> None:
+    add = [one for one in TASK_TOOLS if one.name == "add_task"]
+    constitution = "You.\n\n## Available Tools\n- add_task: Add task (without confirmation) (at most 1 per message)\n"
+    server = TableServer(served=tuple(add))
+    engine = LLMAgentEngine(ScriptedAdapter([]), server, constitution)
+    asked = await engine.call("ann", [ADD])
+    assert asked.decision.reply.startswith("A rule asks for your yes: at most 1 per message (constitution).")
+    assert server.sent == []
+    answered = await engine.answer(asked, yes=True)
+    typed = await engine.call("ann", [ADD, FunctionCall("add_task", {"description": "call dad"})], typed=True)
+    assert fates(typed.record) == ["executed", "refused"]
+    assert len(server.sent) == 2
+    for one in (asked, answered, typed):
+        assert await replayed(engine, one)
+
+
 async def test_after_a_no_nothing_is_done() -> None:
     server = TableServer(previews=PREVIEWS)
     engine = engine_of(server=server)
