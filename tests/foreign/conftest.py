@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.gateway.server import DECISION_META
-from tests.cli.conftest import Cli, cli, home, migrated_home, script  # noqa: F401 (fixtures)
+from tests.cli.conftest import Cli, cli, home, migrated_home, script, token  # noqa: F401 (fixtures)
 from tests.fork_server import graph_agent
 
 ANSWER = {"content": "That is all.", "finish_reason": "stop"}
@@ -42,6 +42,8 @@ class Agent:
     cli: Cli
     script: Callable[..., str]
     files: tuple[str, ...]
+    token: tuple[str, str]
+    """The option with which a command answers a question without a terminal."""
 
     def ask(self, message: str, *batches: list[Call], conversation: str | None = None) -> dict[str, Any]:
         """Run one turn, whose model requests one batch after the other; return what `ask --json` prints."""
@@ -51,7 +53,7 @@ class Agent:
         ]
         options = () if conversation is None else ("--conversation", conversation)
         model = self.script(*steps, ANSWER)
-        ended = self.cli("ask", message, "--json", *self.files, "--model", model, "--timeout", "600", *options)
+        ended = self.cli("ask", message, "--json", *self.files, "--model", model, "--timeout", "600", *options, *self.token)
         assert ended.out, ended.err
         answer: dict[str, Any] = ended.json()
         return answer
@@ -160,6 +162,7 @@ def agent(
     request: pytest.FixtureRequest,
     cli: Cli,  # noqa: F811 (a fixture)
     script: Callable[..., str],  # noqa: F811 (a fixture)
+    token: tuple[str, str],  # noqa: F811 (a fixture)
     tmp_path: Path,
 ) -> Callable[[dict[str, Any], str], Agent]:
     """`agent(server, grants)`: an agent with one server and a constitution that has these lines."""
@@ -171,6 +174,6 @@ def agent(
         constitution.with_suffix(".lock").unlink(missing_ok=True)
         constitution.write_text(f"You use one server.\n\n## Available Tools\n{grants}\n", encoding="utf-8")
         kind: type[Agent] = request.param
-        return kind(cli, script, ("--mcp", str(servers), "--constitution", str(constitution)))
+        return kind(cli, script, ("--mcp", str(servers), "--constitution", str(constitution)), token)
 
     return build
