@@ -1,4 +1,4 @@
-"""`graph-agent ask`: one message in, one decision out; or a batch, each message in an isolated environment."""
+"""`graph-agent ask`: one message in, one decision out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, known_roles, option, with_files
-from graph_agent.cli.running import FAILED, Run, open_file, print_stderr, wrong_usage
+from graph_agent.cli.running import FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import json_line, print_answer, print_result, print_text, whole_action
 from graph_agent.cli.typed_answer import TokenFile, has_launch_token, typed_answer
@@ -54,12 +54,6 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the model 
 def ask(
     text: Annotated[str | None, typer.Argument(help="Send this message; - reads it from stdin.", show_default=False)] = None,
     as_json: AsJson = False,
-    batch: Annotated[
-        str | None,
-        option(
-            "--batch", "FILE", "Send each line of FILE (- is stdin) in an isolated environment; print one JSON line for each."
-        ),
-    ] = None,
     user: User = LOCAL_USER,
     role: Roles = None,
     conversation: Conversation = None,
@@ -91,18 +85,13 @@ def ask(
 ) -> None:
     """Send one message and print the reply, with a receipt for every change.
 
-    Exits with 1 if the message could not be served, or a line of a batch. To answer a question in the reply, run the command
-    with -c alone in a terminal: it shows the question again, and you type yes or no. --yes ID and --no ID do the same for the
+    Exits with 1 if the message could not be served. To answer a question in the reply, run the command with -c alone in a terminal: it shows the question again, and you type yes or no. --yes ID and --no ID do the same for the
     action with this id, which -v prints. With --token-file the answer needs no terminal.
     """
     answers, roles = _answer_by_id(yes, no), known_roles(settings.role_names, role)
-    if dry_run and (batch is not None or show or go_on or answers is not None):
-        wrong_usage("--dry-run sends a message that answers no question: leave out --batch, --show, -c, --yes and --no")
-    if batch is not None:
-        if user != LOCAL_USER or go_on or any(given is not None for given in (text, conversation, answers)):
-            wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, -c, --yes and --no")
-        _ask_many(settings, batch, model, timeout, roles)
-    elif show:
+    if dry_run and (show or go_on or answers is not None):
+        wrong_usage("--dry-run sends a message that answers no question: leave out --show, -c, --yes and --no")
+    if show:
         _show_pending(settings, user, conversation)
     elif text is None and answers is None and (not go_on or token_file is not None):
         wrong_usage("there is no message: graph-agent ask TEXT")
@@ -240,41 +229,11 @@ def failed(decision: AgentDecision) -> bool:
     return (decision.outcome_category or "").startswith(_FAILURES)
 
 
-def _ask_many(settings: Settings, file: str, model: str | None, timeout: float | None, roles: tuple[str, ...]) -> None:
-    with ExitStack() as stack:
-        lines = sys.stdin.buffer if file == "-" else stack.enter_context(open_file(file, "rb"))
-        runtime, run = stack.enter_context(open_command_runtime(settings, model=model, timeout=timeout, temporary=True))
-        failures = 0
-        for number, text in enumerate(_texts(lines), start=1):
-            try:
-                if text is None:
-                    raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The line is not UTF-8 text.")
-                # A new user sees no tasks and conversations of other lines.
-                answer = run(send_with_key(runtime.chat, f"line-{number}", text, roles=roles))
-                result, served = _answer(answer), not failed(answer.decision)
-            except GraphAgentError as exc:
-                result, served = {**_error(exc), "line": number}, False
-            failures += not served
-            typer.echo(json_line(result))  # flushes, so that a reader gets each line at once
-        if failures:
-            print_stderr(f"{failures} of {number} lines could not be served")
-            raise typer.Exit(FAILED)
-
-
 def _error(exc: GraphAgentError) -> dict[str, Any]:
     if isinstance(exc, ServiceError):
         found = {"decision_id": exc.decision_id} if exc.decision_id else {}
         return {"error": {"code": exc.code.value, "message": exc.message, **found}}
     return {"error": {"code": ServiceErrorCode.SERVICE_UNAVAILABLE.value, "message": "The request cannot be served right now."}}
-
-
-def _texts(lines: IO[bytes]) -> Iterator[str | None]:
-    """Yield the lines without their line breaks as they arrive; None for a line that is not UTF-8."""
-    for raw in lines:
-        try:
-            yield raw.rstrip(b"\r\n").decode().removeprefix("\ufeff")
-        except UnicodeDecodeError:
-            yield None
 
 
 def _from_stdin() -> str:

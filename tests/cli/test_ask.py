@@ -303,8 +303,6 @@ def test_text_of_a_model_cannot_steer_the_terminal(cli: Cli, script: Callable[..
         (("ask", "hi", "--model", "gpt"), "choose rules, gemini, openai or scripted:FILE"),
         (("ask", "hi", "--model", "scripted:"), "choose rules, gemini, openai or scripted:FILE"),
         (("ask", "hi", "--timeout", "0"), "--timeout"),
-        (("ask", "hi", "--batch", "-"), "--batch reads its messages from a file"),
-        (("ask", "--batch", "no-such-file"), "no-such-file cannot be read"),
     ],
 )
 def test_wrong_usage_ends_with_2_and_one_sentence(cli: Cli, arguments: tuple[str, ...], sentence: str) -> None:

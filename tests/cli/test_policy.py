@@ -139,9 +139,6 @@ def test_rules_about_roles_can_be_tried_locally(cli: Cli, policy: Path, monkeypa
             assert ("only support adds" in (ended.out + ended.err).lower()) is refused
             shown = cli("log", "show", "last").out
             assert ("was refused and not sent: ACCESS_DENIED, not permitted: only support adds." in shown) is refused
-        if arguments[0] == "ask":
-            batch = cli("ask", "--batch", "-", "--policy", str(policy), *roles, stdin=b"add a task to call mom\n")
-            assert ("only support adds" in batch.out.lower()) is refused
         unknown = cli(*command, "--role", "suport")
         assert unknown.code == 2
         assert "there is no role 'suport': GRAPH_AGENT_ROLES has support, manager" in unknown.err
