@@ -1,6 +1,6 @@
 """The reader of exports: it parses a JSON array or JSON lines object by object.
 
-The file is untrusted. Its size, nesting and ids are checked here, so that neither an import nor a replay has to.
+The file is untrusted. Its size, nesting and ids are checked here, so that a replay need not.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def read_export(pieces: Iterable[str]) -> Iterator[ExportedText | ExportedDecisi
 
 def invalid_object(number: int, why: str) -> ServiceError:
     """Return the error for an object that is not part of an export."""
-    return ServiceError(ServiceErrorCode.INVALID_FORMAT, f"object {number} of the file cannot be imported: {why}")
+    return ServiceError(ServiceErrorCode.INVALID_FORMAT, f"object {number} of the file cannot be read: {why}")
 
 
 def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:

@@ -1,14 +1,14 @@
-"""The read path of the log: one decision, pages of decisions, metrics, export and import."""
+"""The read path of the log: one decision, pages of decisions, metrics and export."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from graph_agent.audit.export import ImportReport, export_pieces, import_records
+from graph_agent.audit.export import export_pieces
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import MetricsSummary, read_metrics
 from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, read_trace
@@ -16,8 +16,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.record.statements import QUERY_SECONDS, read
-from graph_agent.record.tables import decision_logs
-from graph_agent.record.tree.leaves import RecordKey
+from graph_agent.record.tables import decision_logs, record_blobs
 
 MAX_LIMIT = 1000
 MAX_OFFSET = 1_000_000_000
@@ -127,6 +126,12 @@ class LogQueryService:
 
         return await read(self._database, work, seconds=self._seconds)
 
+    async def texts(self, digests: Collection[str]) -> dict[str, str]:
+        """Return the stored texts with these digests, such as those that a header names, by digest."""
+        wanted = select(record_blobs.c.digest, record_blobs.c.text).where(record_blobs.c.digest.in_(sorted(digests)))
+        rows = await read(self._current, lambda connection: connection.execute(wanted).all(), seconds=self._seconds)
+        return {row.digest: row.text for row in rows}
+
     def export_logs(
         self,
         format: str = "jsonl",  # noqa: A002 (the name of the parameter in the public API)
@@ -139,15 +144,6 @@ class LogQueryService:
         memory at a time.
         """
         return export_pieces(self._database, format, filters or DecisionFilter())
-
-    async def import_logs(self, pieces: Iterable[str], *, record_key: RecordKey = None) -> ImportReport:
-        """Import the text of an export, of either format. Decisions that are stored already are not changed.
-
-        New decisions become leaves of the tree, which prove that they did not change after the import, beside a statement that
-        they were imported. `record_key` makes the MACs of what waits for the tree.
-        Raises INVALID_FORMAT with the number of the invalid object; batches before it stay imported.
-        """
-        return await import_records(self._database, pieces, record_key=record_key)
 
 
 def _between(connection: Connection, after: str | None, before: str | None, user_id: str | None) -> list[ColumnElement[bool]]:

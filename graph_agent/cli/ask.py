@@ -85,8 +85,9 @@ def ask(
 ) -> None:
     """Send one message and print the reply, with a receipt for every change.
 
-    Exits with 1 if the message could not be served. To answer a question in the reply, run the command with -c alone in a terminal: it shows the question again, and you type yes or no. --yes ID and --no ID do the same for the
-    action with this id, which -v prints. With --token-file the answer needs no terminal.
+    Exits with 1 if the message could not be served. To answer a question in the reply, run the command with -c alone in a
+    terminal: it shows the question again, and you type yes or no. --yes ID and --no ID do the same for the action with this id,
+    which -v prints. With --token-file the answer needs no terminal.
     """
     answers, roles = _answer_by_id(yes, no), known_roles(settings.role_names, role)
     if dry_run and (show or go_on or answers is not None):

@@ -1,4 +1,4 @@
-"""`graph-agent log export` and `log import`: decisions to a file, and from one."""
+"""`graph-agent log export`: decisions to a file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from typing import IO, Annotated, Any
 import typer
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import record_tree
-from graph_agent.bootstrap.secret import record_keys
 from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.database import open_log, open_queries
-from graph_agent.cli.options import AsJson, command_settings, filter_by, option
-from graph_agent.cli.running import DONE, FAILED, open_file, print_error, print_stderr, read_text, wrong_usage
-from graph_agent.cli.show import escape_json, json_line
+from graph_agent.cli.options import command_settings, filter_by, option
+from graph_agent.cli.running import open_file, print_stderr, read_text, wrong_usage
+from graph_agent.cli.show import escape_json
 from graph_agent.clock import SystemClock
 from graph_agent.policy.constitution import MAX_CHARACTERS
 from graph_agent.replays.replayer import Replayer, WhatIf
@@ -60,28 +58,6 @@ def export_decisions(
     with open_queries() as (log, run), ExitStack() as stack:
         pieces = log.export_logs(form, filters)
         run(_write(pieces, sys.stdout if file == "-" else stack.enter_context(open_file(file, "w"))))
-
-
-def import_decisions(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Read what `log export` wrote; - is stdin.")],
-    as_json: AsJson = False,
-) -> None:
-    """Import exported decisions into this log.
-
-    Decisions that exist already are not changed. Exits with 1 if one of them differs from the imported record.
-    """
-    with open_log(writes=True) as (database, run), ExitStack() as stack:
-        source = sys.stdin if file == "-" else stack.enter_context(open_file(file))
-        pieces = iter(lambda: source.read(_CHUNK), "")
-        try:
-            report = run(LogQueryService(database).import_logs(pieces, record_key=record_keys(read_settings())))
-        except UnicodeDecodeError:
-            wrong_usage("the file is not UTF-8 text")
-    text = f"{report.imported} decisions imported, {report.present} existed already"
-    typer.echo(json_line(report.to_json()) if as_json else text)
-    for decision_id in report.differing:
-        print_error(f"{decision_id} exists here with another record and was not changed")
-    raise typer.Exit(FAILED if report.differing else DONE)
 
 
 def other_rules(constitution: Path | None, policy: Path | None) -> WhatIf:

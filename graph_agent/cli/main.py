@@ -63,7 +63,6 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "list": Command("log:list_decisions", "List decisions, newest first."),
         "show": Command("log:show_decision", "Print one decision: its record, and why it came out as it did."),
         "export": Command("log_files:export_decisions", "Export closed decisions as records, oldest first."),
-        "import": Command("log_files:import_decisions", "Import exported decisions into this log."),
         "metrics": Command("log:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
         "prune": Command("admin:prune_decisions", "Remove closed decisions that are older than the retention."),
         "fixture": Command("log:print_fixture", "Print a decision as a YAML test case for `validate`."),

@@ -1,4 +1,4 @@
-"""Export and import: a log can be copied byte for byte, and invalid files are refused."""
+"""Export: the records are the stored ones, byte for byte, and the reader refuses invalid files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from sqlalchemy import update
 
 from graph_agent.audit import export_reader
 from graph_agent.audit.export import BATCH, CALL_FIELDS, DECISION_FIELDS
+from graph_agent.audit.export_reader import ExportedDecision, ExportedText, read_export
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.db import Database, migrate
+from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.record import DecisionOpening
@@ -27,14 +28,6 @@ ANALYTICS = (Path(__file__).parents[2] / "docs" / "analytics.md").read_text(enco
 
 async def export(log: Database, form: str = "jsonl", filters: DecisionFilter | None = None) -> str:
     return "".join([piece async for piece in LogQueryService(log).export_logs(form, filters)])
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Any:
-    database = Database.open(f"sqlite:///{tmp_path / 'other.db'}")
-    migrate(database, "graph_agent.record")
-    yield database
-    database.close_now()
 
 
 async def test_a_decision_has_the_columns_of_the_log_before_its_record(log: Database) -> None:
@@ -74,24 +67,16 @@ async def test_a_text_is_exported_before_the_first_decision_that_references_it(l
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json"])
-async def test_an_imported_export_is_exported_again_byte_for_byte(log: Database, other: Database, form: str) -> None:
+async def test_an_export_is_read_as_the_stored_records_and_their_texts(log: Database, form: str) -> None:
     calls: tuple[dict[str, Any], ...] = ({"result": {"tasks": []}}, {"success": False, "error_code": "NOT_FOUND"})
     records = [make_record(number, at=NOON, tokens=number, calls=calls) for number in range(1, BATCH + 20)]
     store_records(log, *records)
     text = await export(log, form)
     if form == "json":
         assert len(json.loads(text)) == len(records) + len(TEXTS)
-    service = LogQueryService(other)
-    pieces = [text[start : start + 700] for start in range(0, len(text), 700)]
-    report = await service.import_logs(pieces)
-    assert (report.imported, report.present, report.differing, report.texts) == (len(records), 0, [], 3)
-    assert await export(other, form) == text
-    for record in (records[0], records[-1]):
-        imported = await service.get_decision_trace(record.header.decision_id)
-        original = await LogQueryService(log).get_decision_trace(record.header.decision_id)
-        assert imported == original
-    again = await service.import_logs([text])
-    assert (again.imported, again.present) == (0, len(records))
+    read = list(read_export(text[start : start + 700] for start in range(0, len(text), 700)))
+    assert {one.digest: one.text for one in read if isinstance(one, ExportedText)} == TEXTS
+    assert [one.record for one in read if isinstance(one, ExportedDecision)] == records
 
 
 async def test_only_closed_decisions_that_match_the_filter_are_exported(log: Database) -> None:
@@ -106,21 +91,13 @@ async def test_only_closed_decisions_that_match_the_filter_are_exported(log: Dat
 @pytest.mark.parametrize(("form", "text"), [("jsonl", ""), ("json", "[\n]\n")])
 async def test_an_empty_log_exports_to_an_empty_file_of_its_format(log: Database, form: str, text: str) -> None:
     assert await export(log, form) == text
-    assert (await LogQueryService(log).import_logs([text])).imported == 0
+    assert list(read_export([text])) == []
 
 
 def test_an_unknown_format_is_refused_immediately(log: Database) -> None:
     with pytest.raises(ServiceError) as refused:
         LogQueryService(log).export_logs("xml")
     assert refused.value.code is ServiceErrorCode.INVALID_FORMAT
-
-
-async def test_a_decision_that_is_stored_with_another_record_is_kept_and_reported(log: Database, other: Database) -> None:
-    store_records(log, make_record(1, message="call mom"))
-    store_records(other, make_record(1, message="call dad"))
-    report = await LogQueryService(other).import_logs([await export(log)])
-    assert (report.imported, report.differing) == (0, [make_record(1).header.decision_id])
-    assert (await LogQueryService(other).get_decision_trace(make_record(1).header.decision_id)).decision.message == "call dad"
 
 
 DECISION_ID = make_record(1).header.decision_id
@@ -130,83 +107,76 @@ GOOD = canonical_json({"type": "decision", "record": make_record(1).to_json()})
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hello", "object 1 of the file cannot be imported: it is not JSON"),
-        (f"{GOOD}\n{GOOD[:-9]}", "object 2 of the file cannot be imported: it is not JSON"),
-        ("7\n", "object 1 of the file cannot be imported: it is not an object"),
-        (GOOD.replace('"entries"', '"entry"'), "object 1 of the file cannot be imported: it is not a record of a decision"),
-        ('{"type":"decision","record":{}}', "object 1 of the file cannot be imported: its decision id is not a UUID"),
-        (GOOD.replace(DECISION_ID, "\\u001b[2Jid"), "object 1 of the file cannot be imported: its decision id is not a UUID"),
+        ("hello", "object 1 of the file cannot be read: it is not JSON"),
+        (f"{GOOD}\n{GOOD[:-9]}", "object 2 of the file cannot be read: it is not JSON"),
+        ("7\n", "object 1 of the file cannot be read: it is not an object"),
+        ('{"type":"decision","record":{}}', "object 1 of the file cannot be read: its decision id is not a UUID"),
+        (GOOD.replace(DECISION_ID, "\\u001b[2Jid"), "object 1 of the file cannot be read: its decision id is not a UUID"),
         (
             GOOD.replace('"user_id":"ann"', '"user_id":"a\\u202enn"'),
-            "object 1 of the file cannot be imported: its user id contains",
+            "object 1 of the file cannot be read: its user id contains",
         ),
         (
             GOOD.replace('"conversation_id":"c1"', '"conversation_id":"c\\n1"'),
-            "object 1 of the file cannot be imported: its conversation id contains hidden characters",
+            "object 1 of the file cannot be read: its conversation id contains hidden characters",
         ),
-        ("[[[[", "object 1 of the file cannot be imported: it is not JSON"),
-        ("[", "object 1 of the file cannot be imported: the file is incomplete"),
-        ("]", "object 1 of the file cannot be imported: the file is incomplete"),
-        (",", "object 1 of the file cannot be imported: the file is incomplete"),
-        (f"[{GOOD}", "object 2 of the file cannot be imported: the file is incomplete"),
-        (f"[{GOOD} {GOOD}]", "object 2 of the file cannot be imported: it is not JSON"),
-        (f"{GOOD},{GOOD}", "object 2 of the file cannot be imported: it is not JSON"),
-        ('{"type":"decision"}', "object 1 of the file cannot be imported: it is neither"),
-        (
-            '{"type":"blob","digest":"00","text":"x"}',
-            "object 1 of the file cannot be imported: its text does not match its digest",
-        ),
-        (GOOD.replace('"ms":100', '"ms":NaN'), "object 1 of the file cannot be imported: it is not JSON"),
+        ("[[[[", "object 1 of the file cannot be read: it is not JSON"),
+        ("[", "object 1 of the file cannot be read: the file is incomplete"),
+        ("]", "object 1 of the file cannot be read: the file is incomplete"),
+        (",", "object 1 of the file cannot be read: the file is incomplete"),
+        (f"[{GOOD}", "object 2 of the file cannot be read: the file is incomplete"),
+        (f"[{GOOD} {GOOD}]", "object 2 of the file cannot be read: it is not JSON"),
+        (f"{GOOD},{GOOD}", "object 2 of the file cannot be read: it is not JSON"),
+        ('{"type":"decision"}', "object 1 of the file cannot be read: it is neither"),
+        (GOOD.replace('"ms":100', '"ms":NaN'), "object 1 of the file cannot be read: it is not JSON"),
         (
             GOOD.replace('"ms":100', f'"ms":{10**30}'),
-            "object 1 of the file cannot be imported: it has a number that is too large",
-        ),
-        (
-            GOOD.replace('"model":"', '"model":"\\ud800'),
-            "object 1 of the file cannot be imported: it is not a record of a decision",
-        ),
-        (
-            GOOD.replace('"extracted_params":{', '"extracted_params":{"x":1e400'),
-            "object 1 of the file cannot be imported: it is not a record of a decision",
+            "object 1 of the file cannot be read: it has a number that is too large",
         ),
         (
             GOOD.replace("2026-", "9999-"),
-            "object 1 of the file cannot be imported: its times are not in the years 1970 to 2999",
+            "object 1 of the file cannot be read: its times are not in the years 1970 to 2999",
         ),
         (
             GOOD.replace("2026-", "0001-"),
-            "object 1 of the file cannot be imported: its times are not in the years 1970 to 2999",
+            "object 1 of the file cannot be read: its times are not in the years 1970 to 2999",
         ),
-        (
-            GOOD.replace('"finish_reason":', '"reason":'),
-            "object 1 of the file cannot be imported: it is not a record of a decision",
-        ),
-        ('{"a":' + "[" * 100_000, "object 1 of the file cannot be imported: it is nested too deeply"),
-        ('{"a":' * 300 + "1" + "}" * 300, "object 1 of the file cannot be imported: it is nested too deeply"),
+        ('{"a":' + "[" * 100_000, "object 1 of the file cannot be read: it is nested too deeply"),
+        ('{"a":' * 300 + "1" + "}" * 300, "object 1 of the file cannot be read: it is nested too deeply"),
     ],
 )
-async def test_an_invalid_file_is_refused_with_the_number_of_the_object(log: Database, text: str, message: str) -> None:
+def test_an_invalid_file_is_refused_with_the_number_of_the_object(text: str, message: str) -> None:
     with pytest.raises(ServiceError) as refused:
-        await LogQueryService(log).import_logs([text])
+        list(read_export([text]))
     assert refused.value.code is ServiceErrorCode.INVALID_FORMAT
     assert refused.value.message.startswith(message)
-    assert (await LogQueryService(log).query_decisions()).total == 0
 
 
-async def test_a_file_whose_texts_are_too_large_together_is_refused(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ('"entries"', '"entry"'),
+        ('"model":"', '"model":"\\ud800'),
+        ('"extracted_params":{', '"extracted_params":{"x":1e400'),
+        ('"finish_reason":', '"reason":'),
+    ],
+)
+def test_what_is_no_record_is_read_without_one(then: str, now: str) -> None:
+    assert list(read_export([GOOD.replace(then, now)])) == [ExportedDecision(1, DECISION_ID, None)]
+
+
+def test_a_file_whose_texts_are_too_large_together_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # A file above the real limit has gigabytes.
     monkeypatch.setattr(export_reader, "MAX_TEXTS", 1_000)
     texts = ["x" * 600, "y" * 600]
     lines = [canonical_json({"type": "blob", "digest": digest(text), "text": text}) for text in texts]
-    with pytest.raises(
-        ServiceError, match="object 2 of the file cannot be imported: the texts of the file are too large together"
-    ):
-        await LogQueryService(log).import_logs(lines)
+    with pytest.raises(ServiceError, match="object 2 of the file cannot be read: the texts of the file are too large together"):
+        list(read_export(lines))
 
 
-async def test_an_object_that_is_too_large_is_refused(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # An object above the real limit takes seconds to read.
     monkeypatch.setattr(export_reader, "MAX_OBJECT", 100_000)
     pieces = ['{"type":"blob","text":"'] + ["x" * 50_000] * 20
-    with pytest.raises(ServiceError, match="object 1 of the file cannot be imported: it is too large"):
-        await LogQueryService(log).import_logs(pieces)
+    with pytest.raises(ServiceError, match="object 1 of the file cannot be read: it is too large"):
+        list(read_export(pieces))

@@ -150,19 +150,6 @@ async def test_the_commits_of_a_turn_in_time_leave_the_counts_alone(log: Databas
     assert (await require_exact(log)).total == 2
 
 
-async def test_imported_decisions_are_counted(log: Database, tmp_path: Path) -> None:
-    records = random_records(40, hours=3)
-    source = Database.open(f"sqlite:///{tmp_path / 'source.db'}")
-    migrate(source, "graph_agent.record")
-    store_records(source, *records)
-    exported = [piece async for piece in LogQueryService(source).export_logs()]
-    source.close_now()
-    store_records(log, *records[:10])
-    await count_hours(log, LATER)
-    assert (await LogQueryService(log).import_logs(exported)).imported == 30
-    assert (await require_exact(log)).total == 40
-
-
 async def test_pruned_decisions_are_no_longer_counted(log: Database) -> None:
     store_records(log, *random_records(200, hours=6))
     await count_hours(log, LATER)

@@ -43,7 +43,7 @@ def test_a_filter_that_makes_no_sense_is_wrong_usage(cli: Cli, arguments: tuple[
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
 
 
-def test_an_export_goes_into_another_log_and_counts_there(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_is_replayed_without_a_log(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = cli("ask", "add a task to call mom", "--json").json()
     cli("ask", "what's the weather?")
     file = tmp_path / "export.jsonl"
@@ -53,18 +53,13 @@ def test_an_export_goes_into_another_log_and_counts_there(cli: Cli, tmp_path: Pa
     assert len([line for line in only if '"type":"decision"' in line]) == 1
 
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
-    assert cli("log", "import", str(file), "--json").json() == {"imported": 2, "present": 0, "differing": [], "texts": 3}
-    assert cli("log", "import", "-", stdin=file.read_bytes()).out == "0 decisions imported, 2 existed already\n"
-    assert answer["decision_id"] in cli("log", "show", answer["decision_id"]).out
-    assert json.loads(cli("log", "metrics", "--json").out)["total"] == 2
-    assert cli("log", "verify").code == 0
+    assert cli("replay", str(file)).out == "2 of 2 identical\n"
 
 
 def test_what_is_no_export_is_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "no.jsonl").write_text("hello", encoding="utf-8")
-    ended = cli("log", "import", str(tmp_path / "no.jsonl"))
-    assert (ended.code, ended.err) == (1, "graph-agent: object 1 of the file cannot be imported: it is not JSON\n")
-    assert cli("log", "import", str(tmp_path / "missing")).code == 2
+    ended = cli("replay", str(tmp_path / "no.jsonl"))
+    assert (ended.code, ended.err) == (1, "graph-agent: object 1 of the file cannot be read: it is not JSON\n")
     assert "must be one of jsonl, json" in cli("log", "export", "--format", "xml").err
 
 

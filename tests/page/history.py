@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from graph_agent.audit.drift.baselines import BaselineService
-from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.record_tree import log_keys
 from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.clock import SystemClock
-from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.settings import Settings
-from tests.audit.builders import TEXTS, make_record
+from tests.audit.builders import make_record, store_records
 
 KEY = derive_record_key(b"a secret of sixteen bytes at least")
 BASELINE = "last week"
@@ -61,7 +59,7 @@ async def with_decisions(folder: Path, user: str, count: int) -> Path:
     """Add `count` decisions of the last two days to the log in `folder`."""
     async with open_stores(Settings(GRAPH_AGENT_HOME=folder)) as stores:
         decisions = _decisions(1, count, datetime.now(UTC) - timedelta(days=2), timedelta(days=2), user, _USUAL)
-        await LogQueryService(stores.database).import_logs(_exported(decisions), record_key=KEY)
+        store_records(stores.database, *decisions, key=KEY)
     return folder
 
 
@@ -74,12 +72,11 @@ async def with_history(folder: Path, user: str) -> Path:
     start = now - timedelta(days=7)
     settings = Settings(GRAPH_AGENT_HOME=folder)
     async with open_stores(settings) as stores:
-        log = LogQueryService(stores.database)
         usual = _decisions(1, 300, start, timedelta(days=5), user, _USUAL)
-        await log.import_logs(_exported(usual), record_key=KEY)
+        store_records(stores.database, *usual, key=KEY)
         await BaselineService(stores.database, record_key=KEY).create_baseline(BASELINE, start, start + timedelta(days=5))
         changed = _decisions(1000, 240, start + timedelta(days=5), timedelta(days=2), user, _CHANGED)
-        await log.import_logs(_exported(changed), record_key=KEY)
+        store_records(stores.database, *changed, key=KEY)
         # The verification of the page counts what is in the tree.
         await RecordTree(stores.database, log_keys(settings), key=KEY, clock=SystemClock()).seal()
     return folder
@@ -100,10 +97,3 @@ def _decisions(
             tokens=chance.randrange(700, 1400),
             **turn,
         )
-
-
-def _exported(records: Iterator[DecisionRecord]) -> Iterator[str]:
-    for name, text in TEXTS.items():
-        yield canonical_json({"type": "blob", "digest": name, "text": text}) + "\n"
-    for record in records:
-        yield canonical_json({"type": "decision", "record": record.to_json()}) + "\n"
