@@ -31,8 +31,6 @@ class Settings(BaseModel):
     """The folder of the default database and of the keys."""
     database_url: str = Field(default="", alias="DATABASE_URL")
     """Tasks, conversations and the record."""
-    log_database_url: str = Field(default="", alias="LOG_DATABASE_URL", repr=False)
-    """Former setting: a value that differs from DATABASE_URL refuses to start."""
     log_read_url: str = Field(default="", alias="LOG_READ_URL")
     """A replica of the record, for queries."""
     database_connections: int = Field(default=12, ge=4, le=1000, alias="GRAPH_AGENT_DATABASE_CONNECTIONS")

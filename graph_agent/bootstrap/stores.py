@@ -61,10 +61,11 @@ def create_home(settings: Settings) -> None:
 def temporary_settings(settings: Settings) -> Settings:
     """Return the settings of a runtime on an empty database in memory, with the same model and constitution.
 
-    Tasks, conversations, limits and the ledger belong to a user, so a new user id is an isolated environment: one temporary
-    runtime can have any number of them.
+    Its tools are those of the shipped task server on that database: what it does is not in the real record, so it must not
+    reach real servers. Tasks, conversations, limits and the ledger belong to a user, so a new user id is an isolated
+    environment: one temporary runtime can have any number of them.
     """
     secret = SecretStr(secrets.token_hex(32))
-    database = {"database_url": "sqlite://", "log_database_url": "", "log_read_url": ""}
+    isolated = {"database_url": "sqlite://", "log_read_url": "", "mcp": None}
     # Not the keys of the log: they would sign another tree under its name.
-    return settings.model_copy(update={**database, "secret": secret, "log_signing_keys": (), "log_origin": None})
+    return settings.model_copy(update={**isolated, "secret": secret, "log_signing_keys": (), "log_origin": None})

@@ -17,7 +17,7 @@ def demo() -> None:
     The conversation adds, lists and completes tasks, asks for clarification, refuses, and deletes with a confirmation.
     It runs offline with the embedded model and does not touch your data. Exits with 1 if a decision is not the expected one.
     """
-    shipped = read_settings().model_copy(update={"mcp": None, "constitution": None})
+    shipped = read_settings().model_copy(update={"constitution": None})
     failures = 0
     with open_command_runtime(shipped, model="rules", temporary=True) as (runtime, run):
         conversation, traced = None, ""
