@@ -32,7 +32,7 @@ from graph_agent.record.tamper.violations import Violation
 from graph_agent.record.tree.reading import DecisionProof, read_proof
 from graph_agent.replays.visited_states import VisitedState, visited_states
 from graph_agent.reply.causes import FailureCause
-from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
+from graph_agent.validation.case_writer import dump_fixtures, fixture_from_log
 
 router = APIRouter(prefix="/api", tags=["decisions"])
 
@@ -153,7 +153,9 @@ async def proof(request: Request, caller: AuthenticatedCaller, decision_id: IdIn
 )
 async def fixture(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> PlainTextResponse:
     """Return a decision, with the earlier turns of its conversation, as a YAML test case for `graph-agent validate`."""
-    found = await fixture_from_log(log_of(request), well_formed_id(decision_id), user_id=caller.reads)
+    runtime = services(request).runtime
+    task_tools = [] if runtime.tasks is None else runtime.tools.declarations()
+    found = await fixture_from_log(log_of(request), well_formed_id(decision_id), task_tools=task_tools, user_id=caller.reads)
     return PlainTextResponse(dump_fixtures([found]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -56,15 +56,19 @@ class AgentServices:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, *, clock: Clock | None = None, user_headers: UserHeaders | None = None
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    user_headers: UserHeaders | None = None,
+    group: Callable[..., McpServerGroup] = McpServerGroup,
 ) -> AsyncGenerator[tuple[AgentServices, Stores, RecordTree]]:
-    """Open the database, the signing key and the tools. Raises `ConfigurationError`."""
+    """Open the database, the signing key and the tools, of which `group` is the client. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
     conditions = conditions_of(settings)
     clock = clock or SystemClock()
     async with (
         open_stores(settings) as stores,
-        open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock) as tools,
+        open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, group=group) as tools,
     ):
         tree = record_tree(settings, stores.database, clock)
         services = AgentServices(

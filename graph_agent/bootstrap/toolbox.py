@@ -31,13 +31,14 @@ async def open_tools(
     *,
     user_headers: UserHeaders | None = None,
     clock: Clock | None = None,
+    group: Callable[..., McpServerGroup] = McpServerGroup,
 ) -> AsyncGenerator[McpServerGroup]:
     """Open a client of the MCP servers in the file that `settings` name, or else of the task server in this process.
 
     With a constitution, its names decide how tools are called, and a tool that differs from its pinned definition is refused.
-    `user_headers` are the headers of each user for servers over HTTP. Raises `ConfigurationError`.
+    `user_headers` are the headers of each user for servers over HTTP. `group` makes the client. Raises `ConfigurationError`.
     """
-    tools = McpServerGroup(
+    tools = group(
         _servers(settings) or [ServerConfig("tasks", build_task_server(database, clock), trusted=True)],
         granted=() if constitution is None else constitution.whitelist,
         pins=None if constitution is None else pins_of(settings),

@@ -1,4 +1,8 @@
-"""The validation service with the chosen model and the shipped task server on an empty database; reports go to the log."""
+"""The validation service with the chosen model; reports go to the log.
+
+The cases run on the shipped task server on an empty database, or play their own tools. Only with `real_tools` they run on the
+configured MCP servers, and are recorded like any turn.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import open_adapter
-from graph_agent.bootstrap.agent_services import open_services
+from graph_agent.bootstrap.agent_services import AgentServices, open_services
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.bootstrap.stores import open_stores, temporary_settings
-from graph_agent.bootstrap.toolbox import conditions_of
+from graph_agent.bootstrap.toolbox import conditions_of, connect
+from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
+from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
 from graph_agent.task_server.tools import CaseTasks
+from graph_agent.tools.real_servers import RealServers
 from graph_agent.validation.fixtures import Fixture
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
@@ -39,19 +45,18 @@ class CasePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ValidationJob:
-    """A validation whose cases are distributed over processes. Each of them reads the constitution and the file of servers."""
+    """A validation whose cases are distributed over processes. Each of them reads the constitution."""
 
     settings: Settings
     model: str | None
     parallel: int
 
     def to_json(self) -> list[Any]:
-        """Return what the results depend on, besides the cases and the MCP servers."""
+        """Return what the results depend on, besides the cases."""
         constitution = Constitution.load(self.settings.constitution).text
-        model, mcp = self.model or self.settings.model, str(self.settings.mcp)
         conditions = conditions_of(self.settings)
         rules = [] if conditions is None else [conditions.text, list(conditions.roles), conditions.time_zone]
-        return [model, constitution, mcp, self.settings.timeout_seconds, *rules]
+        return [self.model or self.settings.model, constitution, self.settings.timeout_seconds, *rules]
 
 
 def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:
@@ -61,33 +66,46 @@ def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:
 
 async def play_part(job: ValidationJob, part: CasePart) -> list[dict[str, Any]]:
     """Play the cases of one part; return the JSON of each `PlayedCase`."""
-    async with _open_runner(job.settings, job.model) as (runner, _):
+    async with _open_isolated(job.settings, job.model) as (runner, _):
         return [case.to_json() for case in await ValidationService(runner).play(part.fixtures, parallel=job.parallel)]
 
 
 @asynccontextmanager
 async def open_validation(
-    settings: Settings, *, model: str | None = None
-) -> AsyncGenerator[tuple[ValidationService, BaselineService, str]]:
-    """Open a validation service, and the baselines; say in one line which model it validates. Raises `ConfigurationError`."""
-    async with _open_runner(settings, model) as (runner, reason), open_stores(settings) as stores:
-        keys = record_keys(settings)
-        service = ValidationService(runner, stores.database, record_key=keys)
-        yield service, BaselineService(stores.database, record_key=keys), reason
+    settings: Settings, *, model: str | None = None, real_tools: bool = False
+) -> AsyncGenerator[tuple[ValidationService, str]]:
+    """Open a validation service; say in one line which model it validates. Raises `ConfigurationError`."""
+    opened = _open_real(settings, model) if real_tools else _open_isolated(settings, model)
+    async with opened as (runner, reason), open_stores(settings) as stores:
+        yield ValidationService(runner, stores.database, record_key=record_keys(settings)), reason
 
 
 @asynccontextmanager
-async def _open_runner(settings: Settings, model: str | None) -> AsyncGenerator[tuple[EngineRunner, str]]:
-    """Open a runner and say in one line which model it uses.
-
-    Its database is not the log: the calls of a case are counted apart from those of users.
-    """
+async def _open_isolated(settings: Settings, model: str | None) -> AsyncGenerator[tuple[EngineRunner, str]]:
+    """Open a runner whose database is not the log: the calls of a case are counted apart from those of users."""
     opened = open_services(temporary_settings(settings))
     async with open_adapter(settings, model) as (adapter, reason), opened as (services, stores, _):
-        cases = CaseTasks(stores.database if settings.mcp is None else None)
-        config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
-        conditions, audit = services.conditions, services.ports.audit
-        runner = EngineRunner(
-            adapter, services.tools, services.constitution, cases, config=config, conditions=conditions, audit=audit
-        )
-        yield runner, reason
+        yield _runner(adapter, services, settings, CaseTasks(stores.database)), reason
+
+
+@asynccontextmanager
+async def _open_real(settings: Settings, model: str | None) -> AsyncGenerator[tuple[EngineRunner, str]]:
+    """Open a runner on the configured servers and the real record."""
+    if settings.mcp is None:
+        raise ConfigurationError("there are no real tools: name the file of their servers with --mcp or GRAPH_AGENT_MCP")
+    opened = open_services(settings, group=RealServers)
+    async with open_adapter(settings, model) as (adapter, reason), opened as (services, *_):
+        await connect(services.tools)
+        yield _runner(adapter, services, settings), reason
+
+
+def _runner(adapter: LLMAdapter, services: AgentServices, settings: Settings, tasks: CaseTasks | None = None) -> EngineRunner:
+    return EngineRunner(
+        adapter,
+        services.tools,
+        services.constitution,
+        tasks,
+        config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
+        conditions=services.conditions,
+        audit=services.ports.audit,
+    )

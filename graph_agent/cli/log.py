@@ -1,4 +1,4 @@
-"""`graph-agent log list`, `show`, `metrics` and `fixture`, and `graph-agent budget`: read the record."""
+"""`graph-agent log list`, `show` and `metrics`, and `graph-agent budget`: read the record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.database import open_log, open_queries
-from graph_agent.cli.options import AsJson, User, filter_by, option
+from graph_agent.cli.options import AsJson, User, filter_by
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, print_findings, print_record, print_result, print_text, shorten, stdout_console
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -23,7 +23,6 @@ from graph_agent.record.operations import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import read_settings
-from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
 
@@ -86,20 +85,6 @@ def show_decision(
     else:
         print_record(record)
         print_findings(trace)
-
-
-def print_fixture(
-    decision_id: Annotated[str, typer.Argument(metavar="DECISION_ID", help="Use this decision; `log list` prints the ids.")],
-    name: Annotated[str | None, option("--test-id", "NAME", "Name the test case (default: the decision id).")] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Leave out the earlier turns of the conversation.")] = False,
-) -> None:
-    """Print a decision as a YAML test case for `validate`.
-
-    The case replays the earlier turns of the conversation and expects the same decision.
-    """
-    with open_queries() as (log, run):
-        fixture = run(fixture_from_log(log, decision_id, test_id=name, alone=alone))
-    typer.echo(dump_fixtures([fixture]), nl=False)
 
 
 @filter_by("since", "until", "user_id", "conversation_id", "model")

@@ -65,7 +65,6 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "export": Command("log_files:export_decisions", "Export closed decisions as records, oldest first."),
         "metrics": Command("log:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
         "prune": Command("admin:prune_decisions", "Remove closed decisions that are older than the retention."),
-        "fixture": Command("log:print_fixture", "Print a decision as a YAML test case for `validate`."),
         "verify": Command(
             "admin:verify", "Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen."
         ),

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import typer
 
 from graph_agent.bootstrap.validating import ValidationJob, open_validation, play_part, split_cases
-from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson, Model, option, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_stderr, wrong_usage
@@ -37,10 +36,13 @@ def validate(
     *,
     settings: Settings,
     only: Annotated[str | None, option("--only", "PATTERN", "Run the cases whose test_id matches: delete-*")] = None,
-    baseline: Annotated[str | None, option("--baseline", "NAME", "Compare with this baseline; drift fails too.")] = None,
-    save_baseline: Annotated[
-        str | None, option("--save-baseline", "NAME", "Store the results as a baseline of this name.")
-    ] = None,
+    real_tools: Annotated[
+        bool,
+        typer.Option(
+            "--real-tools",
+            help="Run the cases on the servers of --mcp, recorded like any turn. Only servers that can be emptied are changed.",
+        ),
+    ] = False,
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Run this many cases at a time.")] = 1,
     division: Division,
     as_json: AsJson = False,
@@ -48,28 +50,29 @@ def validate(
 ) -> None:
     """Run test cases in an isolated environment and print those that fail.
 
-    Exits with 1 if a case fails.
+    A case plays the tools that it has, with its recorded results; a case without tools runs on a task server of its own. No
+    configured server is called, unless --real-tools is given. Exits with 1 if a case fails.
     """
     if as_json and junit:
         wrong_usage("give either --json or --junit, not both")
+    if real_tools and (division or parallel > 1):
+        wrong_usage("--real-tools runs one case after the other: leave out --parallel, --workers, --dask and --checkpoint")
     check_model(settings, model)
     if division and (model or settings.model or "").startswith("scripted:"):
         wrong_usage("a scripted model answers in the order of the cases, which --workers, --dask and --checkpoint divide")
     job = ValidationJob(settings, model, parallel)
-    with open_in_loop(open_validation(settings, model=model)) as ((service, baselines, reason), run):
+    with open_in_loop(open_validation(settings, model=model, real_tools=real_tools)) as ((service, reason), run):
         print_stderr(f"model: {reason}")
+        if settings.mcp is not None and not real_tools:
+            print_stderr(f"tools: played by the cases; the servers of {settings.mcp} are called only with --real-tools")
         source = file or shipped_suite()
         fixtures = [one for one in load_fixtures(source) if only is None or fnmatchcase(one.test_id, only)]
         if not fixtures:
             wrong_usage(f"no case matches '{only}'")
-        compared = run(service.find_baseline(baseline))
         started = time.monotonic()
         played = _play_divided(fixtures, job, division) if division else run(_play(service, fixtures, parallel))
         seconds = time.monotonic() - started
-        report = run(service.report(played, compared, suite=source.stem, seconds=seconds))
-        if save_baseline is not None:
-            named = f"validation of {source.stem}"
-            run(baselines.store_profiles(save_baseline, report.profiles, description=named))
+        report = run(service.report(played, suite=source.stem, seconds=seconds))
     if as_json:
         typer.echo(json_line(report.to_json()))
     elif junit:
@@ -106,8 +109,6 @@ def _print(report: ValidationReport) -> None:
                 print_text((f"       {visible(said)[:200]}", "dim"))
             for failure in result.failures:
                 print_text(f"       {visible(failure)}")
-    if report.drift is not None:
-        print_drift(report.drift)
     seconds = report.duration_ms / 1000
     style = "green" if report.passed else "bold red"
     print_text((f"{report.pass_count} of {report.test_count} cases passed in {seconds:.1f} s", style))

@@ -154,9 +154,8 @@ def _position(cursor: str) -> tuple[datetime, str]:
 class CaseTasks:
     """Creates and lists tasks in the database of the case, beside the agent. A task is its description and its status."""
 
-    def __init__(self, database: Database | None) -> None:
-        """Without a database, as with other MCP servers, a case cannot start with tasks, and none are listed."""
-        self._tools = None if database is None else TaskTools(database, SystemClock(), RandomIds())
+    def __init__(self, database: Database) -> None:
+        self._tools = TaskTools(database, SystemClock(), RandomIds())
 
     async def create(self, user_id: str, tasks: Iterable[tuple[str, str]]) -> list[str]:
         """Create `tasks` in their order and return their ids. Raises `ConfigurationError`."""
@@ -170,14 +169,10 @@ class CaseTasks:
 
     async def listed(self, user_id: str) -> list[tuple[str, str]]:
         """Return the tasks, newest first. Raises `ConfigurationError`."""
-        if self._tools is None:
-            return []
         listed = await self._call("list_tasks", {}, user_id)
         return [(task["description"], task["status"]) for task in listed["tasks"]]
 
     async def _call(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> dict[str, Any]:
-        if self._tools is None:
-            raise ConfigurationError("a case starts with tasks: only the shipped task server can create them")
         result = await self._tools.call(tool_name, arguments, user_id)
         if not result.success or not isinstance(result.data, dict):
             raise ConfigurationError(f"the environment of a case cannot be created: {tool_name} failed")

@@ -13,9 +13,7 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import ToolGrant
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import ContractMethod, ToolExecutor
-
-_ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
-"""The schema of a tool that nothing declares: its arguments cannot be checked."""
+from graph_agent.tools.played import ANY_ARGUMENTS
 
 
 class PlainExecutor:
@@ -48,7 +46,7 @@ class PlainExecutor:
         served = self.get_available_tools()
         declared = {tool.name: tool for tool in self._adapter.declarations(served)}
         return [
-            declared.get(grant.name) or ToolDeclaration(name=grant.name, description=grant.summary, parameters=_ANY_ARGUMENTS)
+            declared.get(grant.name) or ToolDeclaration(name=grant.name, description=grant.summary, parameters=ANY_ARGUMENTS)
             for grant in self._grants
             if grant.name in served
         ]

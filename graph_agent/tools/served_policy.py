@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from graph_agent.clock import run_with_timeout
@@ -13,6 +13,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import NOT_SERVED, Policy, compile_policy
 from graph_agent.ports import ToolServer
+from graph_agent.tools.played import PlayedTools
 from graph_agent.tools.server_group import McpServerGroup
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,6 @@ class ServedPolicy:
         while True:
             missing = {name: reasons.get(name, NOT_SERVED) for name in expected if name not in usable}
             traits = {name: self.tools.traits(name) for name in usable}
-            claims = {} if group is None else {name: group.claims(name) for name in usable}
             try:
                 policy = compile_policy(
                     self.constitution,
@@ -72,7 +72,7 @@ class ServedPolicy:
                     traits,
                     partial=self.allow_missing_tools,
                     unavailable=missing,
-                    servers={name: claim.server.name for name, claim in claims.items() if claim is not None},
+                    servers=self._servers(usable),
                 )
                 return policy if self.conditions is None else policy.with_conditions(self.conditions)
             except ToolDefinitionError as exc:
@@ -80,6 +80,15 @@ class ServedPolicy:
                     raise
                 _log.warning("the tool %s is unavailable: %s", exc.tool, exc)
                 del usable[exc.tool]
+
+    def _servers(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the server of each of these tools, as conditions see it; without those whose server has no name."""
+        if isinstance(self.tools, PlayedTools):
+            return dict(self.tools.servers)
+        if not isinstance(self.tools, McpServerGroup):
+            return {}
+        claims = {name: self.tools.claims(name) for name in names}
+        return {name: claim.server.name for name, claim in claims.items() if claim is not None}
 
     async def _servers_answer(self) -> bool:
         """Connect to the tool servers; False if one of them does not answer in time."""

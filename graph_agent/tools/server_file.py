@@ -60,6 +60,8 @@ class ServerConfig:
     """The seconds for one call without a deadline, and for connecting."""
     credentials: ClientCredentials | None = None
     """The OAuth client credentials by which the runtime identifies itself to a server over HTTP."""
+    empty: tuple[str, ...] = field(default=(), repr=False)
+    """The command, with its arguments, that removes the data of the server before a test case; none if it has no such way."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """The values that no message may contain: of variables and headers, in arguments, and in the URL."""
 
@@ -83,6 +85,8 @@ class _Entry(BaseModel):
     allow_http: bool = False
     """The URLs may be plain `http:` although they lead to another machine."""
     prefix: bool = False
+    empty: list[str] = []
+    """A command and its arguments, which remove the data of the server: `validate --real-tools` runs it before each case."""
     disabled: bool = False
     timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=MAX_TIMEOUT_SECONDS)
 
@@ -169,6 +173,7 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         prefixed=read.prefix,
         timeout=read.timeout,
         credentials=read.oauth,
+        empty=tuple(read.empty),
         secrets=tuple(sorted(filter(None, secrets), key=len, reverse=True)),
     )
 

@@ -16,6 +16,22 @@ tasks that exist before it:
         - {input: "yes", minutes_later: 1, expected_intent: CONFIRM_YES, expected_outcome: SUCCESS:TASK_COMPLETED}
       expected_tasks: [{description: buy milk, status: completed}]
 
+A case about other tools plays them: it has their declarations as `tools`, and each turn the `results` that they answer with.
+No server is called, and a call that the turn has no result for fails the case:
+
+    - test_id: order-shipped
+      tools:
+        - name: ship_order
+          description: Ship an order.
+          parameters: {type: object, properties: {number: {type: integer}}, required: [number]}
+      input: ship order 7
+      results:
+        - {tool: ship_order, arguments: {number: 7}, result: {success: true, data: {shipped: true}}}
+      expected_tool: ship_order
+      expected_outcome: SUCCESS:TASK_COMPLETED
+
+An argument `$user` in `results` is the user of the case, as for an argument that the constitution binds.
+
 Fields that a turn leaves out are not checked. `expected_tool` is one tool (in addition only read-only tools may be called), a
 list (exactly these calls, in order) or null (no call); `expected_outcome` is a complete outcome or a prefix of one. `script`
 replaces the model by a list of answers, for behavior that no model shows on demand.
@@ -32,29 +48,25 @@ results):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.queries import LogQueryService
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, located_violation
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
-from graph_agent.models.record import DecisionRecord
-from graph_agent.reply.text import visible
+from graph_agent.tools.played import PlayedResult, PlayedTool
 
 MAX_MINUTES = 10 * 366 * 24 * 60
 """Ten years: a clock that is set to much later has no date."""
 MAX_VALUES = 1_000_000
 """Maximum number of values of one fixture file, with each alias counted as what it stands for."""
+USER = "$user"
+"""The argument of a result that stands for the user: each run of a case has another one."""
 MAX_CHARACTERS = 4 * 1024 * 1024
 """Maximum size of one fixture file."""
-_MAX_TURNS = 20
-"""The number of turns in a case from the log; earlier turns of the conversation are left out."""
 
 
 class FixtureTask(Frozen):
@@ -73,6 +85,8 @@ class FixtureTurn(Frozen):
     """One message and the expectations of its decision. Only fields that are set are checked, also if set to None."""
 
     input: str
+    results: list[PlayedResult] = Field(default_factory=list)
+    """The results of the calls of a case that plays its tools, in their order."""
     minutes_later: float = Field(default=0, ge=0, le=MAX_MINUTES)
     """The time that the user waits before sending the message."""
     expected_intent: IntentType | None = None
@@ -103,14 +117,16 @@ class FixtureTurn(Frozen):
     @property
     def expectations(self) -> frozenset[str]:
         """The names of the expectation fields that are set."""
-        return frozenset(self.model_fields_set - {"input", "minutes_later"})
+        return frozenset(self.model_fields_set - {"input", "minutes_later", "results"})
 
 
 class Fixture(Frozen):
-    """One case: the tasks before it, its turns, and the tasks expected after it."""
+    """One case: its turns, and either the tasks before and after it, or the tools that it plays."""
 
     test_id: str = Field(min_length=1, max_length=200)
     turns: list[FixtureTurn] = Field(min_length=1)
+    tools: list[PlayedTool] | None = None
+    """The tools that the case plays; None for a case on the shipped task server."""
     tasks: list[FixtureTask] = Field(default_factory=list)
     expected_tasks: list[FixtureTask] | None = None
     script: list[dict[str, Any]] | None = None
@@ -126,6 +142,19 @@ class Fixture(Frozen):
         turn_fields = FixtureTurn.model_fields.keys()
         turn = {name: value for name, value in data.items() if name in turn_fields}
         return {**{name: value for name, value in data.items() if name not in turn_fields}, "turns": [turn]}
+
+    @property
+    def names_tasks(self) -> bool:
+        """True if the case can only be played where the shipped task server has its tasks."""
+        return bool(self.tasks) or self.expected_tasks is not None
+
+    @model_validator(mode="after")
+    def _plays_its_tools(self) -> Fixture:
+        if self.tools is None and any(turn.results for turn in self.turns):
+            raise ValueError("results belong to a case with tools")
+        if self.tools is not None and self.names_tasks:
+            raise ValueError("a case with tools has no tasks: its results say what there is")
+        return self
 
     @model_validator(mode="after")
     def _check_expectations(self) -> Fixture:
@@ -183,66 +212,6 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-class _Dumper(yaml.SafeDumper):
-    """A dumper that escapes a text with hidden characters, and writes any other text as it is."""
-
-    def analyze_scalar(self, scalar: str) -> Any:
-        # Called before each text is written. YAML itself calls bidi controls printable.
-        self.allow_unicode = visible(scalar) == scalar
-        return super().analyze_scalar(scalar)
-
-
-def dump_fixtures(fixtures: Sequence[Fixture]) -> str:
-    """Return the cases as YAML that `load_fixtures` reads."""
-    return yaml.dump([_to_yaml_value(fixture) for fixture in fixtures], Dumper=_Dumper, sort_keys=False, width=120)
-
-
-def fixture_from_records(records: Sequence[DecisionRecord], test_id: str | None = None) -> Fixture:
-    """Create a case from a logged conversation: its turns, oldest first, each of which expects the recorded decision.
-
-    Its `tasks` are those of the first tool result with a list of tasks, except for the ones created during the conversation.
-    """
-    turns = []
-    previous_end = None
-    for record in records:
-        decision = record.decision
-        waited = 0.0 if previous_end is None else (record.header.started_at - previous_end).total_seconds() / 60
-        later: dict[str, Any] = {"minutes_later": round(waited, 2)} if waited >= 1 else {}
-        calls = [invocation.tool_name for invocation in record.invocations]
-        turns.append(
-            FixtureTurn(
-                input=record.header.context.message,
-                **later,
-                expected_intent=decision.intent.intent_type if decision.intent else None,
-                expected_tool=calls[0] if len(calls) == 1 else calls or None,
-                expected_outcome=decision.outcome_category.value if decision.outcome_category else None,
-            )
-        )
-        previous_end = record.ended_at
-    return Fixture(test_id=test_id or f"decision-{records[-1].header.decision_id}", turns=turns, tasks=_tasks_before(records))
-
-
-async def fixture_from_log(
-    log: LogQueryService, decision_id: str, *, test_id: str | None = None, alone: bool = False, user_id: str | None = None
-) -> Fixture:
-    """Create a case from a decision and, unless `alone`, the earlier turns of its conversation.
-
-    Raises `ServiceError` DECISION_NOT_FOUND, also if the turn is still running, or if `user_id` is given and is not its user.
-    """
-    record = (await log.get_decision_trace(decision_id, user_id=user_id)).record
-    if record is None:
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "The decision is still open.")
-    earlier: list[DecisionRecord | None] = []
-    if not alone:
-        context = record.header.context
-        filters = DecisionFilter.of(
-            conversation_id=context.conversation_id, user_id=context.user_id, until=record.header.started_at
-        )
-        before = (await log.query_decisions(filters, limit=_MAX_TURNS - 1)).items
-        earlier = [(await log.get_decision_trace(row.decision_id)).record for row in reversed(before)]
-    return fixture_from_records([*(one for one in earlier if one is not None), record], test_id)
-
-
 def _load_file(file: Path) -> list[Fixture]:
     try:
         with file.open(encoding="utf-8") as opened:
@@ -269,37 +238,6 @@ def _parse_case(file: Path, number: int, value: Any) -> Fixture:
     except ValidationError as exc:
         name = value.get("test_id") if isinstance(value, dict) else None
         raise _invalid(f"{file}: case {number}{f' ({name})' if name else ''}: {located_violation(exc)}") from None
-
-
-def _tasks_before(records: Sequence[DecisionRecord]) -> list[FixtureTask]:
-    started = records[0].header.started_at.isoformat()
-    for invocation in (invocation for record in records for invocation in record.invocations):
-        listed = invocation.result.get("tasks") if isinstance(invocation.result, dict) else None
-        if isinstance(listed, list):
-            return list(_tasks_at(started, listed))
-    return []
-
-
-def _tasks_at(time: str, listed: list[Any]) -> Iterable[FixtureTask]:
-    """Yield the tasks of a listing as they were at an earlier time; ISO 8601 texts in UTC sort like times."""
-    for task in listed:
-        if not isinstance(task, dict) or not isinstance(task.get("description"), str) or not task["description"]:
-            continue
-        if str(task.get("created_at") or "") >= time:
-            continue
-        done = task.get("status") == "completed" and str(task.get("completed_at") or "") < time
-        yield FixtureTask(description=task["description"], status="completed" if done else "pending")
-
-
-def _to_yaml_value(fixture: Fixture) -> dict[str, Any]:
-    value = fixture.model_dump(mode="json", exclude_unset=True)
-    tasks = [task.description if task.status == "pending" else task.to_json() for task in fixture.tasks]
-    return {
-        "test_id": fixture.test_id,
-        **({"tasks": tasks} if tasks else {}),
-        **(value["turns"][0] if len(fixture.turns) == 1 else {"turns": value["turns"]}),
-        **{name: value[name] for name in ("expected_tasks", "script") if value.get(name) is not None},
-    }
 
 
 def _invalid(text: str) -> ServiceError:

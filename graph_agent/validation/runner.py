@@ -1,4 +1,8 @@
-"""Playing a case and judging it: its conversation on the real engine, for a user who is new to the tool server."""
+"""Playing a case and judging it: its conversation on the real engine, for a new user.
+
+A case that has tools plays them. Any other runs on the tools of the runner: a task server of its own, on an empty database.
+Only a runner of `RealServers` reaches the configured servers.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.errors import ConfigurationError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
@@ -19,9 +24,13 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.ports import Clock, LLMAdapter, ToolServer
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter
+from graph_agent.tools.played import PlayedResult, PlayedTools
+from graph_agent.tools.real_servers import RealServers
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EngineOptions, EnginePorts
-from graph_agent.validation.fixtures import Fixture, FixtureTask, FixtureTurn
+from graph_agent.validation.fixtures import USER, Fixture, FixtureTask, FixtureTurn
+
+_NO_TOOLS = "a case about other tools than the shipped ones has them as `tools` and `results`, or runs with --real-tools"
 
 
 class PlayedTurn(Frozen):
@@ -30,6 +39,8 @@ class PlayedTurn(Frozen):
     record: DecisionRecord | None
     lookups: frozenset[str] = frozenset()
     """The called tools that are read-only."""
+    problems: list[str] = Field(default_factory=list)
+    """A sentence for each call that the tools of the case could not answer."""
 
     @property
     def outcome(self) -> str:
@@ -75,8 +86,9 @@ class EngineRunner:
 
     adapter: LLMAdapter
     tools: ToolServer
+    """The tools of cases that play none: those of a temporary task server, whose tasks are `tasks`; or `RealServers`."""
     constitution: str
-    tasks: TaskList
+    tasks: TaskList | None = None
     _: KW_ONLY
     config: AgentEngineConfig | None = None
     clock: Clock = field(default_factory=SystemClock)
@@ -88,19 +100,38 @@ class EngineRunner:
         """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
         ids = RandomIds()
         user_id = f"fixture-{ids.new()}"
-        # The newest task is the first one of a case.
-        created = await self.tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
+        tools = self.tools
+        if isinstance(tools, RealServers):
+            self._require_real(fixture)
+            await tools.empty()
+        elif fixture.tools is not None:
+            tools = PlayedTools(fixture.tools)
+        elif self.tasks is None:
+            raise ConfigurationError(_NO_TOOLS)
+        created: list[str] = []
+        if self.tasks is not None and tools is self.tools:
+            # The newest task is the first one of a case.
+            created = await self.tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
         adapter = self.adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
         clock = _WaitingClock(self.clock)
         audit = MemoryAuditWriter() if self.audit is None else self.audit
-        ports, options = EnginePorts(audit, clock), EngineOptions(self.config, conditions=self.conditions)
-        engine = LLMAgentEngine(adapter, self.tools, self.constitution, ports=ports, options=options)
+        # A case has the tools of its turns. Another constitution may list more, which the model then does not see.
+        is_played = isinstance(tools, PlayedTools)
+        options = EngineOptions(self.config, conditions=self.conditions, allow_missing_tools=is_played)
+        engine = LLMAgentEngine(adapter, tools, self.constitution, ports=EnginePorts(audit, clock), options=options)
+        try:
+            await engine.prepare()
+        except ConfigurationError as exc:
+            hint = "" if tools is not self.tools or self.tasks is None else f" ({_NO_TOOLS})"
+            raise ConfigurationError(f"{exc}{hint}") from exc
         conversation_id = ids.new()
         history: list[Message] = []
         pending: PendingAction | None = None
         turns = []
         for turn in fixture.turns:
             clock.waited += timedelta(minutes=turn.minutes_later)
+            if isinstance(tools, PlayedTools):
+                tools.play(_of_user(result, user_id) for result in turn.results)
             try:
                 context = DecisionContext(
                     user_id=user_id,
@@ -125,10 +156,29 @@ class EngineRunner:
             called = {invocation.tool_name for invocation in record.invocations}
             rules = (await engine.prepare()).policy.rules
             lookups = frozenset(name for name in called if name in rules and not rules[name].mutating)
-            turns.append(PlayedTurn(record=record, lookups=lookups))
-        listed = await self.tasks.listed(user_id)
+            problems: list[str] = []
+            if isinstance(tools, PlayedTools | RealServers):
+                # A read that fails is sent again.
+                problems = list(dict.fromkeys(tools.problems))
+                tools.problems.clear()
+            turns.append(PlayedTurn(record=record, lookups=lookups, problems=problems))
+        listed = [] if self.tasks is None or tools is not self.tools else await self.tasks.listed(user_id)
         tasks = [FixtureTask.model_validate({"description": text, "status": status}) for text, status in listed]
         return PlayedFixture(turns=turns, tasks=tasks)
+
+    def _require_real(self, fixture: Fixture) -> None:
+        """Raise `ConfigurationError` if a case cannot run on real tools."""
+        if self.audit is None:
+            raise ConfigurationError("a case on real tools is recorded: it needs a record")
+        if fixture.names_tasks:
+            raise ConfigurationError("the case names tasks, which only the shipped task server of a case has")
+        if any(turn.minutes_later for turn in fixture.turns):
+            raise ConfigurationError("the case moves the clock (minutes_later), which the record of real calls does not permit")
+
+
+def _of_user(played: PlayedResult, user_id: str) -> PlayedResult:
+    """Return a result with the id of the user where its arguments have `USER`."""
+    return played.replace(arguments={name: user_id if value == USER else value for name, value in played.arguments.items()})
 
 
 def _script_adapter(script: list[dict[str, Any]], task_ids: list[str]) -> ScriptedAdapter:
@@ -145,7 +195,7 @@ def judge(fixture: Fixture, played: PlayedFixture) -> list[str]:
     failures = []
     for number, (expected, turn) in enumerate(zip(fixture.turns, played.turns, strict=True), start=1):
         where = f"turn {number}: " if len(fixture.turns) > 1 else ""
-        failures += [f"{where}{failure}" for failure in _unmet_expectations(expected, turn)]
+        failures += [f"{where}{failure}" for failure in (*turn.problems, *_unmet_expectations(expected, turn))]
     if fixture.expected_tasks is not None and fixture.expected_tasks != played.tasks:
         failures.append(f"expected the tasks {_task_list(fixture.expected_tasks)}, got {_task_list(played.tasks)}")
     return failures

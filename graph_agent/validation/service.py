@@ -1,6 +1,6 @@
 """The validation service: it plays fixtures, compares each decision with its expectations, and stores a report.
 
-Each fixture is played in an empty, isolated environment with the real graph, guard and tools. Only the report is stored.
+Each fixture is played with the real graph and guard, on tools that change nothing outside of it; see `runner`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pydantic import Field
-
-from graph_agent.audit.drift.baselines import Baseline, BaselineService, StoredReport
-from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, Drift, compare
-from graph_agent.audit.drift.profiles import Profile, build_profiles, observe
+from graph_agent.audit.drift.baselines import StoredReport
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError
@@ -59,15 +55,10 @@ class ValidationReport(StoredReport):
     fail_count: int
     results: list[FixtureResult]
     duration_ms: int
-    baseline_id: str | None = None
-    drift_detected: bool = False
-    drift: Drift | None = None
-    profiles: list[Profile] = Field(default_factory=list)
-    """The behavior over all cases, by model and constitution; a baseline can be created from it."""
 
     @property
     def passed(self) -> bool:
-        return not self.fail_count and not self.drift_detected
+        return not self.fail_count
 
 
 class ValidationService:
@@ -82,7 +73,7 @@ class ValidationService:
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        """Without `database` no report is stored and `baseline_id` is ignored. `record_key` seals the reports."""
+        """Without `database` no report is stored. `record_key` seals the reports."""
         self._runner = runner
         self._database = database
         self._sealer = Sealer(record_key)
@@ -96,28 +87,18 @@ class ValidationService:
     async def run_validation(
         self,
         fixtures: Sequence[Fixture],
-        baseline_id: str | None = None,
         *,
         suite: str | None = None,
-        threshold: float = DEFAULT_THRESHOLD,
         parallel: int = 1,
         on_result: Callable[[FixtureResult], None] | None = None,
     ) -> ValidationReport:
-        """Play `fixtures`, `parallel` of them at a time, and compare the behavior with the baseline of this id or name.
+        """Play `fixtures`, `parallel` of them at a time, and store the report. `on_result` is called after each fixture.
 
-        `on_result` is called after each fixture. Raises `ServiceError` BASELINE_NOT_FOUND before the first fixture is played,
-        and STORAGE_ERROR.
+        Raises `ServiceError` STORAGE_ERROR.
         """
-        baseline = await self.find_baseline(baseline_id)
         started = time.monotonic()
         played = await self.play(fixtures, parallel=parallel, on_result=on_result)
-        return await self.report(played, baseline, suite=suite, threshold=threshold, seconds=time.monotonic() - started)
-
-    async def find_baseline(self, baseline_id: str | None) -> Baseline | None:
-        """Return the baseline of this id or name; None if none is named. Raises `ServiceError` BASELINE_NOT_FOUND."""
-        if baseline_id is None or self._database is None:
-            return None
-        return await BaselineService(self._database).get_baseline(baseline_id)
+        return await self.report(played, suite=suite, seconds=time.monotonic() - started)
 
     async def play(
         self, fixtures: Sequence[Fixture], *, parallel: int = 1, on_result: Callable[[FixtureResult], None] | None = None
@@ -134,36 +115,22 @@ class ValidationService:
 
         return list(await asyncio.gather(*(play_one(fixture) for fixture in fixtures)))
 
-    async def report(
-        self,
-        played: Sequence[PlayedCase],
-        baseline: Baseline | None,
-        *,
-        suite: str | None,
-        seconds: float,
-        threshold: float = DEFAULT_THRESHOLD,
-    ) -> ValidationReport:
-        """Compare the behavior of cases that were played, here or in other processes, and store the report."""
+    async def report(self, played: Sequence[PlayedCase], *, suite: str | None, seconds: float) -> ValidationReport:
+        """Return and store the report about cases that were played, here or in other processes."""
         results = [case.result for case in played]
-        records = [record for case in played for record in case.records]
-        profiles = build_profiles(observe(record) for record in records)
-        drift = None if baseline is None else compare(baseline.profiles, profiles, threshold)
+        headers = [record.header for case in played for record in case.records]
         failed = sum(not result.passed for result in results)
         report = ValidationReport(
             report_id=self._ids.new(),
             created_at=self._clock.now(),
             suite=suite,
-            models=sorted({profile.model for profile in profiles}),
-            constitutions=sorted({profile.constitution for profile in profiles}),
+            models=sorted({header.model for header in headers}),
+            constitutions=sorted({header.constitution for header in headers}),
             test_count=len(results),
             pass_count=len(results) - failed,
             fail_count=failed,
             results=results,
             duration_ms=round(seconds * 1000),
-            baseline_id=None if baseline is None else baseline.baseline_id,
-            drift_detected=drift is not None and drift.drift_detected,
-            drift=drift,
-            profiles=profiles,
         )
         if self._database is not None:
             await report.store(self._database, self._sealer, "validation", passed=report.passed)

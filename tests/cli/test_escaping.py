@@ -19,6 +19,7 @@ from graph_agent.cli.show import json_line, mark_imitations, stdout_console
 from graph_agent.models.decision import AgentDecision, DecisionType
 from graph_agent.reply.text import visible
 from tests.cli.conftest import Cli
+from tests.written_case import written_case
 
 HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\u2066e\u200bf\x7fg\U000e0041h\u2028i\rj\ud800k"
 ESCAPED = "a‹U+001B›[2Jb‹U+009B›31mc‹U+202E›d‹U+2066›e‹U+200B›f‹U+007F›g‹U+E0041›h‹U+2028›i‹U+000D›j‹U+D800›k"
@@ -101,9 +102,11 @@ def test_a_checkpoint_file_is_read_only_up_to_its_limit(cli: Cli, tmp_path: Path
 def test_a_test_case_and_a_junit_report_escape_their_texts(cli: Cli, tmp_path: Path, script: Callable[..., str]) -> None:
     said = "groceries \u202e\u2066 for 世界"
     answer = cli("ask", said, "--json", "--model", script({"content": "Hello.", "finish_reason": "stop"})).json()
-    fixture = cli("log", "fixture", answer["decision_id"], "--test-id", said).out
+    fixture = written_case(answer["decision_id"])
     assert (fixture.isascii(), yaml.safe_load(fixture)[0]["input"]) == (True, said)
-    assert "世界" in cli("log", "fixture", answer["decision_id"], "--test-id", "世界").out
+    plain = cli("ask", "世界", "--json", "--model", script({"content": "Hello.", "finish_reason": "stop"})).json()
+    assert "世界" in written_case(plain["decision_id"])
+    fixture = fixture.replace(f"decision-{answer['decision_id']}", json.dumps(said))
     cases = tmp_path / "cases\u202e.yaml"
     cases.write_text(fixture.replace("expected_outcome: ", 'reply_equals: "\\e[2J"\n  expected_outcome: '), encoding="utf-8")
     report = cli("validate", str(cases), "--junit").out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import sqlite3
@@ -50,11 +49,6 @@ def test_reading_the_log_imports_neither_langgraph_nor_mcp(home: Path) -> None:
 def test_an_administrator_needs_neither_langgraph_nor_mcp(home: Path, arguments: list[str]) -> None:
     assert home.exists()
     assert not loaded_by(*arguments) & {*TURN, *SERVER, *PROVIDERS}
-
-
-def test_a_test_case_is_written_without_langgraph_and_mcp(cli: Cli) -> None:
-    decision_id = json.loads(cli("ask", "hi", "--json").out)["decision_id"]
-    assert loaded_by("log", "fixture", decision_id) <= {"sqlalchemy", "pydantic", "rich"}
 
 
 @pytest.mark.parametrize("arguments", [["ask", "hi"], ["serve", "--port", "0"]])

@@ -55,7 +55,8 @@ PREPARED = {
     "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json .",
     "docs/auditing.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
     "docs/evaluation_in_ci.md": (
-        "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md ."
+        "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md . && "
+        "echo '- {test_id: a, input: add a task to buy milk, expected_tool: add_task}' > cases.yaml"
     ),
     "docs/gateway.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} .",
     "docs/langchain.md": "python3 -m venv venv",

@@ -84,24 +84,6 @@ def test_every_command_takes_the_files(cli: Cli, script: Script, servers: Server
     assert cli("doctor", *files).code == 0
 
 
-def test_cases_are_validated_with_third_party_tools(
-    cli: Cli, servers: Servers, constitution: Path, tmp_path: Path, notes: Path
-) -> None:
-    case = {
-        "test_id": "write",
-        "input": "note: milk",
-        "expected_tool": "write_note",
-        "expected_intent": None,
-        "expected_outcome": "SUCCESS:TASK_COMPLETED",
-        "script": [call("read_note", name="list"), call("write_note", name="b", text="milk"), SAID],
-    }
-    (notes / "list").write_text("b", encoding="utf-8")
-    file = tmp_path / "cases.yaml"
-    file.write_text(json.dumps([case]), encoding="utf-8")
-    ended = cli("validate", str(file), "--mcp", str(servers()), "--constitution", str(constitution))
-    assert (ended.code, "1 of 1 cases passed" in ended.out) == (0, True), ended.out + ended.err
-
-
 def test_the_progress_of_a_tool_is_printed(cli: Cli, script: Script, servers: Servers, constitution: Path) -> None:
     granted(constitution, "## Available Tools\n- count_notes: Count (reads)\n")
     files = ("--mcp", str(servers()), "--constitution", str(constitution))

@@ -8,12 +8,11 @@ import pytest
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import IntentType
+from graph_agent.validation.case_writer import dump_fixtures, fixture_from_records
 from graph_agent.validation.fixtures import (
     Fixture,
     FixtureTask,
     FixtureTurn,
-    dump_fixtures,
-    fixture_from_records,
     load_fixtures,
     shipped_suite,
 )

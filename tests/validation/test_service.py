@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
-from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
@@ -154,23 +152,3 @@ async def test_a_model_that_fails_fails_its_cases_but_not_the_run(service: Servi
     report = await service(ScriptedAdapter([])).run_validation(fixtures)
     assert [result.outcomes for result in report.results] == [["ERROR:RESPONSE_GENERATION"]] * 2
     assert report.fail_count == 2
-
-
-async def test_a_run_is_compared_with_a_baseline_of_an_earlier_run(service: Service, log: Database) -> None:
-    validation = service(RuleBasedAdapter())
-    fixtures = [
-        one for one in validation.load_fixtures(shipped_suite()) if one.test_id.startswith(("complete-", "create-", "talk-"))
-    ]
-    before = await validation.run_validation(fixtures)
-    baseline = await BaselineService(log).store_profiles("good", before.profiles)
-    same = await validation.run_validation(fixtures, "good")
-    assert (same.passed, same.drift_detected, same.baseline_id) == (True, False, baseline.baseline_id)
-    chats = [case(f"chat-{n}", input="hello", expected_tool=None) for n in range(60)]
-    moved = await validation.run_validation(chats, baseline.baseline_id)
-    assert (moved.fail_count, moved.drift_detected, moved.passed) == (0, True, False)
-
-
-async def test_a_missing_baseline_is_reported_before_any_case_is_played(service: Service) -> None:
-    with pytest.raises(ServiceError) as refused:
-        await service(ScriptedAdapter([])).run_validation([case("a", input="hi", expected_tool=None)], "nothing")
-    assert refused.value.code is ServiceErrorCode.BASELINE_NOT_FOUND

@@ -5,7 +5,6 @@ The reports of comparisons and of validations are stored too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Literal
@@ -102,18 +101,6 @@ class BaselineService:
         profiles = await self._profiles(selected)
         # Without an end the range ends now, so that later decisions can be compared with it.
         until = selected.until or self._clock.now()
-        return await self.store_profiles(name, profiles, since=selected.since, until=until, description=description)
-
-    async def store_profiles(
-        self,
-        name: str,
-        profiles: Sequence[Profile],
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        description: str | None = None,
-    ) -> Baseline:
-        """Store a baseline of given profiles, for example those of a validation. Raises like `create_baseline`."""
         decisions = sum(profile.decisions for profile in profiles)
         try:
             baseline = Baseline(
@@ -121,7 +108,7 @@ class BaselineService:
                 name=name,
                 description=description,
                 created_at=self._clock.now(),
-                since=since,
+                since=selected.since,
                 until=until,
                 decisions=decisions,
                 profiles=list(profiles),
