@@ -1,4 +1,8 @@
-"""GET /api/tasks: the caller's tasks, in pages."""
+"""GET /api/tasks: the caller's tasks, in pages.
+
+The tasks of the shipped server are read in its store. Those of another server are the result of a call, which is a decision
+without a model: judged, recorded and counted like any other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from graph_agent.api.bodies import errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable
-from graph_agent.graph.authorized import read_for_display
 from graph_agent.models.base import Frozen
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
@@ -39,7 +42,7 @@ async def tasks(
     runtime = services(request).runtime
     call = await _permitted(runtime, caller, status)
     found = await (
-        _from_tool(runtime, call, before) if runtime.tasks is None else _from_store(runtime.tasks, call, limit, before)
+        _from_tool(runtime, caller, call, before) if runtime.tasks is None else _from_store(runtime.tasks, call, limit, before)
     )
     return TaskPage(items=found[:limit], has_more=len(found) > limit)
 
@@ -53,9 +56,10 @@ async def _from_store(pages: Any, call: AuthorizedCall, limit: int, before: str 
     return found
 
 
-async def _from_tool(runtime: Runtime, call: AuthorizedCall, before: str | None) -> list[dict[str, Any]]:
+async def _from_tool(runtime: Runtime, caller: Caller, call: AuthorizedCall, before: str | None) -> list[dict[str, Any]]:
     """Return the tasks after `before`. Another server's tool has no pages, so all of them are read."""
-    result = await read_for_display(call, runtime.tools)
+    finished = await runtime.engine.call(caller.user_id, [FunctionCall(call.tool_name, call.arguments)], roles=caller.roles)
+    result = finished.record.invocations[-1].tool_result
     found = result.data.get("tasks") if isinstance(result.data, dict) else None
     if not result.success or not isinstance(found, list) or not all(isinstance(task, dict) for task in found):
         raise service_unavailable()
@@ -79,7 +83,7 @@ async def _permitted(runtime: Runtime, caller: Caller, status: str) -> Authorize
         raise service_unavailable() from None
     wanted = FunctionCall(name="list_tasks", arguments={"status": status})
     zone = None if policy.conditions is None else policy.conditions.file.time_zone
-    # What a user looks at is no call of a conversation, and is not counted.
+    # The store is no tool: what a user looks at there is no call of a conversation, and is not counted.
     facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, called=[])
     if (call := permitted_read(wanted, policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)) is None:
         raise service_unavailable()

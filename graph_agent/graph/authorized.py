@@ -1,10 +1,10 @@
-"""The execution of permitted calls: the only functions of the package that call a tool."""
+"""The execution of permitted calls: the only function of the package that calls a tool."""
 
 from __future__ import annotations
 
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
-from graph_agent.ports import ToolServer, TurnPorts
+from graph_agent.ports import TurnPorts
 
 
 async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:
@@ -21,10 +21,3 @@ async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries
             break
         result = await ports.execute(call)
     return result
-
-
-async def read_for_display(call: AuthorizedCall, tools: ToolServer) -> ToolResult:
-    """Run a read outside any decision, such as a page of the task list. It is not recorded."""
-    if call.mutating:
-        raise TypeError("a call that may change something belongs to a decision")
-    return await tools.execute(call)

@@ -14,8 +14,10 @@ from mcp.types import ToolAnnotations
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.setup import EnginePorts
 from tests.chat.environment import Environment
 
 READS = ToolAnnotations(read_only_hint=True)
@@ -28,6 +30,7 @@ async def tasks_over(
     *,
     has: list[Any] | None = None,
     query: str = "",
+    audit: MemoryAuditWriter | None = None,
 ) -> tuple[httpx.Response, list[tuple[str, str]]]:
     """Return the answer under a constitution with one more line, and the calls that the server got; it `has` these tasks."""
     server, calls = MCPServer("board", log_level="ERROR"), []
@@ -43,7 +46,7 @@ async def tasks_over(
 
     tools = McpToolExecutor(server, trusted=False)
     constitution = f"# Board\n\nYou read a board.\n\n## Available Tools\n- read_board: Read the board (reads)\n{line}"
-    engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution)
+    engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution, ports=EnginePorts(audit or MemoryAuditWriter()))
     try:
         other: Any = tools
         async with served(dataclasses.replace(environment.runtime(), tools=other, engine=engine, tasks=None)) as client:
@@ -72,6 +75,17 @@ async def test_the_argument_that_the_constitution_binds_is_the_user(
     answer, calls = await tasks_over(environment, served, line)
     assert (answer.status_code, calls) == (200, [("all", LOCAL_USER)])
     assert answer.json()["items"] == [{"id": "1", "owner": LOCAL_USER}]
+
+
+async def test_what_the_page_reads_from_another_server_is_a_recorded_decision(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    audit = MemoryAuditWriter()
+    answer, calls = await tasks_over(environment, served, "- list_tasks: List the tasks (reads)\n", audit=audit)
+    assert (answer.status_code, calls) == (200, [("all", "everyone")])
+    (record,) = audit.records.values()
+    assert (record.header.context.user_id, record.header.model) == (LOCAL_USER, "none")
+    assert [(one.tool_name, one.parameters) for one in record.invocations] == [("list_tasks", {"status": "all"})]
 
 
 async def test_a_page_begins_after_a_task_whose_id_is_a_number(

@@ -68,12 +68,30 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
     assert makers == ["guard.py"]
 
 
-def test_one_file_of_the_whole_package_executes_calls() -> None:
-    """The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL."""
-    found = {path.relative_to(PACKAGE): _executing_functions(path.read_text()) for path in PACKAGE.rglob("*.py")}
-    assert {str(path): functions for path, functions in found.items() if functions and path.parts[0] != "db"} == {
-        "graph/authorized.py": {"run_authorized", "read_for_display"}
-    }
+@pytest.mark.parametrize(
+    ("method", "users"),
+    [
+        # The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL.
+        ("execute", {"graph/authorized.py": {"run_authorized"}}),
+        # Both store the outcome: of a call of the turn, and of one that stayed unknown.
+        ("settle", {"graph/authorized.py": {"run_authorized"}, "chat/settling.py": {"settle_unknown"}}),
+        # In `played.py` it is a field.
+        ("preview", {"graph/nodes/execute_tools.py": {"_ask_user", "_check_preview"}, "tools/played.py": {"play"}}),
+        ("call_tool", {}),
+        ("CallToolRequest", {"tools/executor.py": {"_tool_call"}}),
+        ("read_resource", {"tools/executor.py": {"preview"}}),
+    ],
+)
+def test_each_method_that_reaches_a_tool_has_its_one_user(method: str, users: dict[str, set[str]]) -> None:
+    found = {path.relative_to(PACKAGE): _users_of(method, path.read_text()) for path in PACKAGE.rglob("*.py")}
+    # The task server and the ledger are the other side: they answer calls.
+    sides = ("db", "ledger", "task_server", "record")
+    assert {str(path): functions for path, functions in found.items() if functions and path.parts[0] not in sides} == users
+
+
+def test_only_a_validation_on_a_database_of_its_own_writes_tasks_beside_the_agent() -> None:
+    makers = [str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if {"CaseTasks", "TaskTools"} & _called(path)]
+    assert sorted(makers) == ["bootstrap/validating.py", "task_server/server.py", "task_server/tools.py"]
 
 
 @pytest.mark.parametrize(
@@ -85,18 +103,18 @@ def test_one_file_of_the_whole_package_executes_calls() -> None:
     ],
 )
 def test_a_new_module_that_calls_a_tool_is_found(planted: str) -> None:
-    assert _executing_functions(planted) == {"deliver"}
+    assert _users_of("execute", planted) == {"deliver"}
 
 
-def _executing_functions(source: str) -> set[str]:
-    """Return the functions that use a method `execute`, except for implementations of that method and for SQL connections."""
+def _users_of(method: str, source: str) -> set[str]:
+    """Return the functions that use a method, except for implementations of that method and for SQL connections."""
     found = set()
 
     def visit(node: ast.AST, function: str) -> None:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and function != "execute":
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and function != method:
             function = node.name
         is_sql = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("connection", "op")
-        if isinstance(node, ast.Attribute) and node.attr == "execute" and not is_sql and function != "execute":
+        if isinstance(node, ast.Attribute) and node.attr == method and not is_sql and function != method:
             found.add(function)
         for child in ast.iter_child_nodes(node):
             visit(child, function)
