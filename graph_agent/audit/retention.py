@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from sqlalchemy import ColumnElement, Connection, delete, false, or_, select, true
+from sqlalchemy import ColumnElement, Connection, delete, false, func, or_, select, true
 
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -76,6 +76,12 @@ async def prune(
         on_batch(removed)
     texts = await write(database, lambda connection: pruning.remove_texts(connection, before))
     return PruneReport(before=before, decisions=removed, texts=texts)
+
+
+async def count_removable(database: Database, before: datetime) -> int:
+    """Return the number of decisions that `prune` would remove. Raises `ServiceError` STORAGE_ERROR."""
+    removable = select(func.count()).select_from(decision_logs).where(decision_logs.c.created_at < before, IN_TREE)
+    return await read(database, lambda connection: connection.execute(removable).scalar_one())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The maintenance of an installation: the jobs of the sweepers, the verification of the log, and the erasure of a user.
+"""The maintenance of an installation: the jobs of the sweepers, and the verification of the log.
 
 One of the sweepers does the jobs: settle unknown outcomes, seal and witness the log, delete rows past their retention, count
 full hours. The log is verified against its witnesses, and against the turns and operations of its installation.
@@ -6,22 +6,19 @@ full hours. The log is verified against its witnesses, and against the turns and
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from graph_agent.audit.metric_counts import count_hours
-from graph_agent.audit.retention import erase_decisions, prune
+from graph_agent.audit.retention import prune
 from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.comparing import answered_turns, turn_differences
-from graph_agent.chat.conversations.pruning import erase_conversations, prune_conversations
+from graph_agent.chat.conversations.pruning import prune_conversations
 from graph_agent.chat.settling import settle_unknown
 from graph_agent.db import Database
-from graph_agent.ledger.operations import OperationLedger, erase_operations
+from graph_agent.ledger.operations import OperationLedger
 from graph_agent.ports import Clock, ToolServer
 from graph_agent.record.partitions import CREATED_AHEAD, create_days
 from graph_agent.record.settlements import operation_differences, successful_calls
@@ -30,7 +27,6 @@ from graph_agent.record.tamper.tree_check import READ_SECONDS, CheckedTree, Prog
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind, ViolationList
 from graph_agent.record.tree.service import RecordTree
-from graph_agent.record.tree.statements import Statement, StatementKind
 from graph_agent.task_server.declarations import TOOL_HINTS
 from graph_agent.task_server.store import operations
 
@@ -68,34 +64,6 @@ def maintenance_jobs(
         # After the pruning, which removes the counts of the oldest hour.
         lambda: count_hours(stores.database, clock.now()),
     ]
-
-
-class Erased(NamedTuple):
-    """The numbers of erased rows, and the receipt for the person."""
-
-    conversations: int
-    operations: int
-    decisions: int
-    receipt: str
-
-
-async def erase_user(database: Database, tree: RecordTree, user_id: str, reason: str, now: datetime) -> Erased:
-    """Erase everything about a user but the tasks, in one transaction.
-
-    Raises `ServiceError` VALIDATION_ERROR while a turn of the user runs, or one of its decisions is open or not in the tree.
-    """
-    receipt = base64.b64encode(secrets.token_bytes(32)).decode()
-    subject = base64.b64encode(hashlib.sha256(f"{receipt}{user_id}".encode()).digest()).decode()
-    removal = Statement(statement=StatementKind.ERASED, at=now, reasons=[reason], subjects=[subject])
-    return await write(
-        database,
-        lambda connection: Erased(
-            erase_conversations(connection, user_id),
-            erase_operations(connection, operations, user_id),
-            erase_decisions(connection, user_id, removal, tree.key),
-            receipt,
-        ),
-    )
 
 
 async def verify_installation(

@@ -1,5 +1,5 @@
-"""The commands of an administrator: `graph-agent db`, `log verify` and `prune`, and those of the transparency log: `log erase`,
-`fork`, `rotate`, `consistency` and `witness add`.
+"""The commands of an administrator: `graph-agent db`, `log verify` and `prune`, and those of the transparency log: `log fork`,
+`rotate`, `consistency` and `witness add`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Annotated
 
 import typer
 
-from graph_agent.audit.retention import prune
+from graph_agent.audit.retention import count_removable, prune
 from graph_agent.bootstrap.copying import copy_database
-from graph_agent.bootstrap.maintenance import erase_user, verify_installation
+from graph_agent.bootstrap.maintenance import verify_installation
 from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
 from graph_agent.bootstrap.stores import Stores, open_stores
+from graph_agent.cli.confirming import DryRun, Yes, confirm_removal, require_terminal
 from graph_agent.cli.executors import Division, divided, progress_bar
-from graph_agent.cli.options import AsJson, not_blank, option
-from graph_agent.cli.running import DONE, FAILED, Run, open_in_loop, print_stderr, read_text, wrong_usage
+from graph_agent.cli.options import AsJson, Reason, option
+from graph_agent.cli.running import DONE, FAILED, Run, open_in_loop, read_text, wrong_usage
 from graph_agent.cli.show import json_line, print_result, print_text
 from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.tree_check import CheckedPart, CheckedTree, TreeDivision, TreeJob, check_stored_part, split_tree
@@ -32,10 +33,6 @@ from graph_agent.tlog.note import NoteError
 from graph_agent.tlog.witness import WitnessClient
 
 _MAX_NOTE = 64 * 1024
-
-Reason = Annotated[
-    str, option("--reason", "TEXT", "State this reason in the log, for ever: name no person in it.", check=not_blank)
-]
 
 
 @divided
@@ -76,36 +73,37 @@ def prune_decisions(
             "--days", min=1, max=MAX_RETENTION_DAYS, help="Keep this many days.", show_default="GRAPH_AGENT_RETENTION_DAYS, 30"
         ),
     ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove closed decisions that are older than the retention.
 
-    They are removed in small batches. Baselines and reports are kept.
+    They are removed in small batches. Baselines and reports are kept. If --days is shorter than the retention, you are asked
+    first.
     """
-    now = datetime.now(UTC)
-    with _opened() as (settings, stores, tree, run), progress_bar("pruning") as advance:
+    now, settings = datetime.now(UTC), read_settings()
+    keep = days or settings.retention_days
+    asks = keep < settings.retention_days and not dry_run
+    if asks:
+        require_terminal(yes=yes)
+    before = now - timedelta(days=keep)
+    with _opened(settings) as (_, stores, tree, run), progress_bar("pruning") as advance:
         # What is not in the tree is not removed.
         run(tree.seal())
-        before = now - timedelta(days=days or settings.retention_days)
+        if asks or dry_run:
+            found = run(count_removable(stores.database, before))
+            text = f"{counted(found, 'decision')} from before {before:%Y-%m-%d %H:%M} UTC"
+            if dry_run:
+                typer.echo(
+                    json_line({"before": before.isoformat(), "decisions": found}) if as_json else f"{text} would be removed"
+                )
+                return
+            confirm_removal(f"Remove {text}, which the retention of {settings.retention_days} days keeps?", yes=yes)
         pruned = prune(stores.database, before, now=now, key=tree.key, on_batch=lambda gone: advance(gone, None))
         report = run(pruned)
     text = f"{report.decisions} decisions and {report.texts} texts from before {report.before:%Y-%m-%d %H:%M} UTC removed"
     typer.echo(json_line(report.to_json()) if as_json else text)
-
-
-def erase(user: Annotated[str, option("--user", "ID", "Erase this user.", check=not_blank)], reason: Reason) -> None:
-    """Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.
-
-    What remains is a commitment that cannot be linked to the user, and a statement that names the erased leaves. The
-    printed receipt is for the person: with it the person can show which statement is about them.
-    """
-    with _opened() as (_, stores, tree, run):
-        run(tree.seal())
-        gone = run(erase_user(stores.database, tree, user, reason, SystemClock().now()))
-    erased = f"{counted(gone.decisions, 'decision')}, {counted(gone.conversations, 'conversation')}"
-    typer.echo(f"{erased} and {counted(gone.operations, 'operation')} erased; the statement follows within a day")
-    typer.echo(f"receipt for the person: {gone.receipt}")
-    print_stderr("Replicas, backups, exports and WAL files are not erased by this command, and neither are the user's tasks.")
 
 
 def fork(reason: Reason) -> None:
@@ -205,8 +203,8 @@ def _check_divided(
 
 
 @contextmanager
-def _opened() -> Iterator[tuple[Settings, Stores, RecordTree, Run]]:
-    settings = read_settings()
+def _opened(settings: Settings | None = None) -> Iterator[tuple[Settings, Stores, RecordTree, Run]]:
+    settings = settings or read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run):
         yield settings, stores, record_tree(settings, stores.database, SystemClock()), run
 

@@ -70,7 +70,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         ),
         "consistency": Command("admin:consistency", "Prove that the log is a continuation of a checkpoint that you kept."),
         "erase": Command(
-            "admin:erase",
+            "erasure:erase",
             "Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.",
         ),
         "fork": Command(

@@ -41,6 +41,9 @@ PolicyFile = Annotated[Path | None, option("--policy", "FILE", "Use these condit
 NoToken = Annotated[
     bool, typer.Option("--no-token", help="Require no launch token: for a container, where no other account reaches the port.")
 ]
+Reason = Annotated[
+    str, option("--reason", "TEXT", "State this reason in the log, for ever: name no person in it.", check=not_blank)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

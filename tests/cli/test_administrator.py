@@ -114,7 +114,7 @@ def installation(
         return decision
 
     decisions = {"eve": ask("eve", "add a task to buy a lamp"), "ann": ask("ann", "add a task to call mom")}
-    assert cli("log", "erase", "--user", "eve", "--reason", "request 7").code == 0
+    assert cli("log", "erase", "--user", "eve", "--reason", "request 7", "--yes").code == 0
     assert cli("log", "rotate").code == 0
     decisions |= {"bob": ask("bob", "add a task to feed the cat")}
     settings, engine, database = read_settings(), create_engine(database_url), Database.open(database_url)

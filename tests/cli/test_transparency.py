@@ -106,7 +106,7 @@ def test_a_user_is_erased_and_the_log_says_how_much_but_not_who(cli: Cli, home: 
         assert cli("ask", "--user", user, "add a task to call mom").code == 0
     kept = cli("log", "list", "--user", "bob", "--json").json()["decision_id"]
     assert cli("log", "export", "--proof", kept, "--out", str(tmp_path / "proof")).code == 0
-    erased = cli("log", "erase", "--user", "ann", "--reason", "request 7")
+    erased = cli("log", "erase", "--user", "ann", "--reason", "request 7", "--yes")
     assert erased.code == 0, erased.err
     assert "1 decision, 1 conversation and 1 operation erased" in erased.out
     receipt = erased.out.partition("receipt for the person: ")[2].strip()

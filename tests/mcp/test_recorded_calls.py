@@ -66,7 +66,7 @@ MORE: dict[str, list[str]] = {
     "log metrics": [],
     "log prune": [],
     "log verify": [],
-    "log erase": ["--user", "eve", "--reason", "asked"],
+    "log erase": ["--user", "eve", "--reason", "asked", "--yes"],
     "baseline list": [],
     "db migrate": [],
     "constitution show": [],
