@@ -19,7 +19,7 @@ from graph_agent.record.tables import decision_logs, metrics_hours, tool_invocat
 HOURS_AT_ONCE = 100
 """The number of hours that one sweep counts, the newest first; it takes about a second."""
 COUNTED_HOURS = 400 * 24
-"""Older hours have no stored counts. Without a bound one imported decision with a wrong date would take decades of hours."""
+"""Older hours have no stored counts. Without a bound one decision with a wrong date would take decades of hours."""
 
 
 class DecisionKind(NamedTuple):

@@ -64,6 +64,7 @@ def test_a_case_that_was_written_from_a_change_passes_again_without_the_server(
     notes: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    token: tuple[str, str],
     confirmed: bool,
 ) -> None:
     if confirmed:
@@ -73,7 +74,7 @@ def test_a_case_that_was_written_from_a_change_passes_again_without_the_server(
     model = script(WRITE) if confirmed else script(WRITE, SAID)
     answer = cli("ask", "note: milk", "--json", "--model", model).json()
     if confirmed:
-        answer = cli("ask", "yes", "-c", "--json", "--model", model).json()
+        answer = cli("ask", "yes", "-c", "--json", "--model", model, *token).json()
     assert written(notes) == {"b": "milk"}
     case = tmp_path / "case.yaml"
     case.write_text(written_case(answer["decision_id"]), encoding="utf-8")
@@ -162,7 +163,7 @@ def test_real_tools_need_servers_and_take_one_case_at_a_time(cli: Cli, servers: 
 
 
 def test_a_question_with_a_preview_is_played(
-    cli: Cli, script: Script, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, script: Script, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: tuple[str, str]
 ) -> None:
     notebook = {"python": str(ROOT / "examples" / "notes" / "server.py"), "args": [str(tmp_path / "notes.db")]}
     file = servers(notes={**notebook, "trusted": True, "timeout": 60})
@@ -171,7 +172,7 @@ def test_a_question_with_a_preview_is_played(
     note = cli("tools", "call", "write_note", '{"text": "buy milk"}').json()["data"]["note_id"]
     asked = script(call("find_notes", words="milk"), call("delete_note", note_id=note))
     cli("ask", "delete it", "--model", asked)
-    answer = cli("ask", "yes", "-c", "--json", "--model", asked).json()
+    answer = cli("ask", "yes", "-c", "--json", "--model", asked, *token).json()
     case = tmp_path / "case.yaml"
     case.write_text(written_case(answer["decision_id"]), encoding="utf-8")
     (fixture,) = yaml.safe_load(case.read_text(encoding="utf-8"))

@@ -16,8 +16,7 @@ from sqlalchemy import Connection, func, select
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.models.base import Frozen
-from graph_agent.models.record import DecisionRecord, EntryKind, RecordStatus
-from graph_agent.record.projection import response_model
+from graph_agent.models.record import RecordStatus
 from graph_agent.record.tables import decision_logs, tool_invocation_logs
 
 _ERROR = "ERROR"
@@ -75,21 +74,6 @@ def build_profiles(observations: Iterable[Observation]) -> list[Profile]:
 def read_profiles(connection: Connection, filters: DecisionFilter) -> list[Profile]:
     """Return the profiles of the closed decisions that match `filters`."""
     return build_profiles(_read_observations(connection, filters))
-
-
-def observe(record: DecisionRecord) -> Observation:
-    """Return the observation of one decision from its record."""
-    decision = record.decision
-    return Observation(
-        model=record.header.model,
-        response_model=response_model([entry.result for entry in record.entries if entry.kind is EntryKind.MODEL]),
-        constitution=record.header.constitution,
-        intent=decision.intent.intent_type.value if decision.intent else _UNKNOWN,
-        decision_type=decision.decision_type.value,
-        outcome=decision.outcome_category.value if decision.outcome_category else _UNKNOWN,
-        duration_ms=record.duration_ms,
-        tools=frozenset(invocation.tool_name for invocation in record.invocations),
-    )
 
 
 class _Counts:

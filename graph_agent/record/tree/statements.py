@@ -1,4 +1,4 @@
-"""Statements of the log about itself, which are leaves of the tree: what was removed on purpose, imported, or forked.
+"""Statements of the log about itself, which are leaves of the tree: what was removed on purpose, or forked.
 
 A statement contains no personal data, and is never removed.
 """
@@ -27,8 +27,6 @@ class StatementKind(StrEnum):
     """The records of persons were removed, at their request or for another reason."""
     PRUNED = "pruned"
     """Records were removed because they were older than the retention."""
-    IMPORTED = "imported"
-    """Records were added that were not recorded here. Nothing about their time before is verified."""
     FORKED = "forked"
     """The log continues from an older state, under a new origin."""
     KEY = "key"
@@ -48,7 +46,6 @@ class Statement(Frozen):
     reasons: list[str] | None = None
     subjects: list[str] | None = None
     """SHA-256 of each person's receipt and user id: only the receipt shows whom a statement concerns."""
-    verified: bool | None = None
     lost: str | None = None
     """The signed checkpoint of the tree that a fork does not continue."""
     key: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.drift.compare import MIN_DECISIONS
-from graph_agent.audit.drift.profiles import build_profiles, observe
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
@@ -48,7 +48,11 @@ def service(log: Database) -> BaselineService:
 
 async def test_a_baseline_is_the_profile_of_its_decisions(service: BaselineService) -> None:
     baseline = await service.create_baseline("march", NOON, NOON + WEEK, description="before the change")
-    assert baseline.profiles == build_profiles(observe(record) for record in week(1, NOON, 200, chats=0.3))
+    records = week(1, NOON, 200, chats=0.3)
+    (profile,) = baseline.profiles
+    assert (profile.decisions, profile.durations) == (200, Counter(record.duration_ms for record in records))
+    assert profile.decision_types == Counter(record.decision.decision_type for record in records)
+    assert profile.tools == {"add_task": sum(bool(record.invocations) for record in records)}
     assert await service.get_baseline("march") == baseline
     assert await service.get_baseline(baseline.baseline_id) == baseline
     assert await service.list_baselines() == [baseline]
