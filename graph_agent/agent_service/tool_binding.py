@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from graph_agent.bootstrap.agent_services import shared_services
 from graph_agent.errors import ConfigurationError, ToolErrorCode
+from graph_agent.llm.adapter_call import is_documented_read
 from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.models.base import Frozen
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
@@ -120,7 +121,8 @@ class BoundTools:
     """A `ToolServer` over bindings.
 
     A tool of an MCP server keeps the traits that its server declares. Any other function counts as a write and is never sent
-    twice, unless its binding has `reads`. An exception of a function is raised, and the engine handles it.
+    twice, unless its binding has `reads` or it is the documented read `list_tasks`. An exception of a function is raised, and
+    the engine handles it.
     """
 
     def __init__(self, bindings: Sequence[ToolBinding], shipped: ToolServer) -> None:
@@ -150,7 +152,8 @@ class BoundTools:
     def traits(self, tool_name: str) -> ToolTraits:
         server = self._servers.get(tool_name)
         traits = server.traits(tool_name) if server is not None else ToolTraits()
-        return traits.replace(read_only=True) if self._bindings[tool_name].reads else traits
+        known = self._bindings[tool_name].reads or (server is None and is_documented_read(tool_name))
+        return traits.replace(read_only=True) if known else traits
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
         server = self._servers.get(call.tool_name)

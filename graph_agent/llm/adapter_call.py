@@ -26,9 +26,14 @@ from graph_agent.models.llm import (
     select_declarations,
 )
 from graph_agent.ports import ContractMethod, LLMAdapter
-from graph_agent.task_server.declarations import TASK_TOOLS
+from graph_agent.task_server.declarations import TASK_TOOLS, TOOL_HINTS
 
 _log = logging.getLogger(__name__)
+
+
+def is_documented_read(tool_name: str) -> bool:
+    """True for a tool of the adapter contract that only reads: `list_tasks`. It holds where nothing else is declared."""
+    return tool_name in TOOL_HINTS and TOOL_HINTS[tool_name].read_only
 
 
 class RequestAdapter(ABC):

@@ -1,4 +1,7 @@
-"""A `ToolServer` over an executor that has only `execute`, the one method that the engine contract requires."""
+"""A `ToolServer` over an executor that has only `execute`, the one method that the engine contract requires.
+
+Such an executor does not say which tools only read: of the documented tools it is known, of others the constitution says it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.llm.adapter_call import AdapterCall, as_declaration
+from graph_agent.llm.adapter_call import AdapterCall, as_declaration, is_documented_read
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import ToolGrant
@@ -17,7 +20,7 @@ from graph_agent.tools.played import ANY_ARGUMENTS
 
 
 class PlainExecutor:
-    """Adds to an executor what the engine needs of a server. The executor has no ledger, no previews and no traits."""
+    """Adds to an executor what the engine needs of a server. The executor has no ledger and no previews."""
 
     def __init__(self, executor: ToolExecutor, grants: Sequence[ToolGrant], adapter: AdapterCall) -> None:
         """`adapter` declares the granted tools that the executor does not declare itself."""
@@ -51,8 +54,8 @@ class PlainExecutor:
             if grant.name in served
         ]
 
-    def traits(self, tool_name: str) -> ToolTraits:  # noqa: ARG002 (the signature of the port)
-        return ToolTraits()
+    def traits(self, tool_name: str) -> ToolTraits:
+        return ToolTraits(read_only=True) if is_documented_read(tool_name) else ToolTraits()
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
         result: ToolResult = await self._execute(

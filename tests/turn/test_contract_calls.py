@@ -312,6 +312,45 @@ async def test_a_tool_that_nothing_declares_is_offered_with_its_summary_and_take
     ]
 
 
+class Tasks:
+    """The documented tools as the plainest executor has them."""
+
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+        self.sent: list[str] = []
+
+    async def execute(self, tool_name: str, parameters: dict[str, Any], user_id: str) -> ToolResult:
+        assert user_id == "ann"
+        self.sent.append(tool_name)
+        if tool_name == "add_task":
+            self.tasks.append(parameters["description"])
+        return ToolResult(True, {"tasks": [*self.tasks]})
+
+
+LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
+
+
+async def test_the_documented_read_runs_again_without_a_marker_and_the_documented_changes_do_not() -> None:
+    unmarked = SHIPPED.replace(" (reads)", "")
+    assert unmarked != SHIPPED
+    for batches in ([[LIST, ADD, ADD, LIST]], [[LIST], [ADD], [ADD], [LIST]]):
+        executor = Tasks()
+        adapter = PlainAdapter(*(calls(*batch) for batch in batches), says("You have one task."))
+        turn = await engine(adapter, executor, unmarked).run(asks())
+        assert executor.sent == ["list_tasks", "add_task", "list_tasks"]
+        assert turn.record.invocations[-1].result == {"tasks": ["call mom"]}
+        assert turn.decision.effects == ["Create new tasks: description = 'call mom'"]
+
+
+async def test_a_tool_of_your_own_runs_again_if_the_constitution_says_that_it_reads() -> None:
+    note: tuple[str, dict[str, Any]] = ("write_note", {"text": "hello"})
+    read: tuple[str, dict[str, Any]] = ("read_notes", {})
+    for constitution, sent in ((OWN, 2), (OWN.replace("Read the notes", "Read the notes (reads)"), 3)):
+        executor = PlainExecutor()
+        await engine(PlainAdapter(calls(read, note, read), says("Noted.")), executor, constitution).run(asks())
+        assert len(executor.calls) == sent
+
+
 async def test_an_executor_declares_its_tools_and_the_guard_checks_their_arguments() -> None:
     class Notes(PlainExecutor):
         def declarations(self) -> list[dict[str, Any]]:
