@@ -34,7 +34,7 @@ class Example:
     tool: str
     arguments: dict[str, Any]
     state: dict[str, Any]
-    """Everything unusual: roles, called tools, earlier uses, time."""
+    """Everything unusual: roles, calls that were made, earlier uses, time."""
     guard: str
     confirmed: bool
     """True if the guard decides what the analysis said."""
@@ -132,7 +132,8 @@ class _Reader:
     def state(self) -> dict[str, Any]:
         """Everything unusual, for the reader of the example."""
         shown: dict[str, Any] = {"user": "" if self.user == "ann" else self.user, "roles": list(self.roles)}
-        shown["called"] = self._context["called"]
+        succeeded, attempted = self._context["succeeded"], self._context["attempted"]
+        shown |= {"succeeded": succeeded, "attempted": [name for name in attempted if name not in succeeded]}
         for window in WINDOWS:
             calls, writes, sums = self._before(window)
             before = {**self._amounts(sums), "calls": calls, "writes": writes}
@@ -228,7 +229,8 @@ class _Reader:
             tool = ToolUse(calls=calls - message_calls, sums=earlier)
             used[window] = WindowUse(writes=writes - message_writes, tools={self._call.action.name: tool})
         now = datetime.fromtimestamp(self._context["time"]["now"] / 1000, UTC)
-        return Facts(**{**self._context["time"], "now": now}, used=used, called=sorted(self._context["called"]))
+        made = {part: sorted(self._context[part]) for part in ("succeeded", "attempted")}
+        return Facts(**{**self._context["time"], "now": now, "used": used, **made})
 
 
 def _json(type_: Any, value: Any) -> Any:

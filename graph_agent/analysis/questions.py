@@ -2,8 +2,8 @@
 
 Nothing is answered by the solver alone: an example counts only if the guard decides the same about it, and a rule outside the
 encoded fragment makes the answer unknown, unless a promise holds without the rule, for more calls. Proofs are by induction:
-`used` holds the state after the call, which only accepted calls change, and about `called` the facts are proved first that each
-accepted call keeps.
+`used` holds the state after the call, which only accepted calls change, and about `succeeded` and `attempted` the facts are
+proved first that each accepted call keeps. The guard judges each call by what the calls before it have done, also in one batch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.rules import Policy
 
-Fact = Mapping[str, bool]
-"""One of these tools was called before (True) or was not: this holds in any state to which accepted calls lead."""
+Fact = tuple[tuple[str, str, bool], ...]
+"""One of these holds in any state to which accepted calls lead: a set of the context ("attempted") has a tool or not."""
 
 
 class Answer(StrEnum):
@@ -113,8 +113,11 @@ class Analysis:
             raise Unencodable(f"not decided: {solver.reason_unknown()}")
         return solver if answer == z3.sat else None
 
-    def facts_about_called(self, policy: Policy) -> list[Fact]:
-        """Prove, for the tools that rules name, what each accepted call of them needs to have been called, or not."""
+    def facts_about_calls(self, policy: Policy) -> list[Fact]:
+        """Prove, for the tools that rules name, what each accepted call of them needs to have been made, or not.
+
+        Only what keeps true is proved so: a call that was attempted may succeed later, and neither is ever undone.
+        """
         named = {
             node.value.id
             for node in walk([rule.clauses for rules in self._rules for rule in rules.values()])
@@ -127,23 +130,30 @@ class Analysis:
             try:
                 call = self.call(name)
                 accepted = outcomes(call, policy, left_out={}).accepted
+                not_made = ("attempted", name, False)
                 if self.possible(call, accepted) is None:
-                    facts.append({name: False})
+                    facts.append((not_made,))
                     continue
                 for other in names:
-                    if other != name and self.possible(call, accepted, z3.Not(call.called(other))) is None:
-                        facts.append({name: False, other: True})
-                    elif other != name and self.possible(call, accepted, call.called(other)) is None:
+                    needed = [
+                        part
+                        for part in ("succeeded", "attempted")
+                        if other != name and self.possible(call, accepted, z3.Not(call.made(part, other))) is None
+                    ]
+                    if needed:
+                        facts.append((not_made, (needed[0], other, True)))
+                    elif other != name and self.possible(call, accepted, call.made("attempted", other)) is None:
                         without.add((name, other))
             except (Unencodable, z3.Z3Exception):
                 continue
-        return [*facts, *({name: False, other: False} for name, other in without if (other, name) in without)]
+        apart = [(name, other) for name, other in without if (other, name) in without]
+        return [*facts, *((("attempted", name, False), ("attempted", other, False)) for name, other in apart)]
 
 
 def explain(policy: Policy, seconds: float) -> list[Finding]:
     """Return, for every tool, whether it runs without a yes and with one, with examples of what runs and what does not."""
     analysis = Analysis(policy, seconds=seconds)
-    facts = analysis.facts_about_called(policy)
+    facts = analysis.facts_about_calls(policy)
 
     def explained(tool: str) -> Finding:
         call = analysis.call(tool)
@@ -177,7 +187,7 @@ _DIFFERENCES: Mapping[Change, tuple[list[Effect], list[Effect]]] = {
 def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
     """Return what `new` newly permits, no longer permits, and which of its rules decide nothing."""
     analysis = Analysis(old, new, seconds=seconds)
-    facts_before, facts_after = map(analysis.facts_about_called, (old, new))
+    facts_before, facts_after = map(analysis.facts_about_calls, (old, new))
 
     def changed(tool: str, change: Change) -> Finding | None:
         call = analysis.call(tool)
@@ -231,7 +241,7 @@ def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Find
     if any(rule.effect == "permit" for rule in rules.values()):
         raise ConfigurationError(f"the promises {promises.name} have a permit: a promise is a forbid that matches no call")
     analysis = Analysis(policy, seconds=seconds, promises=rules)
-    facts = analysis.facts_about_called(policy)
+    facts = analysis.facts_about_calls(policy)
 
     def proved(name: str, key: str) -> Finding:
         unknown: Finding | None = None
@@ -272,7 +282,7 @@ def _answers(ask: Callable[..., Finding | None], questions: Iterable[tuple[str, 
 
 def _formulas(facts: Iterable[Fact], call: SymbolicCall) -> list[Any]:
     return [
-        disjunction([call.called(name) if was_called else z3.Not(call.called(name)) for name, was_called in fact.items()])
+        disjunction([call.made(part, name) if was_made else z3.Not(call.made(part, name)) for part, name, was_made in fact])
         for fact in facts
     ]
 

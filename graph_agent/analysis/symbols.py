@@ -1,7 +1,7 @@
 """One call of a tool in any state, as variables of the solver.
 
 The tool is fixed, so that the action, its groups and its server are constants. Everything else (arguments, earlier uses, the
-tools called before, time, roles) is a variable, with the facts that hold for every call that the guard judges.
+calls made before, time, roles) is a variable, with the facts that hold for every call that the guard judges.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class SymbolicCall:
     def role(self, name: str) -> Any:
         return self.roles.setdefault(name, z3.Bool(f"principal in {name}"))
 
-    def called(self, tool: str) -> Any:
-        """Return the variable that says that `tool` may have run in the conversation."""
-        return self.context.at("called").term.elements.get(tool, FALSE)
+    def made(self, part: str, tool: str) -> Any:
+        """Return the variable that says that `tool` is in a set of the context: `succeeded` or `attempted`."""
+        return self.context.at(part).term.elements.get(tool, FALSE)
 
     def used(self, window: str, *path: str) -> Any:
         return self.context.at("used", window, *path).term
@@ -170,7 +170,8 @@ class SymbolicCall:
             paths = [("calls",), ("writes",), *(("sum", name) for name, _, _ in action.numbers)]
             # What was counted before, of all tools, is in the larger window too.
             self.facts += [self.used(inner, *path) <= self.used(outer, *path) for path in paths]
-        self.facts.append(z3.Implies(self.used("message", "calls") > 1, self.called(action.name)))
+        self.facts.append(z3.Implies(self.used("message", "calls") > 1, self.made("attempted", action.name)))
+        self.facts += [z3.Implies(self.made("succeeded", tool), self.made("attempted", tool)) for tool in self._tools]
         self._add_facts_of_lists(arguments)
         self._add_facts_of_domains(arguments)
         hidden = self.context.at("hidden").term

@@ -217,7 +217,7 @@ def _outcome(decision: dict[str, Any]) -> core.RunFinishedSuccessOutcome | core.
     interrupt = core.Interrupt(
         id=pending["id"],
         reason="confirmation",
-        message=pending["description"],
+        message=" ".join(text for name in ("changed_before", "description") if (text := pending.get(name))),
         response_schema=_YES_OR_NO,
         expires_at=pending["expires_at"],
         metadata={name: pending[name] for name in _OF_INTERRUPT if name in pending},

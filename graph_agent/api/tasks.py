@@ -84,7 +84,7 @@ async def _permitted(runtime: Runtime, caller: Caller, status: str) -> Authorize
     wanted = FunctionCall(name="list_tasks", arguments={"status": status})
     zone = None if policy.conditions is None else policy.conditions.file.time_zone
     # The store is no tool: what a user looks at there is no call of a conversation, and is not counted.
-    facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, called=[])
+    facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, succeeded=[], attempted=[])
     if (call := permitted_read(wanted, policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)) is None:
         raise service_unavailable()
     return call

@@ -52,7 +52,7 @@ def settings_in(settings: Settings, version: Path) -> Settings:
 
 
 def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str:
-    """Return the text of a file that permits what the constitution lists, with five commented examples."""
+    """Return the text of a file that permits what the constitution lists, with commented examples."""
     examples = "\n".join(
         "\n".join(f"// {line}" for line in example.split("\n")) + "\n" for example in _examples(actions, roles)
     )
@@ -133,6 +133,12 @@ def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[s
     needs = "" if roles else "\n// needs GRAPH_AGENT_ROLES, such as groups=support"
     yield _example(f"only the role {role[1:-1]}", some, f"!(principal in Role::{role})") + needs
     yield _example("not at night", some, "context.time.hour < 8 || context.time.hour >= 18")
+    # Each needs another tool: what has to come before, and what nothing may follow.
+    if before := next((one for one in actions if one.name != some.name), None):
+        succeeded = f"!context.succeeded.contains(Action::{quoted(before.name)})"
+        yield _example(f"only after {before.name}", some, succeeded)
+        read = next((one for one in actions if not one.writes and one.name != some.name), before)
+        yield _example(f"not after {read.name}", some, f"context.attempted.contains(Action::{quoted(read.name)})")
     addressed = next((one for one in writes if one.texts), None)
     if addressed is not None:
         hosts = f"context.domain{_attribute(addressed.texts[0])}"

@@ -23,7 +23,7 @@ from graph_agent.models.decision import AgentDecision, PendingAction
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
 from graph_agent.policy.confirmation import list_arguments
 from graph_agent.reply.fixed import QUESTION_END
-from graph_agent.reply.text import counted, one_line, quoted, visible
+from graph_agent.reply.text import counted, exact, one_line, quoted, visible
 
 _LABEL_WIDTH = 14
 _AUTHOR_WIDTH = 8
@@ -82,7 +82,8 @@ def mark_imitations(decision: AgentDecision) -> str:
 def whole_action(pending: PendingAction) -> str:
     """Return all of an action that waits, also what its question shortens: the object, then one argument on each line."""
     title = pending.object_text or pending.description.partition("\n")[0]
-    return "\n".join([quoted(title, _NO_LIMIT), *list_arguments(pending.arguments, _NO_LIMIT)])
+    before = [exact(pending.changed_before, _NO_LIMIT)] if pending.changed_before else []
+    return "\n".join([*before, quoted(title, _NO_LIMIT), *list_arguments(pending.arguments, _NO_LIMIT)])
 
 
 def print_answer(decision: AgentDecision) -> None:

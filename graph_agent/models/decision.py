@@ -164,6 +164,8 @@ class PendingAction(Frozen):
     """True if `description` does not show all of it: only an answer by id confirms it, with the digest as `read`."""
     object_text: str = Field(default="", exclude_if=not_)
     """The whole text of the object that the preview describes, if `description` shows only a part of it."""
+    changed_before: str = Field(default="", exclude_if=not_)
+    """The sentences before the question: what its message had changed before, but for what was certainly another object."""
     signature: str = ""
 
     def can_be_answered(self, now: datetime) -> bool:
@@ -186,7 +188,9 @@ class PendingAction(Frozen):
     @model_validator(mode="after")
     def _can_be_signed(self) -> PendingAction:
         try:
-            canonical_json([self.id, self.tool_name, self.arguments, self.description, self.object_text]).encode()
+            canonical_json(
+                [self.id, self.tool_name, self.arguments, self.description, self.object_text, self.changed_before]
+            ).encode()
         except (ValueError, TypeError, RecursionError):
             raise ValueError("must be plain JSON") from None
         return self

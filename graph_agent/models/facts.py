@@ -1,4 +1,4 @@
-"""Facts about the moment of a call, which rules may read: the time, what was used, what was called."""
+"""Facts about the moment of a call, which rules may read: the time, what was used, which calls were made."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ class Facts(Frozen):
     hour: int = Field(ge=0, le=23)
     weekday: str
     used: dict[str, WindowUse] | None = None
-    """By window, without the calls of this message. None if the installation does not count uses."""
-    called: list[str] | None = None
-    """The tools that may have run in this conversation, sorted. None as above."""
+    """By window, without the calls of this message. None if no rule reads it, or if the installation does not count uses."""
+    succeeded: list[str] | None = None
+    """The tools of the user's calls of earlier turns in this conversation whose result says success, sorted. None as above."""
+    attempted: list[str] | None = None
+    """The same for all calls that were sent, whatever their result, and for those of a turn that runs now. None as above."""
 
     @classmethod
     def at(cls, now: datetime, time_zone: str, **known: Any) -> Self:
@@ -66,10 +68,12 @@ class PastUse:
 
 @dataclass(frozen=True, slots=True)
 class PastUses:
-    """The counted calls of a user since a time, and the tools that may have run in a conversation; without one decision."""
+    """The counted calls of a user since a time, and the tools that were called in a conversation; without one decision."""
 
     uses: Sequence[PastUse] = ()
-    called: Sequence[str] = ()
+    succeeded: Sequence[str] = ()
+    """As in `Facts`."""
+    attempted: Sequence[str] = ()
 
 
 def window_start(window: str, now: datetime, time_zone: str) -> datetime:

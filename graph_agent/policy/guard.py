@@ -1,7 +1,8 @@
 """The guard: decides which calls of a batch are permitted. Pure functions without I/O.
 
-A whole batch is judged before any of its calls starts. Every check fails closed. Permission is a value: only `judge_batch`
-creates an `AuthorizedCall`, and a tool server accepts nothing else.
+A whole batch is judged before any of its calls starts; a call whose rules depend on the calls before it is deferred, and judged
+with the rest of the batch after they have ended. Every check fails closed. Permission is a value: only `judge_batch` creates an
+`AuthorizedCall`, and a tool server accepts nothing else.
 """
 
 from __future__ import annotations
@@ -24,17 +25,13 @@ MAX_CALLS_PER_ROUND = 5
 
 SKIPPED = "skipped: the turn stopped before this call"
 AWAITING = "waiting for the user's confirmation"
-CHANGED_IN_THIS_TURN = (
-    "an object that this message has changed cannot be confirmed in the same message: the user would confirm something else "
-    "than what is on the list; finish without this call"
-)
+DEFERRED = "it depends on the calls before it, which have not ended"
 
 # The rules in words for the user, who reads them in a notice; the texts above are for the model.
 NOT_LISTED = "not in the constitution"
 INVALID_ARGUMENTS = "its details were not valid"
 _NOT_SERVED = "not available now"
 _OWN_DATA_ONLY = "only your own data can be used"
-_CHANGED_BY_MESSAGE = "this message has changed it already: ask for it in a new message"
 
 # Passed by `judge_batch` only, so that no other code creates an AuthorizedCall by accident.
 _SEAL = object()
@@ -51,6 +48,8 @@ class Verdict(StrEnum):
     """It needs the user's confirmation; the batch stops here."""
     SKIPPED = "skipped"
     """It came after a call that stopped the batch."""
+    DEFERRED = "deferred"
+    """Its rules depend on what the calls before it in the batch do: it is judged with the rest of it after they have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +99,17 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call that was judged earlier in the turn."""
+    """A call that was judged earlier in the turn. By default it was sent, and its outcome is not known."""
 
     sequence: int
     tool_name: str
     arguments: dict[str, Any]
     may_have_run: bool = True
     """False for a call that was refused or skipped, or failed for certain."""
+    attempted: bool = True
+    """False for a call that was not sent: the model has read nothing of its tool."""
+    succeeded: bool = False
+    """True if its result says success."""
 
 
 class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a verdict, not an error)
@@ -131,27 +134,35 @@ def judge_batch(
     roles: tuple[str, ...] = (),
     facts: Facts | None = None,
     of_message: bool = True,
+    position: int = 0,
+    reserved: Ruling | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge `batch` as a whole.
 
-    `past` has every call that was judged earlier in this turn. `confirmed` is the action that the user has confirmed, if any:
-    it permits exactly that call, with the id of the action as operation key. The conditions see the `roles` of the user and the
-    `facts`; they come after every other check, and only restrict. Without `of_message` a call that is limited per message needs
-    the user's yes.
+    `past` has every call that was judged earlier in this turn; `position` of them are of this batch, whose rest is judged.
+    `confirmed` is the action that the user has confirmed, if any: it permits exactly that call, with the id of the action as
+    operation key. The conditions see the `roles` of the user and the `facts`; they come after every other check, and only
+    restrict. Without `of_message` a call that is limited per message needs the user's yes. `reserved` is the decision of the
+    conditions on the first call, if it was reserved.
     """
     known = list(past)
     judgements: list[Judgement] = []
-    stopped = False
+    stopped = precedes = False
     for index, call in enumerate(batch):
         sequence = len(past) + index + 1
         if stopped:
             judgements.append(Judgement(sequence, call.name, call.arguments, Verdict.SKIPPED, error=SKIPPED))
             continue
         try:
-            rule, arguments = _check(call, index, sequence, policy, user_id, max_calls_per_turn)
+            rule, arguments = _check(call, position + index, sequence, policy, user_id, max_calls_per_turn)
+            if precedes and policy.conditions is not None and policy.conditions.depends_on_calls(call.name):
+                judgements.append(Judgement(sequence, call.name, arguments, Verdict.DEFERRED, error=DEFERRED))
+                known.append(PastCall(sequence, call.name, arguments))
+                continue
             is_confirmed = confirmed is not None and _is_call(confirmed, call.name, arguments)
             running = [one for one in known if one.may_have_run]
-            ruling = _ruling(policy, rule, arguments, Situation(user_id, roles, facts, running, of_message))
+            situation = Situation(user_id, roles, facts, known, of_message)
+            ruling = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
             if ruling.effect is not Effect.RUNS and not is_confirmed and _repeats(rule, call.name, arguments, running):
                 # It is answered with the result of the earlier call, but has no permission to run.
                 repeats = _repeats(rule, call.name, arguments, known)
@@ -161,8 +172,6 @@ def judge_batch(
             if ruling.effect is Effect.REFUSED:
                 raise _Refusal(_not_permitted(ruling), ToolErrorCode.ACCESS_DENIED, rule=ruling.reason)
             stopped = (rule.grant.requires_confirmation or ruling.effect is Effect.ASKS) and not is_confirmed
-            if stopped and _may_have_changed(arguments, known, policy):
-                raise _Refusal(CHANGED_IN_THIS_TURN, rule=_CHANGED_BY_MESSAGE)
         except _Refusal as refusal:
             stopped = False
             judgements.append(_refused(Judgement(sequence, call.name, call.arguments, Verdict.REFUSED), refusal))
@@ -180,21 +189,8 @@ def judge_batch(
             # A repetition runs only if every identical call before it failed for certain.
             may_run = not any(earlier.may_have_run for earlier in known if earlier.sequence in judgement.repeats)
             known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
+            precedes = True
     return tuple(judgements)
-
-
-def judge_reserved(
-    judgement: Judgement, ruling: Ruling, *, policy: Policy, past: Sequence[PastCall], confirmed: bool
-) -> Judgement:
-    """Return the decision on a permitted call after its reservation, whose `ruling` wins."""
-    if ruling.permits(confirmed=confirmed):
-        return judgement
-    judgement = replace(judgement, authorized=None, repeats=())
-    if ruling.effect is Effect.REFUSED:
-        return _refused(judgement, _Refusal(_not_permitted(ruling), ToolErrorCode.ACCESS_DENIED, rule=ruling.reason))
-    if _may_have_changed(judgement.arguments, past, policy):
-        return _refused(judgement, _Refusal(CHANGED_IN_THIS_TURN, rule=_CHANGED_BY_MESSAGE))
-    return _awaiting(judgement, ruling)
 
 
 def permitted_read(
@@ -304,24 +300,6 @@ def _for_user(rule: ToolRule, arguments: dict[str, Any], user_id: str) -> dict[s
     if bound is not None:
         return {**arguments, bound: user_id}
     return {key: value for key, value in arguments.items() if key != "user_id" or rule.takes_user_id}
-
-
-def _may_have_changed(arguments: dict[str, Any], known: Sequence[PastCall], policy: Policy) -> bool:
-    """True if an earlier write of the turn names one of the objects in `arguments`."""
-    named = _named_objects(arguments)
-    return any(
-        call.may_have_run and policy.is_write(call.tool_name) and not named.isdisjoint(_named_objects(call.arguments))
-        for call in known
-    )
-
-
-def _named_objects(arguments: dict[str, Any]) -> set[str | int]:
-    """Return the texts and integers in the arguments of a call, at any depth: the ids of its objects are among them.
-
-    No schema says which argument is an id. A text that two calls share by chance only makes the second one be refused.
-    """
-    values = (value for _, value, _ in _nested(arguments))
-    return {value for value in values if isinstance(value, str | int) and not isinstance(value, bool) and value != ""}
 
 
 def _nested(value: Any, key: str | int = "", depth: int = 0) -> Iterator[tuple[str | int, Any, int]]:

@@ -150,8 +150,13 @@ class AuditWriter(Protocol):
 class UseCounter(Protocol):
     """A writer that counts the calls and tokens of users, for budgets and limits."""
 
-    async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
-        """Return the uses of the user since this time, and the tools called in the conversation, without this decision."""
+    async def past_uses(
+        self, context: DecisionContext, decision_id: str, since: datetime | None, calls: bool = True
+    ) -> PastUses:
+        """Return the uses of the user since this time, and the tools called in the conversation, without this decision.
+
+        Without a time no uses are read, and without `calls` no calls.
+        """
 
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
         """Return the tokens of the user's turns since this time, without those of this decision."""

@@ -1,7 +1,8 @@
 """The operations of decisions: one row for each call that may change something, committed before the call is sent.
 
 The row names the first attempt of the turn that may send the call. An attempt that finds the row of an earlier one does not
-know whether the call was sent. The counted calls of users are operations with amounts.
+know whether the call was sent. The counted calls of users are operations with amounts. A read has a row if a rule counts it, or
+if a rule reads which calls were attempted: a turn that runs at the same time sees it from the moment at which it is sent.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, or_, select, text, update
+from sqlalchemy import Connection, bindparam, func, select, text, union, update
 
 from graph_agent.db import PreparedStatement, insert_into
 from graph_agent.models.facts import PastUse
@@ -52,12 +53,19 @@ _TOKENS = (
     .where(decision_logs.c.user_id == bindparam("user"), decision_logs.c.created_at >= bindparam("since"))
     .where(decision_logs.c.decision_id != bindparam("without"))
 )
-_CALLED = (
-    select(_call.tool_name)
+_OF_CONVERSATION = (
+    (decision_logs.c.conversation_id == bindparam("conversation"))
+    & (decision_logs.c.user_id == bindparam("user"))
+    & (decision_logs.c.decision_id != bindparam("without"))
+)
+_CALLS = union(
+    select(_call.tool_name, _call.success.label("succeeded"))
     .join(decision_logs, decision_logs.c.decision_id == _call.decision_id)
-    .where(decision_logs.c.conversation_id == bindparam("conversation"), decision_logs.c.decision_id != bindparam("without"))
-    .where(_call.disposition == CallDisposition.EXECUTED, or_(_call.success, _call.error_code.in_(sorted(UNKNOWN_CODES))))
-    .distinct()
+    .where(_OF_CONVERSATION, _call.disposition == CallDisposition.EXECUTED),
+    # Calls of a turn that runs now, and unknown outcomes that were settled since.
+    select(_row.tool_name, (_row.state == CallState.DONE).label("succeeded"))
+    .join(decision_logs, decision_logs.c.decision_id == _row.decision_id)
+    .where(_OF_CONVERSATION, _row.state != CallState.VOID),
 )
 
 
@@ -112,6 +120,11 @@ def find_tokens(connection: Connection, user_id: str, since: datetime, without: 
     return int(connection.execute(_TOKENS, {"user": user_id, "since": since, "without": without}).scalar_one())
 
 
-def find_called(connection: Connection, conversation_id: str, without: str) -> list[str]:
-    """Return the tools that may have run in a conversation, sorted, but for those of the decision `without`."""
-    return sorted(connection.execute(_CALLED, {"conversation": conversation_id, "without": without}).scalars())
+def find_calls(connection: Connection, user_id: str, conversation_id: str, without: str) -> tuple[list[str], list[str]]:
+    """Return the tools of a user's calls in a conversation, but for the decision `without`: `succeeded` and `attempted`.
+
+    Both as in `Facts`.
+    """
+    given = {"user": user_id, "conversation": conversation_id, "without": without}
+    rows = connection.execute(_CALLS, given).all()
+    return sorted({row.tool_name for row in rows if row.succeeded}), sorted({row.tool_name for row in rows})

@@ -216,13 +216,18 @@ class DatabaseAuditWriter(AuditWriter):
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
         return await self._read(lambda connection: operations.find_tokens(connection, user_id, since, without=decision_id))
 
-    async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
+    async def past_uses(
+        self, context: DecisionContext, decision_id: str, since: datetime | None, calls: bool = True
+    ) -> PastUses:
+        user, conversation = context.user_id, context.conversation_id
+
         def work(connection: Connection) -> PastUses:
-            found = operations.find_uses(connection, context.user_id, since, without=decision_id)
-            called = operations.find_called(connection, context.conversation_id, without=decision_id)
-            whose = context.user_id, context.conversation_id
-            elsewhere = find_called_without_model(connection, *whose, self._clock.now(), without=decision_id)
-            return PastUses(found, sorted(elsewhere.union(called)))
+            uses = [] if since is None else operations.find_uses(connection, user, since, without=decision_id)
+            if not calls:
+                return PastUses(uses, (), ())
+            succeeded, attempted = operations.find_calls(connection, user, conversation, without=decision_id)
+            elsewhere = find_called_without_model(connection, user, conversation, self._clock.now(), without=decision_id)
+            return PastUses(uses, succeeded, sorted(elsewhere.union(attempted)))
 
         return await self._read(work)
 

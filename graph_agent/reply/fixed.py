@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.decision import AnswerState
+from graph_agent.models.decision import AnswerState, PendingAction
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined
 from graph_agent.reply.text import one_line
@@ -48,6 +48,12 @@ _TOKEN_LIMITS = {
 }
 _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, so nothing was changed."}
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
+
+
+def pending_question(pending: PendingAction) -> str:
+    """Return the question to the user about an action, after what its message has changed before."""
+    before = f"{pending.changed_before} " if pending.changed_before else ""
+    return before + question(pending.description, by_id_only=pending.by_id_only)
 
 
 def question(description: str, *, by_id_only: bool = False) -> str:
@@ -104,5 +110,5 @@ def with_receipts(reply: Parts, done: Sequence[Parts], unknown: Sequence[Parts])
     """Return `reply`, followed by the receipts of what was done and of what may have been done."""
     for title, receipts in (("Already done", done), ("Not certain", unknown)):
         if receipts:
-            reply += by_code(f" {title}: ") + joined("; ", receipts) + by_code(".")
+            reply += by_code(f"{' ' if reply else ''}{title}: ") + joined("; ", receipts) + by_code(".")
     return reply

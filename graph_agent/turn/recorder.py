@@ -108,7 +108,7 @@ class Recorder:
         self._intended: list[AuthorizedCall] = []
         """The permitted calls of the batch that have not begun, in their order."""
         self._announced: dict[int, bool] = {}
-        """The sequence of each change whose operation is committed; False if another attempt may have sent it."""
+        """The sequence of each call whose operation is committed; False if another attempt may have sent it."""
 
     @property
     def finished(self) -> bool:
@@ -190,10 +190,9 @@ class Recorder:
         now = self._clock.now()
         past = PastUses()
         # An interrupted turn sends nothing more, and the log may be what has interrupted it.
-        if conditions.reads_uses and not self.interrupted:
-            past = await self._counter.past_uses(
-                self.header.context, self.header.decision_id, window_start("day", now, conditions.file.time_zone)
-            )
+        if (conditions.reads_windows or conditions.reads_calls) and not self.interrupted:
+            since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
+            past = await self._counter.past_uses(self.header.context, self.header.decision_id, since, conditions.reads_calls)
         facts = conditions.facts(now, past)
         self._append(EntryKind.FACTS, None, facts.to_json())
         return facts
@@ -216,15 +215,18 @@ class Recorder:
     ) -> RecordEntry:
         self._ports()
         assert situation.facts is not None
-        at, n, called = self._clock.now(), len(self.entries), situation.facts.called or ()
+        at, n = self._clock.now(), len(self.entries)
+        made = situation.facts.succeeded or (), situation.facts.attempted or ()
 
         use = conditions.use(call.tool_name, call.arguments, at)
         earlier = [
-            conditions.use(one.tool_name, one.arguments, at) for one in situation.earlier if one.tool_name == use.tool_name
+            conditions.use(one.tool_name, one.arguments, at)
+            for one in situation.earlier
+            if one.may_have_run and one.tool_name == use.tool_name
         ]
 
         def judge(uses: Sequence[PastUse]) -> tuple[RecordEntry, bool]:
-            facts = conditions.facts(at, PastUses(uses, called))
+            facts = conditions.facts(at, PastUses(uses, *made))
             ruling = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
             result = {
                 "effect": str(ruling.effect),
@@ -331,9 +333,9 @@ class Recorder:
                 duration_ms=self.entries[-1].ms,
                 invoked_at=invoked_at,
             )
-            # A change that follows in the same batch needs no commit before it.
+            # A call with an operation that follows in the same batch needs no commit before it.
             following = next(iter(self._intended), None)
-            await self._commit(following if following is not None and following.mutating else None, invocation)
+            await self._commit(following if following is not None and self._has_operation(following) else None, invocation)
         return result
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
@@ -445,9 +447,15 @@ class Recorder:
     async def _save_before(self, call: AuthorizedCall) -> bool:
         """Commit what must precede `call`; False if another attempt may have sent it."""
         announced = call.sequence in self._announced
-        if self._responses or (call.mutating and (self._unsaved() or not announced)):
-            await self._commit(call if call.mutating and not announced else None)
+        has_operation = self._has_operation(call)
+        if self._responses or (has_operation and (self._unsaved() or not announced)):
+            await self._commit(call if has_operation and not announced else None)
         return self._announced.pop(call.sequence, True)
+
+    def _has_operation(self, call: AuthorizedCall) -> bool:
+        """True for a change, and for every call if a rule reads which calls were attempted: turns that run meanwhile see it."""
+        conditions = self.snapshot.policy.conditions
+        return call.mutating or (conditions is not None and conditions.reads.has("attempted"))
 
     async def _commit(self, following: AuthorizedCall | None, invocation: ToolInvocation | None = None) -> None:
         """Commit everything that is not saved; `following` is the change that is sent next."""

@@ -196,7 +196,10 @@ async def deleting(*after: Reply) -> AsyncIterator[tuple[WireServer, Callable[..
 async def test_a_yes_in_the_next_call_runs_exactly_the_pending_action_once(home: Path) -> None:
     async with deleting(answers("What do you mean?")) as (server, ask, asked):
         assert asked.status == "completed"
-        assert asked.final_response == "Delete 'call mom'. Should I go ahead? Please answer yes or no."
+        assert (
+            asked.final_response
+            == "Already done: added 'call mom'. Delete 'call mom'. Should I go ahead? Please answer yes or no."
+        )
         assert await tasks_of() == ["call mom"]
         requests = len(server.requests)
 

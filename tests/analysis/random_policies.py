@@ -215,11 +215,15 @@ class RandomPolicies:
             "hour": pick([0, 5, 10, 19]),
             "weekday": pick(["Mon", "Sun"]),
             "used": {"hour": _window(hour), "day": _window(day)},
-            "called": self._random.sample("tuv", self._random.randrange(4)),
+            **self._made(),
         }
         earlier = [PastCall(1, "t", {"n": 3}), PastCall(2, "v", {})][: self._random.randrange(3)]
         roles = tuple(self._random.sample("pq", self._random.randrange(3)))
         return arguments, Situation(pick(["ann", "bob"]), roles, Facts.model_validate(facts), earlier)
+
+    def _made(self) -> dict[str, list[str]]:
+        attempted = self._random.sample("tuv", self._random.randrange(4))
+        return {"succeeded": self._random.sample(attempted, self._random.randrange(len(attempted) + 1)), "attempted": attempted}
 
     def _rules(self) -> str:
         pick = self._random.choice
@@ -289,8 +293,8 @@ class RandomPolicies:
                 f"{here}l.isEmpty()",
                 f"{here}k.contains({pick(['0', '5'])})",
                 f"[0, 1].containsAll({here}k)",
-                f'context.called.contains(Action::"{pick("tuv")}")',
-                '[Action::"u"].containsAll(context.called)',
+                f'context.{pick(["succeeded", "attempted"])}.contains(Action::"{pick("tuv")}")',
+                f'[Action::"u"].containsAll(context.{pick(["succeeded", "attempted"])})',
                 'context.hidden.contains("h")',
                 "context.hidden.isEmpty()",
                 f'principal in Role::"{pick("pq")}"',

@@ -108,8 +108,8 @@ TIMES = (
     'principal in Role::"p"',
     'principal in [Role::"q", User::"ann"]',
     'action in [Action::"all reads", Action::"server srv"]',
-    'context.called.containsAny([Action::"u", Action::"v"])',
-    'context.called.containsAll([Action::"u", Action::"v"])',
+    'context.succeeded.containsAny([Action::"u", Action::"v"])',
+    'context.attempted.containsAll([Action::"u", Action::"v"])',
     '{d}.lessThan(decimal("1.5")) || {d}.greaterThanOrEqual(decimal("1.6"))',
     '{d}.lessThanOrEqual(decimal("1.5")) && {d}.greaterThan(decimal("-1.0"))',
     'context.arguments has v && context.arguments.v has string && {v}.string == "a"',
@@ -128,9 +128,8 @@ TIMES = (
 
 def situation(now: str = "2026-11-23T12:00:00Z", **more: Any) -> Situation:
     used = {"writes": 0, "tools": {"t": {"calls": 0, "sums": {"n": 0}}}}
-    facts = Facts.model_validate(
-        {"now": now, "hour": 12, "weekday": "Mon", "used": {"hour": used, "day": used}, "called": more.pop("called", [])}
-    )
+    made = {"succeeded": more.get("made", []), "attempted": more.pop("made", [])}
+    facts = Facts.model_validate({"now": now, "hour": 12, "weekday": "Mon", "used": {"hour": used, "day": used}, **made})
     return Situation("ann", facts=facts, **more)
 
 
@@ -163,9 +162,7 @@ def targeted() -> Iterator[tuple[str, list[tuple[dict[str, Any], Situation]]]]:
         {"d": -1},
     )
     for condition in TIMES:
-        states = [
-            situation(now, roles=roles, called=called) for now in moments for roles, called in (((), []), (("p",), ["u"]))
-        ]
+        states = [situation(now, roles=roles, made=made) for now in moments for roles, made in (((), []), (("p",), ["u"]))]
         yield condition, [(call(**more), state) for more in rest for state in states]
 
 

@@ -146,7 +146,7 @@ def test_explain_says_for_every_tool_what_may_run() -> None:
     assert answers["restock"] == (Answer.SOMETIMES, Answer.SOMETIMES)
     found = {one.name: str(one.example) for one in findings}
     assert found["restock"] == 'restock(sku="TEST-", count=0)'
-    assert found["pay"] == 'pay(iban="", amount=0)  [called: login_bank]'
+    assert found["pay"] == 'pay(iban="", amount=0)  [succeeded: login_bank]'
     assert found["set_price"] == 'set_price(sku="", price=0)  [roles: manager]'
     borders = {one.name: f"{one.otherwise} {one.otherwise.guard}" for one in findings if one.otherwise is not None}
     assert borders.keys() == {name for name, answers_of_it in answers.items() if Answer.SOMETIMES in answers_of_it}
@@ -163,11 +163,11 @@ def proofs(promises: str, rules: str = RULES) -> dict[str, Finding]:
 def test_promises_are_proved_or_fail_with_an_example() -> None:
     found = proofs(
         """@id("who reported a payment had logged in") forbid (principal, action == Action::"report", resource)
-when { context.called.contains(Action::"pay") && !context.called.contains(Action::"login_bank") };
+when { context.attempted.contains(Action::"pay") && !context.succeeded.contains(Action::"login_bank") };
 @id("2000 a day") forbid (principal, action == Action::"refund", resource) when { context.used.day.sum.amount > 2000 };
 @id("1000 at once") forbid (principal, action == Action::"refund", resource) when { context.arguments.amount > 1000 };
 @id("no mail outside after private data") forbid (principal, action == Action::"send_mail", resource)
-when { context.called.contains(Action::"read_private") && context.domain.to.contains("evil.org") };
+when { context.attempted.contains(Action::"read_private") && context.domain.to.contains("evil.org") };
 @id("prices by day") forbid (principal, action == Action::"set_price", resource) when { context.time.hour == 3 };
 @id("support changes no price") forbid (principal in Role::"support", action == Action::"set_price", resource);"""
     )
@@ -193,9 +193,9 @@ when { context.called.contains(Action::"read_private") && context.domain.to.cont
             'refund", resource) when { context.used.day.sum.amount > 2000 };',
         ),
         (
-            'unless { context.called.contains(Action::"login_bank") }',
-            'unless { context.called.contains(Action::"login_bank") || context.confirmed }',
-            'pay", resource) when { !context.called.contains(Action::"login_bank") };',
+            'unless { context.succeeded.contains(Action::"login_bank") }',
+            'unless { context.succeeded.contains(Action::"login_bank") || context.confirmed }',
+            'pay", resource) when { !context.succeeded.contains(Action::"login_bank") };',
         ),
     ],
 )

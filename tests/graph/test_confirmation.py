@@ -16,6 +16,7 @@ from graph_agent.models.decision import (
     OutcomeCategory,
     PendingAction,
 )
+from graph_agent.models.tools import ToolResult
 from graph_agent.reply.fixed import ONE_AT_A_TIME
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
@@ -254,3 +255,88 @@ async def test_a_change_that_has_to_wait_behind_the_question_is_named_in_a_notic
     asked = await engine_of(calls(DELETE, *later), server=server).process_message(asks("delete the bread and more"))
     assert (asked.response_text, asked.notices) == (QUESTION, notices)
     assert server.sent == []
+
+
+RENAME = ("update_task", {"task_id": "t1", "description": "spam"})
+
+
+def renaming_server(**answers: Any) -> TableServer:
+    """A server whose preview of t1 shows what the rename has made of it."""
+    server = TableServer(answers, {"delete_task": done({"description": "rent"})})
+
+    def rename(arguments: dict[str, Any]) -> ToolResult:
+        server.previews["delete_task"] = done({"description": arguments["description"]})
+        return done({"receipt": f"changed 'rent' to '{arguments['description']}'"})
+
+    server.answers.setdefault("update_task", rename)
+    return server
+
+
+@pytest.mark.parametrize("in_one_batch", [True, False])
+async def test_a_question_about_what_the_message_has_changed_shows_it_as_it_is_now_and_says_so(in_one_batch: bool) -> None:
+    server = renaming_server()
+    script = [calls(RENAME, DELETE)] if in_one_batch else [calls(RENAME), calls(DELETE)]
+    engine = engine_of(*script, server=server)
+    asked = await engine.process_message(asks("tidy up"))
+    said = "Already done: changed 'rent' to 'spam'."
+    question = f"{said} Delete task: 'spam'. Should I go ahead? Please answer yes or no."
+    assert asked.response_text == question
+    pending = asked.pending_action
+    assert pending is not None
+    assert (pending.description, pending.changed_before) == ("Delete task: 'spam'", said)
+    # It belongs to the question as long as that waits, and it is signed.
+    forged = await reply(engine_of(says("Nothing is waiting."), server=server), "yes", pending.replace(changed_before=""))
+    assert forged.decision_type is DecisionType.RESPOND_ONLY
+    again = await reply(engine, "ye", pending)
+    assert again.response_text == question
+    server.previews["delete_task"] = done({"description": "buy milk"})
+    anew = await reply(engine, "yes", again.pending_action)
+    assert anew.response_text is not None
+    assert anew.response_text.startswith(f"It has changed since I asked, so nothing was done. {said} Delete task: 'buy milk'.")
+    assert [name for name, *_ in server.sent] == ["update_task"]
+    confirmed = await reply(engine, "yes", anew.pending_action)
+    assert confirmed.decision_type is DecisionType.EXECUTE_PENDING
+    assert [name for name, *_ in server.sent] == ["update_task", "delete_task"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (failed(ToolErrorCode.NOT_FOUND), ""),
+        (
+            failed(ToolErrorCode.TIMEOUT_ERROR),
+            "Not certain: not known whether this was done: Update task: description = 'spam', task_id = 't1'. ",
+        ),
+    ],
+)
+async def test_a_change_that_may_have_been_made_is_said_and_one_that_failed_is_not(outcome: ToolResult, said: str) -> None:
+    server = TableServer({"update_task": outcome}, {"delete_task": done({"description": "rent"})}, ledger=False)
+    asked = await engine_of(calls(RENAME, DELETE), server=server).process_message(asks("tidy up"))
+    assert asked.response_text == f"{said}Delete task: 'rent'. Should I go ahead? Please answer yes or no."
+
+
+async def test_a_change_of_another_object_is_not_said() -> None:
+    other = ("update_task", {"task_id": "t2", "description": "spam"})
+    asked = await engine_of(calls(other, DELETE), server=bread_server()).process_message(asks("tidy up"))
+    assert (asked.response_text, asked.effects) == (QUESTION, ["did update task"])
+
+
+async def test_what_is_too_long_to_be_said_before_a_question_refuses_the_call() -> None:
+    server = renaming_server()
+    renames = [("update_task", {"task_id": "t1", "description": letter * 1990}) for letter in "abc"]
+    script = [calls(*renames, DELETE), says("I cannot delete it now.")]
+    decision = await engine_of(*script, server=server).process_message(asks("tidy up"))
+    assert decision.pending_action is None
+    assert decision.notices[-1].endswith(
+        "What this message has changed is too long to be shown before a question: ask for it in a new message."
+    )
+    assert "delete_task" not in [name for name, *_ in server.sent]
+
+
+async def test_the_calls_after_one_that_was_not_found_are_made() -> None:
+    server = TableServer({}, {"delete_task": failed(ToolErrorCode.NOT_FOUND, "the server's own words")})
+    engine = engine_of(calls(DELETE, ("add_task", {"description": "call mom"})), says("Added."), server=server)
+    turn = await engine.run(asks("delete the bread and add mom"))
+    assert [str(one.disposition) for one in turn.record.invocations] == ["refused", "executed"]
+    # The text is that of the runtime: by a refused call the model reads nothing of the server.
+    assert turn.record.invocations[0].error_message == "what the call would act on does not exist"

@@ -142,7 +142,7 @@ async def test_the_question_is_composed_by_code_and_stops_the_batch() -> None:
     script = [calls(ADD, DELETE, ("add_task", {"description": "later"}), content="Sure, I deleted it already!")]
     finished = await engine_of(*script, server=server).run(asks("delete it"))
     assert finished.decision.response_text == (
-        "Delete task: 'call mom‹U+000A›‹U+202E›IGNORE'. Should I go ahead? Please answer yes or no."
+        "Already done: did add task. Delete task: 'call mom‹U+000A›‹U+202E›IGNORE'. Should I go ahead? Please answer yes or no."
     )
     assert [name for name, *_ in server.sent] == ["add_task"]
     assert [str(call.disposition) for call in finished.record.invocations] == ["executed", "awaiting", "skipped"]

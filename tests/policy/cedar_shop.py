@@ -82,7 +82,7 @@ when { context.arguments.amount > 500 } unless { principal in Role::"manager" };
 when { context.arguments has reason && context.arguments.reason == "other" } unless { context.confirmed };
 @id("nothing leaves after private reads")
 forbid (principal, action in [Action::"send_mail", Action::"web_post"], resource)
-when { context.called.contains(Action::"read_private") }
+when { context.attempted.contains(Action::"read_private") }
 unless { context.domain has to && ["example.com"].containsAll(context.domain.to) };
 @id("mail outside needs a yes") forbid (principal, action == Action::"send_mail", resource)
 unless { context.confirmed || ["example.com"].containsAll(context.domain.to) };
@@ -100,7 +100,7 @@ when { context.time.hour < 8 || context.time.hour >= 18 };
 @id("test goods only without yes") forbid (principal, action == Action::"restock", resource)
 unless { context.arguments.sku like "TEST-*" || context.confirmed };
 @id("login first") forbid (principal, action == Action::"pay", resource)
-unless { context.called.contains(Action::"login_bank") };
+unless { context.succeeded.contains(Action::"login_bank") };
 @id("payments need a yes") forbid (principal, action == Action::"pay", resource) unless { context.confirmed };
 @id("payments 1000 a day") forbid (principal, action == Action::"pay", resource)
 when { context.used.day.sum.amount.greaterThan(decimal("1000.0")) };
@@ -149,5 +149,5 @@ def judge(policy: Policy, tool: str, arguments: dict[str, Any], past: Sequence[P
 
 def facts(**more: Any) -> Facts:
     """Return facts at eleven on a Monday, with nothing used or called but `more`."""
-    now = {"now": "2026-11-23T11:00:00Z", "hour": 11, "weekday": "Mon", "used": {}, "called": []}
+    now = {"now": "2026-11-23T11:00:00Z", "hour": 11, "weekday": "Mon", "used": {}, "succeeded": [], "attempted": []}
     return Facts.model_validate({**now, **more})

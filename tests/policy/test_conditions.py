@@ -173,8 +173,14 @@ def test_uses_of_one_batch_count_together() -> None:
         '@id("100 a message") forbid (principal, action, resource) when { context.used.message.sum.amount > 100 };'
     )
     batch = [FunctionCall(name="refund", arguments={"order": order, "amount": 60}) for order in ("a", "b")]
-    judged = judge_batch(batch, policy=policy, user_id="ann", decision_id="d", max_calls_per_turn=9)
-    assert [(one.verdict, one.rule) for one in judged] == [(RUNS, ""), (REFUSED, "100 a message")]
+    whole: dict[str, Any] = {"policy": policy, "user_id": "ann", "decision_id": "d", "max_calls_per_turn": 9}
+    first, second = judge_batch(batch, **whole)
+    # It is judged when it is known if the first one was done.
+    assert (first.verdict, second.verdict, second.authorized) == (RUNS, Verdict.DEFERRED, None)
+    for may_have_run, expected in ((True, (REFUSED, "100 a message")), (False, (RUNS, ""))):
+        past = [PastCall(1, "refund", batch[0].arguments, may_have_run=may_have_run)]
+        (second,) = judge_batch(batch[1:], past=past, position=1, **whole)
+        assert (second.sequence, second.verdict, second.rule) == (2, *expected)
 
 
 def test_writes_count_all_tools_and_calls_one() -> None:
@@ -228,7 +234,7 @@ def test_only_what_a_rule_names_is_converted() -> None:
         ("\nforbid (principal, action, resource) when { context.arguments.sum > 5 };", "line 3: attribute `arguments.sum`"),
         ('forbid (principal in Role::"manger", action, resource);', "line 2: the rule names a role that does not count: "),
         (
-            'forbid (principal, action, resource) when { context.called.contains(Action::"read_privte") };',
+            'forbid (principal, action, resource) when { context.attempted.contains(Action::"read_privte") };',
             "line 2: unrecognized action",
         ),
         ('forbid (principal, action == Action::"refnd", resource);', "line 2: unrecognized action"),
@@ -391,13 +397,13 @@ def test_a_read_for_display_follows_the_conditions() -> None:
 
 
 def test_facts_that_are_not_known_refuse_the_call() -> None:
-    for condition in ("context.time.hour < 8", "context.used.day.calls > 3", 'context.called.contains(Action::"refund")'):
+    for condition in ("context.time.hour < 8", "context.used.day.calls > 3", 'context.attempted.contains(Action::"refund")'):
         policy = conditions(f"forbid (principal, action, resource) when {{ {condition} }};")
         assert verdict(policy, AMPLE, facts=None)[0] is REFUSED
-    policy = conditions('forbid (principal, action, resource) when { context.called.contains(Action::"refund") };')
+    policy = conditions('forbid (principal, action, resource) when { context.attempted.contains(Action::"refund") };')
     today = Facts.model_validate({"now": "2026-11-23T11:00:00Z", "hour": 11, "weekday": "Mon"})
     assert verdict(policy, AMPLE, facts=today)[0] is REFUSED
-    assert verdict(policy, AMPLE, facts=facts(called=["ship"])) == (RUNS, "")
+    assert verdict(policy, AMPLE, facts=facts(attempted=["ship"])) == (RUNS, "")
 
 
 def test_the_time_is_that_of_the_time_zone() -> None:
@@ -425,13 +431,13 @@ def test_the_shop_decides_as_its_rules_say() -> None:
         ("restock", {"sku": "TEST-1", "count": 1}, {}, (RUNS, "")),
         ("restock", {"sku": "xTEST-1", "count": 1}, {}, (ASKS, "test goods only without yes")),
         ("pay", {"iban": "x", "amount": 1}, {}, (REFUSED, "login first")),
-        ("pay", {"iban": "x", "amount": 1}, {"facts": facts(called=["login_bank"])}, (ASKS, "payments need a yes")),
+        ("pay", {"iban": "x", "amount": 1}, {"facts": facts(succeeded=["login_bank"])}, (ASKS, "payments need a yes")),
         ("web_post", {"url": "https://shop.example.com/x", "body": {}}, {}, (ASKS, "unseen details need a yes")),
         ("web_post", {"url": "https://evil.org/x", "body": {}}, {}, (REFUSED, "post only to our site")),
         (
             "web_post",
             {"url": "https://shop.example.com/x", "body": {}},
-            {"facts": facts(called=["read_private"])},
+            {"facts": facts(attempted=["read_private"])},
             (REFUSED, "nothing leaves after private reads"),
         ),
     ]  # fmt: skip

@@ -17,7 +17,6 @@ from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import (
-    CHANGED_IN_THIS_TURN,
     AuthorizedCall,
     Judgement,
     PastCall,
@@ -347,19 +346,6 @@ def test_a_call_that_needs_confirmation_stops_the_batch() -> None:
         Verdict.AWAITING,
         Verdict.SKIPPED,
     ]
-
-
-def test_a_call_on_an_object_that_the_same_turn_changed_is_refused_instead_of_asked_about() -> None:
-    rename = FunctionCall(name="update_task", arguments={"task_id": "t1", "description": "buy milk"})
-    other = FunctionCall(name="delete_task", arguments={"task_id": "t2"})
-    assert [verdict.verdict for verdict in judge(rename, DELETE)] == [Verdict.PERMITTED, Verdict.REFUSED]
-    assert [verdict.verdict for verdict in judge(rename, other)] == [Verdict.PERMITTED, Verdict.AWAITING]
-    earlier = PastCall(1, rename.name, rename.arguments)
-    (refused,) = judge(DELETE, past=[earlier])
-    assert refused.verdict is Verdict.REFUSED
-    assert refused.error == CHANGED_IN_THIS_TURN
-    (asked,) = judge(DELETE, past=[PastCall(1, rename.name, rename.arguments, may_have_run=False)])
-    assert asked.verdict is Verdict.AWAITING
 
 
 def confirmed_action(**changes: Any) -> PendingAction:

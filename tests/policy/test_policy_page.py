@@ -1,4 +1,4 @@
-"""The five rules at the start of docs/policy.md, as they are printed."""
+"""The rules at the start of docs/policy.md, as they are printed."""
 
 from __future__ import annotations
 
@@ -55,10 +55,30 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], Verdict, str]]] = [
         (MAIL, {"to": ["a@example.com", "b@evil.org"], "text": "x"}, {}, ASKS, "mail outside needs a yes"),
         (MAIL, {"to": ["a@evil.org,b@example.com"], "text": "x"}, {}, ASKS, "mail outside needs a yes"),
     ],
+    [
+        (REFUND, refund(1), {}, REFUSED, "refunds only after the order was found"),
+        (REFUND, refund(1), {"facts": facts(attempted=["find_order"])}, REFUSED, "refunds only after the order was found"),
+        (REFUND, refund(1), {"facts": facts(succeeded=["find_order"])}, RUNS, ""),
+        (MAIL, {"to": ["a@example.com"], "text": "x"}, {}, RUNS, ""),
+        (
+            MAIL,
+            {"to": ["a@example.com"], "text": "x"},
+            {"facts": facts(attempted=["read_private"])},
+            REFUSED,
+            "nothing leaves after a private read",
+        ),
+        (
+            MAIL,
+            {"to": ["a@example.com"], "text": "x"},
+            {"past": [PastCall(1, "read_private", {"customer": "c"}, may_have_run=False)]},
+            REFUSED,
+            "nothing leaves after a private read",
+        ),
+    ],
 ]
 
 
-@pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:5], CASES, strict=True)))
+@pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:6], CASES, strict=True)))
 def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> None:
     policy = policy_of(SHOP, rules)
     for tool, arguments, situation, verdict, reason in cases:

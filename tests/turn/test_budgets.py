@@ -148,22 +148,6 @@ async def test_hour_and_day_are_those_of_the_calendar_in_one_time_zone(log: Data
     assert made == [True, False, True, False, True, False]
 
 
-async def test_a_rule_reads_which_tools_may_have_run_in_the_conversation(log: Database) -> None:
-    rules = PERMIT + (
-        '@id("nothing leaves") forbid (principal, action == Action::"send_mail", resource) '
-        'when { context.called.contains(Action::"read_private") };'
-    )
-    mail = ("send_mail", {"to": ["a@example.com"], "text": "hello"})
-    script = [calls(("read_private", {"customer": "1"})), says("Read.")]
-    for outcome, expected in ((done(), CallDisposition.REFUSED), (failed(ToolErrorCode.NOT_FOUND), EXECUTED)):
-        server, conversation = shop(answers={"read_private": outcome}), f"c {expected}"
-        await service(log, server, *script, rules=rules).run(asks(conversation_id=conversation))
-        run = service(log, server, calls(mail), says("Sent."), rules=rules)
-        turn = await run.run(asks(conversation_id=conversation))
-        assert dispositions(turn) == [expected]
-        assert (await replayed(run, turn)).identical
-
-
 async def test_reads_are_counted_if_a_rule_counts_them(log: Database) -> None:
     rules = PERMIT + 'forbid (principal, action == Action::"list_tasks", resource) when { context.used.day.calls > 1 };'
     tools = [ShopTool("list_tasks", schema(), reads=True)]
@@ -224,7 +208,9 @@ async def test_the_verdict_of_the_reservation_wins_and_a_question_ends_the_batch
     assert (await replayed(run, turn)).identical
     if asking:
         assert turn.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-        assert turn.decision.reply.startswith("A rule asks for your yes: 2000 a day. Refund")
+        assert turn.decision.reply.startswith(
+            "A rule asks for your yes: 2000 a day. Already done: Ship: carrier = 'dhl', order = '1'. Refund"
+        )
         confirmed = await run.answer(turn, yes=True)
         assert spent(server) == 150
         assert (await replayed(run, confirmed)).identical

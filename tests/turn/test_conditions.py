@@ -145,7 +145,18 @@ async def test_a_turn_continues_only_under_the_same_conditions(then: str | None,
     ("rules", "message"),
     [
         (PERMIT + "forbid (principal, action, resource) when { context.used.hour.writes > 3 };", "reads `used`"),
-        (PERMIT + 'forbid (principal, action, resource) when { context.called.contains(Action::"add_task") };', "`called`"),
+        (
+            PERMIT + 'forbid (principal, action, resource) when { context.attempted.contains(Action::"add_task") };',
+            "`attempted`",
+        ),
+        (
+            PERMIT + 'permit (principal, action, resource) when { context.succeeded.contains(Action::"add_task") };',
+            "`succeeded`",
+        ),
+        (
+            PERMIT + 'forbid (principal, action, resource) when { context.called.contains(Action::"add_task") };',
+            "line 2: there is no",
+        ),
         (PERMIT + 'forbid (principal, action == Action::"drop", resource);', "line 2: unrecognized action"),
     ],
 )

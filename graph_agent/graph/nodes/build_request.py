@@ -10,7 +10,7 @@ from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAct
 from graph_agent.models.llm import LLMMessage, LLMRequest
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.authored import by_code
-from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, question, void_answer_reply
+from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, pending_question, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 
@@ -64,7 +64,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
 
 
 def _still_open(turn: Turn, pending: PendingAction, before: str) -> Turn:
-    text = before + question(pending.description, by_id_only=pending.by_id_only)
+    text = before + pending_question(pending)
     return turn.to("unclear", pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
 
 

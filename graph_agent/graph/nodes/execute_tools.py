@@ -1,9 +1,13 @@
-"""EXECUTE_TOOLS: lets the guard judge the whole batch, then runs the permitted calls in order."""
+"""EXECUTE_TOOLS: lets the guard judge the whole batch, then runs the permitted calls in order.
+
+A call that depends on the calls before it is judged again, with the rest of the batch, after they have ended.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from typing import Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.authorized import run_authorized
@@ -14,15 +18,22 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
-from graph_agent.policy.cedar.conditions import Conditions, Situation
-from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch, judge_reserved
-from graph_agent.policy.receipts import confirmed_reply, quoted_result, receipt
-from graph_agent.policy.rules import ToolRule
+from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
+from graph_agent.policy.guard import AWAITING, SKIPPED, AuthorizedCall, Judgement, PastCall, Verdict, judge_batch
+from graph_agent.policy.objects import NamedObjects, named_objects
+from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_result, receipt
+from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.reply import fixed
-from graph_agent.reply.authored import Parts, by_code, joined
+from graph_agent.reply.authored import Parts, by_code, joined, plain
 from graph_agent.reply.forms import REPLY_FORMS
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
+_WOULD_BE_DONE = "this is a dry run: it would be done"
+_MAX_CHANGED_BEFORE = 4_000
+"""The longest text that a question shows before its action, in characters."""
+# For the model and, as a clause, for the user.
+_TOO_MUCH_CHANGED = "what this message has changed is too long to be shown before a question: finish without this call"
+_TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown before a question: ask for it in a new message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,46 +49,73 @@ class _Processed:
     object_text: str = ""
     """The whole text of the object of such a call, if the description shows only a part of it."""
     before_question: str = ""
+    changed_before: str = ""
+    """The sentences about what this message has changed before."""
     rule: str = ""
     """For a refused call: the rule that refused it, as a clause for the user."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The calls that are judged together, and the facts that their rules read."""
+
+    calls: Sequence[FunctionCall]
+    facts: Facts | None
+
+    def judge(self, turn: Turn, runtime: TurnRuntime, position: int, reserved: Ruling | None = None) -> list[Judgement]:
+        """Judge the calls from `position` on, after the others have ended."""
+        judgements = judge_batch(
+            self.calls[position:],
+            policy=runtime.snapshot.policy,
+            user_id=turn.context.user_id,
+            decision_id=turn.decision_id,
+            past=_past(turn),
+            max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
+            confirmed=turn.confirmed,
+            roles=turn.context.roles,
+            facts=self.facts,
+            of_message=turn.context.is_of_message,
+            position=position,
+            reserved=reserved,
+        )
+        runtime.ports.intend(list(_certain(judgements, runtime.snapshot.policy.conditions)))
+        return list(judgements)
+
+
+def _certain(judgements: Sequence[Judgement], conditions: Conditions | None) -> Iterator[AuthorizedCall]:
+    """Yield the permitted calls up to the first one that may still be refused: the commit of a call announces the next one."""
+    for judgement in judgements:
+        call = judgement.authorized
+        if judgement.verdict is Verdict.DEFERRED or (call is not None and _is_counted(conditions, call.tool_name)):
+            return
+        if call is not None:
+            yield call
+
+
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
-    confirmed = turn.confirmed
-    batch = _batch(turn)
     conditions = runtime.snapshot.policy.conditions
     facts = await runtime.ports.facts(conditions) if conditions is not None and conditions.reads_facts else None
-    judgements = judge_batch(
-        batch,
-        policy=runtime.snapshot.policy,
-        user_id=turn.context.user_id,
-        decision_id=turn.decision_id,
-        past=_past(turn),
-        max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
-        confirmed=confirmed,
-        roles=turn.context.roles,
-        facts=facts,
-        of_message=turn.context.is_of_message,
-    )
-    permitted = [judgement.authorized for judgement in judgements if judgement.authorized is not None]
-    # A counted call is not announced by the commit of the call before it: its reservation is a commit that may refuse it.
-    runtime.ports.intend(list(takewhile(lambda call: not _is_counted(conditions, call.tool_name), permitted)))
+    batch = _Batch(_batch(turn), facts)
+    judgements = batch.judge(turn, runtime, 0)
     waits = False
-    for call, judgement in zip(batch, judgements, strict=True):
-        processed = _skipped() if waits else await _process_call(turn, runtime, judgement, facts)
+    for position, call in enumerate(batch.calls):
+        if not waits and not runtime.ports.interrupted and _is_open(turn, judgements[position]):
+            judgements[position:] = batch.judge(turn, runtime, position)
+        judgement = judgements[position]
+        processed = _skipped() if waits else await _process_call(turn, runtime, judgement, batch, position)
         if processed.disposition is CallDisposition.AWAITING:
             waits = True
             turn = _await_confirmation(turn, runtime, judgement, processed)
         turn = _with_call(turn, runtime, call, judgement, processed)
     if waits:
         # A change behind the question was not made.
-        processed_calls = turn.calls[-len(batch) :]
+        processed_calls = turn.calls[-len(batch.calls) :]
         left_out = any(
             one.disposition is CallDisposition.SKIPPED and runtime.snapshot.policy.is_write(one.call.name)
             for one in processed_calls
         )
         return turn.to("awaiting", notices=(*turn.notices, fixed.ONE_AT_A_TIME) if left_out else turn.notices)
-    if confirmed is not None:
+    if turn.confirmed is not None:
         return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
     if turn.context.called:
         made = [_report(call, runtime) for call in turn.calls if call.disposition in _MADE]
@@ -87,12 +125,29 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     return turn.to("executed")
 
 
+def _is_open(turn: Turn, judgement: Judgement) -> bool:
+    """True if the verdict is still to be found: the calls before this one have ended, and none of them waits for the user."""
+    # A dry run leaves out what the question would leave out.
+    not_asked = judgement.verdict is Verdict.SKIPPED and not turn.context.dry_run
+    return judgement.verdict is Verdict.DEFERRED or not_asked
+
+
 def _past(turn: Turn) -> list[PastCall]:
-    return [PastCall(call.sequence, call.call.name, call.arguments, _may_have_run(call)) for call in turn.calls]
+    return [_past_call(call, dry_run=turn.context.dry_run) for call in turn.calls]
 
 
-def _may_have_run(call: TurnCall) -> bool:
-    return call.disposition is CallDisposition.EXECUTED and call.result.may_be_done
+def _past_call(call: TurnCall, *, dry_run: bool) -> PastCall:
+    # A dry run judges each call as if those before it had been made, and had succeeded.
+    supposed = dry_run and call.rule == _WOULD_BE_DONE
+    sent = supposed or call.disposition is CallDisposition.EXECUTED
+    return PastCall(
+        call.sequence,
+        call.call.name,
+        call.arguments,
+        may_have_run=sent and (supposed or call.result.may_be_done),
+        attempted=sent,
+        succeeded=sent and (supposed or call.result.success),
+    )
 
 
 def _batch(turn: Turn) -> list[FunctionCall]:
@@ -105,11 +160,11 @@ def _batch(turn: Turn) -> list[FunctionCall]:
     return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
 
 
-async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, facts: Facts | None) -> _Processed:
+async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, batch: _Batch, position: int) -> _Processed:
     if turn.context.dry_run and (rule := _dry_run_rule(judgement)):
         return _refused(f"{rule}; nothing was sent", None, rule)
     if judgement.verdict is Verdict.AWAITING and not runtime.ports.interrupted:
-        return await _ask_user(runtime, judgement)
+        return await _ask_user(turn, runtime, judgement)
     if judgement.verdict in (Verdict.PERMITTED, Verdict.REPEATED) and not runtime.ports.interrupted:
         if turn.confirmed is not None and (stopped := await _check_preview(runtime, judgement, turn.confirmed)) is not None:
             return stopped
@@ -117,9 +172,9 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
             earlier = turn.calls[sequence - 1].result
             if earlier.may_be_done:
                 return _Processed(CallDisposition.REPEATED, earlier)
-        judgement = await _reserve(turn, runtime, judgement, facts)
+        judgement = await _reserve(turn, runtime, judgement, batch, position)
         if judgement.verdict is Verdict.AWAITING:
-            return await _ask_user(runtime, judgement)
+            return await _ask_user(turn, runtime, judgement)
         if judgement.authorized is not None:
             # A counted read that is repeated would be counted once.
             counted = _is_counted(runtime.snapshot.policy.conditions, judgement.tool_name)
@@ -131,18 +186,16 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
     return _skipped()
 
 
-async def _reserve(turn: Turn, runtime: TurnRuntime, judgement: Judgement, facts: Facts | None) -> Judgement:
-    """Return the decision on a permitted call after its use was counted, if a rule counts it."""
+async def _reserve(turn: Turn, runtime: TurnRuntime, judgement: Judgement, batch: _Batch, position: int) -> Judgement:
+    """Return the decision on a permitted call after its use was counted, if a rule counts it: the reservation wins."""
     policy, call = runtime.snapshot.policy, judgement.authorized
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judgement
-    past, confirmed = _past(turn), turn.confirmed is not None
-    earlier = [one for one in past if one.may_have_run]
-    situation = Situation(call.user_id, turn.context.roles, facts, earlier, turn.context.is_of_message)
-    ruling = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=confirmed)
+    situation = Situation(call.user_id, turn.context.roles, batch.facts, _past(turn), turn.context.is_of_message)
+    ruling = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.confirmed is not None)
     if ruling is None:
         return replace(judgement, verdict=Verdict.SKIPPED, authorized=None)
-    return judge_reserved(judgement, ruling, policy=policy, past=past, confirmed=confirmed)
+    return batch.judge(turn, runtime, position, ruling)[0]
 
 
 def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
@@ -153,15 +206,19 @@ def _dry_run_rule(judgement: Judgement) -> str:
     """Return what a dry run does not do, as a clause for the user; empty for a read that runs, and for a refused call."""
     if judgement.verdict is Verdict.AWAITING:
         return f"this is a dry run: you would be asked first{judgement.rule and f' ({judgement.rule})'}"
-    return "this is a dry run: it would be done" if judgement.authorized is not None and judgement.authorized.mutating else ""
+    return _WOULD_BE_DONE if judgement.authorized is not None and judgement.authorized.mutating else ""
 
 
-async def _ask_user(runtime: TurnRuntime, judgement: Judgement) -> _Processed:
-    """Ask for confirmation. If a preview is offered and there is none, refuse the call instead, with a reason for the model.
+async def _ask_user(turn: Turn, runtime: TurnRuntime, judgement: Judgement) -> _Processed:
+    """Ask for confirmation. If the question cannot show what it is about, refuse the call instead, with a reason for the model.
 
-    The user is never asked about a bare id, because a user cannot know what it refers to.
+    The user is never asked about a bare id where a preview is offered, because a user cannot know what it refers to. The
+    preview is taken now, after the calls before this one, and the question says what they have changed.
     """
     rule = runtime.snapshot.policy.rules[judgement.tool_name]
+    changed_before = plain(_changed_before(turn, runtime.snapshot.policy, judgement))
+    if len(changed_before) > _MAX_CHANGED_BEFORE:
+        return _refused(_TOO_MUCH_CHANGED, ToolErrorCode.VALIDATION_ERROR, _TOO_MUCH_TO_SHOW)
     preview = None
     if rule.traits.preview:
         preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
@@ -169,7 +226,26 @@ async def _ask_user(runtime: TurnRuntime, judgement: Judgement) -> _Processed:
             return _skipped()
         if not preview.success:
             return _without_preview(preview)
-    return _awaiting(rule, judgement, preview, f"{fixed.by_rule(judgement.rule)} " if judgement.rule else "")
+    because = f"{fixed.by_rule(judgement.rule)} " if judgement.rule else ""
+    return _awaiting(rule, judgement, preview, because, changed_before)
+
+
+def _changed_before(turn: Turn, policy: Policy, judgement: Judgement) -> Parts:
+    """Return what this message has changed, or may have, but for what was certainly another object than that of the call."""
+    asked = _objects(policy, judgement.tool_name, judgement.arguments)
+    related = [
+        call
+        for call in turn.calls
+        if call.receipt and not _objects(policy, call.call.name, call.arguments, call.result.data).are_others_than(asked)
+    ]
+    committed = {call.sequence for call in related if is_committed(policy.rules[call.call.name], call.result)}
+    done = [call.receipt for call in related if call.sequence in committed]
+    return fixed.with_receipts((), done, [call.receipt for call in related if call.sequence not in committed])
+
+
+def _objects(policy: Policy, tool_name: str, arguments: dict[str, Any], result: Any = None) -> NamedObjects:
+    rule = policy.rules[tool_name]
+    return named_objects(rule.declaration.parameters, arguments, result, without={rule.grant.bound_argument or ""})
 
 
 async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: PendingAction) -> _Processed | None:
@@ -185,13 +261,16 @@ async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: 
         return _without_preview(preview)
     if confirmation.is_unchanged(rule, confirmed, preview):
         return None
-    return _awaiting(rule, judgement, preview, f"{fixed.CHANGED_SINCE_ASKED} ")
+    return _awaiting(rule, judgement, preview, f"{fixed.CHANGED_SINCE_ASKED} ", confirmed.changed_before)
 
 
 def _without_preview(preview: ToolResult) -> _Processed:
-    # Only the preview has an unknown outcome. The call itself was not sent, so its outcome is known.
-    code = ToolErrorCode.TOOL_EXECUTION_ERROR if preview.unknown else preview.error_code
-    return _refused(preview.error, code, "it was not found" if code is ToolErrorCode.NOT_FOUND else "it could not be looked up")
+    # Only the preview has an unknown outcome: the call itself was not sent. The text is ours, so that by a call that counts as
+    # refused the model has read nothing of the server.
+    is_missing = preview.error_code is ToolErrorCode.NOT_FOUND
+    code = preview.error_code if preview.error_code and not preview.unknown else ToolErrorCode.TOOL_EXECUTION_ERROR
+    rule = "it was not found" if is_missing else "it could not be looked up"
+    return _refused(f"what the call would act on {'does not exist' if is_missing else 'cannot be shown'}", code, rule)
 
 
 def _refused(error: str | None, code: ToolErrorCode | None, rule: str) -> _Processed:
@@ -202,7 +281,9 @@ def _skipped() -> _Processed:
     return _Processed(CallDisposition.SKIPPED, ToolResult(success=False, error=SKIPPED))
 
 
-def _awaiting(rule: ToolRule, judgement: Judgement, preview: ToolResult | None, before_question: str = "") -> _Processed:
+def _awaiting(
+    rule: ToolRule, judgement: Judgement, preview: ToolResult | None, before_question: str, changed_before: str
+) -> _Processed:
     shown = confirmation.is_shown_in_full(judgement.arguments, preview)
     return _Processed(
         CallDisposition.AWAITING,
@@ -211,6 +292,7 @@ def _awaiting(rule: ToolRule, judgement: Judgement, preview: ToolResult | None, 
         "" if shown else confirmation.digest_of_action(rule, judgement.arguments, preview),
         confirmation.unshown_text(preview),
         before_question,
+        changed_before,
     )
 
 
@@ -225,11 +307,12 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
         whole_digest=processed.whole_digest,
         by_id_only=bool(processed.whole_digest),
         object_text=processed.object_text,
+        changed_before=processed.changed_before,
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
-    text = processed.before_question + fixed.question(pending.description, by_id_only=pending.by_id_only)
+    text = processed.before_question + fixed.pending_question(pending)
     return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
 
 

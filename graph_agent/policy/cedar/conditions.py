@@ -59,7 +59,7 @@ class Situation:
     facts: Facts | None = None
     """None if no rule reads them."""
     earlier: Sequence[PastCall] = ()
-    """The calls of this message that may have run, and those of this batch that will."""
+    """The calls of this message that were judged before."""
     of_message: bool = True
     """False for a call of a client that sends no messages: nothing can be counted for one."""
 

@@ -31,8 +31,15 @@ T = TypeVar("T")
 PERMIT: Final = "permit (principal, action, resource);"
 _MAX_ID: Final = 200
 _NO_PERMIT: Final = "no rule permits it"
-_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", "called", "time")
+_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", "succeeded", "attempted", "time")
 """The parts of `context` that do not depend on the yes."""
+_CALLS: Final = ("succeeded", "attempted")
+_OF_CALLS: Final = ("used", *_CALLS)
+"""The parts of `context` that every call changes: a call whose rules read them is judged after those before it have ended."""
+_NO_CALLED: Final = (
+    'there is no `context.called`: write `context.succeeded` where a call must have succeeded before this one ("only after"), '
+    'and `context.attempted` where none may have been sent ("nothing after")'
+)
 _STATEMENT = re.compile(COMMENT_OR_TEXT + r'|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 
@@ -60,6 +67,9 @@ class CedarConditions:
         self.rules: Mapping[str, pst.Template] = dict(tree.static_policies)
         if not any(rule.effect == "permit" for rule in self.rules.values()):
             raise ConfigurationError(f"the policy {file.name} permits nothing: begin it with `{PERMIT}`")
+        for key, rule in self.rules.items():
+            if Reads([rule.clauses]).names("called"):
+                raise self._error(_number(key), _NO_CALLED)
         self.names: Mapping[str, str] = self._names_of_rules()
         """The name of each rule in reasons, by the same keys as `rules`."""
         self.reads = Reads(rule.clauses for rule in self.rules.values())
@@ -78,10 +88,16 @@ class CedarConditions:
         """The rules about each tool that read what a message has used."""
         self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
         """The arguments of each tool whose sums rules read."""
-        self._reads_windows = _reads_windows(self.reads)
-        self.reads_uses = self.reads.has("called") or self._reads_windows
-        """True if a rule reads `used.hour`, `used.day` or `called`: an earlier turn may decide."""
-        self.reads_facts = self.reads.has("time") or self.reads_uses
+        self._depend_on_calls = {
+            name
+            for name, action in self.actions.items()
+            if any(reads.has(part) for reads in self._reads_about(action) for part in _OF_CALLS)
+        }
+        self.reads_windows = _reads_windows(self.reads)
+        """True if a rule reads `used.hour` or `used.day`."""
+        self.reads_calls = any(self.reads.has(part) for part in _CALLS)
+        """True if a rule reads `succeeded` or `attempted`."""
+        self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls
         self.text = recorded or canonical_json(
             {
                 "engine": f"cedarpy {version('cedarpy')}",
@@ -107,10 +123,13 @@ class CedarConditions:
         raise self._error(_number(first.policy_id), visible(problem))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
-        """Return what a rule reads and `facts` do not have: "used" or "called"."""
-        if self._reads_windows and (facts is None or facts.used is None):
-            return "used"
-        return "called" if self.reads.has("called") and (facts is None or facts.called is None) else None
+        """Return what a rule reads and `facts` do not have: "used", "succeeded" or "attempted"."""
+        read = {"used": self.reads_windows, **{part: self.reads.has(part) for part in _CALLS}}
+        return next((part for part, is_read in read.items() if is_read and getattr(facts, part, None) is None), None)
+
+    def depends_on_calls(self, tool_name: str) -> bool:
+        """True if a rule about this tool reads what the calls before it in the same batch change."""
+        return tool_name in self._depend_on_calls
 
     def reads_about(self, tool_name: str) -> Reads:
         """Return what the rules about a tool read."""
@@ -119,6 +138,9 @@ class CedarConditions:
     def counts(self, tool_name: str) -> bool:
         """True if a rule reads how much the calls of this tool use in an hour or a day."""
         return tool_name in self._counted
+
+    def _reads_about(self, action: ToolAction) -> Iterator[Reads]:
+        return (Reads([rule.clauses]) for rule in self.rules.values() if covers(rule, action))
 
     def _counted_tools(self) -> set[str]:
         found: set[str] = set()
@@ -160,13 +182,14 @@ class CedarConditions:
         return {name: max(0, values.amount(kind, arguments[name], name)) for name, kind in given}
 
     def facts(self, now: datetime, past: PastUses) -> Facts:
-        """Return the facts at `now` after the uses since the day began."""
-        used = {}
+        """Return the facts at `now` after the uses since the day began: what no rule reads is not known."""
+        used: dict[str, WindowUse] = {}
         for window, tools in uses_by_window(past.uses, now, self.file.time_zone).items():
             writes = sum(len(uses) for name, uses in tools.items() if self._writes(name))
             counted = {name: ToolUse(calls=len(uses), sums=self._sums(name, uses)) for name, uses in tools.items()}
             used[window] = WindowUse(writes=writes, tools=counted)
-        return Facts.at(now, self.file.time_zone, used=used, called=list(past.called))
+        made = {part: list(getattr(past, part)) for part in _CALLS if self.reads.has(part)}
+        return Facts.at(now, self.file.time_zone, used=used if self.reads_windows else None, **made)
 
     def _sums(self, tool_name: str, uses: Sequence[PastUse]) -> dict[str, int]:
         total: Counter[str] = Counter()
@@ -236,7 +259,8 @@ class CedarConditions:
             "length": lambda: {name: _length(given.get(name), name) for name in action.lists if reads("length", name)},
             "domain": lambda: {name: values.hosts(given.get(name, [])) for name in action.texts if reads("domain", name)},
             "used": lambda: {one: self._used(one, action, given, situation) for one in WINDOWS if reads("used", one)},
-            "called": lambda: _called(situation),
+            "succeeded": lambda: _actions(_succeeded(situation)),
+            "attempted": lambda: _actions(_attempted(situation)),
             "time": lambda: _time(_known(situation.facts)),
         }
         return {name: parts[name]() for name in self._read_parts}
@@ -245,14 +269,15 @@ class CedarConditions:
         """Return the uses in a window, with this call and the earlier ones of its message."""
         before = WindowUse() if window == "message" else _known(_known(situation.facts).used).get(window, WindowUse())
         same = before.tools.get(action.name, ToolUse())
-        earlier = [use.arguments for use in situation.earlier if use.tool_name == action.name]
+        running = [one for one in situation.earlier if one.may_have_run]
+        earlier = [one.arguments for one in running if one.tool_name == action.name]
         counted = [self._amounts(action.name, one) for one in (*earlier, arguments)]
         sums = {}
         for name, part, _ in action.numbers:
             if self.reads.has("used", window, "sum", name):
                 total = values.require_long(same.sums.get(name, 0) + sum(one.get(name, 0) for one in counted), name)
                 sums[name] = total if part.kind is Kind.LONG else values.decimal_json(total)
-        writes = before.writes + sum(self._writes(use.tool_name) for use in situation.earlier) + action.writes
+        writes = before.writes + sum(self._writes(one.tool_name) for one in running) + action.writes
         return {"calls": same.calls + len(counted), "writes": writes, "sum": sums}
 
     def _writes(self, tool_name: str) -> bool:
@@ -341,9 +366,17 @@ def _known(fact: T | None) -> T:
     return fact
 
 
-def _called(situation: Situation) -> list[dict[str, Any]]:
-    called = {*_known(_known(situation.facts).called), *(use.tool_name for use in situation.earlier)}
-    return [{"__entity": {"type": "Action", "id": name}} for name in sorted(called)]
+def _succeeded(situation: Situation) -> set[str]:
+    return {*_known(_known(situation.facts).succeeded), *(one.tool_name for one in situation.earlier if one.succeeded)}
+
+
+def _attempted(situation: Situation) -> set[str]:
+    facts = _known(situation.facts)
+    return {*_known(facts.attempted), *(facts.succeeded or ()), *(one.tool_name for one in situation.earlier if one.attempted)}
+
+
+def _actions(names: set[str]) -> list[dict[str, Any]]:
+    return [{"__entity": {"type": "Action", "id": name}} for name in sorted(names)]
 
 
 def _time(facts: Facts) -> dict[str, Any]:

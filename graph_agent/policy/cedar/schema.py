@@ -3,7 +3,7 @@
 principal  User::"<id>", in Role::"<role>"
 action     Action::"<tool>", in "all tools", "all writes" or "all reads", and "server <name>"
 resource   Server::"<name>"
-context    arguments, confirmed, used, called, hidden, length, domain, time, approver (reserved)
+context    arguments, confirmed, used, succeeded, attempted, hidden, length, domain, time, approver (reserved)
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from graph_agent.policy.schema.keywords import BRANCHES, REFERENCES
 ALL_TOOLS, ALL_WRITES, ALL_READS = "all tools", "all writes", "all reads"
 _COUNT = CedarType(Kind.LONG, low=0)
 _TEXTS = CedarType(Kind.SET, item=CedarType(Kind.STRING))
+_ACTIONS = CedarType(Kind.SET, item=CedarType(Kind.ACTION))
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class ToolAction:
             Field("arguments", self.arguments),
             Field("confirmed", CedarType(Kind.BOOL)),
             Field("used", _record(*(Field(name, window) for name in WINDOWS))),
-            Field("called", CedarType(Kind.SET, item=CedarType(Kind.ACTION))),
+            Field("succeeded", _ACTIONS),
+            Field("attempted", _ACTIONS),
             Field("hidden", _TEXTS),
             Field("length", _record(*(Field(name, _COUNT) for name in self.lists))),
             Field("domain", _record(*(Field(name, _TEXTS) for name in self.texts))),

@@ -62,6 +62,10 @@ class Reads:
         below = any(read[: len(path)] == path for read in self._paths)
         return below or any(path[: len(read)] == read for read in self._values)
 
+    def names(self, part: str) -> bool:
+        """True if a rule names the part of `context` itself."""
+        return any(read[:1] == (part,) for read in self._paths)
+
 
 def nodes(node: object) -> Iterator[object]:
     """Yield the direct parts of a node of Cedar's syntax tree."""

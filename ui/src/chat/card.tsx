@@ -30,6 +30,11 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
       </header>
       {!expired && <progress class="left" max={whole} value={left} aria-hidden="true" />}
       {pending.asked > 1 && !expired && <p class="notice">Answer this first: your last message was neither yes nor no.</p>}
+      {pending.changed_before && (
+        <p class="notice">
+          <Visible text={pending.changed_before} />
+        </p>
+      )}
       <p class="change" tabindex={0}>
         <Visible text={actionOf(pending)} />
       </p>
