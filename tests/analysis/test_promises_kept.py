@@ -185,6 +185,7 @@ async def test_no_call_that_is_sent_breaks_a_promise_that_is_proved(log: Databas
 async def test_a_verdict_that_ignores_how_the_calls_before_it_ended_is_found(
     log: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A planted mistake, which the comparison has to find: every call is judged before the batch starts.
     monkeypatch.setattr(CedarConditions, "depends_on_calls", lambda *_: False)
     assert (await play(log, 6)).broken != []
 

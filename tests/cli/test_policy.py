@@ -90,6 +90,19 @@ def test_a_new_file_can_be_used_and_its_examples_too(cli: Cli, policy: Path) -> 
     assert cli("ask", "add a task to call mom", "--policy", str(policy)).code == 0
 
 
+def test_a_rule_about_called_is_an_error_that_names_both_replacements(cli: Cli, policy: Path) -> None:
+    for rule in (
+        'forbid (principal, action, resource) when { context.called.contains(Action::"add_task") };',
+        "forbid (principal, action, resource) unless { context has called };",
+    ):
+        policy.write_text(f"{PERMIT}\n{rule}", encoding="utf-8")
+        for command in (("policy", "check"), ("ask", "hello")):
+            ended = cli(*command, "--policy", str(policy))
+            assert ended.code == 1
+            assert "line 3: there is no `context.called`: write `context.succeeded` where" in ended.err
+            assert "`context.attempted` where none may have been sent" in ended.err
+
+
 @pytest.mark.parametrize(
     "tools",
     [

@@ -199,6 +199,14 @@ async def test_the_user_is_asked_only_about_what_the_earlier_calls_of_the_batch_
         assert dispositions(turn) == [EXECUTED, EXECUTED, EXECUTED]
 
 
+async def test_each_call_is_judged_by_what_the_calls_directly_before_it_have_done(log: Database) -> None:
+    answers = [READ_WITH_ERROR, done()]
+    server = bank(login_bank=lambda _: answers.pop(0))
+    assert await decided(log, server, LOGIN, PAY, LOGIN, PAY) == ["executed", "refused", "executed", "executed"]
+    other = asks(conversation_id="c2")
+    assert await decided(log, server, ("login_bank", {"x": 1}), PAY, context=other) == ["refused", "refused"]
+
+
 async def test_a_marked_tool_is_asked_about_only_if_the_calls_before_it_permit_it(log: Database) -> None:
     rules = PERMIT + (
         'forbid (principal, action == Action::"cancel_order", resource) '
