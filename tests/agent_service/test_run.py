@@ -196,10 +196,7 @@ async def deleting(*after: Reply) -> AsyncIterator[tuple[WireServer, Callable[..
 async def test_a_yes_in_the_next_call_runs_exactly_the_pending_action_once(home: Path) -> None:
     async with deleting(answers("What do you mean?")) as (server, ask, asked):
         assert asked.status == "completed"
-        assert (
-            asked.final_response
-            == "Already done: added 'call mom'. Delete 'call mom'. Should I go ahead? Please answer yes or no."
-        )
+        assert asked.final_response == "Delete 'call mom'. Should I go ahead? Please answer yes or no."
         assert await tasks_of() == ["call mom"]
         requests = len(server.requests)
 
@@ -421,7 +418,8 @@ async def test_bound_tools_keep_preview_ledger_and_confirmation() -> None:
     async with conversing(wants(("add_task", {"description": "call mom"})), delete) as (server, ask):
         found.append(server)
         asked = await ask("add call mom and delete it", tools=tools)
-        assert asked.final_response == "Delete 'call mom'. Should I go ahead? Please answer yes or no."
+        question = "Delete 'call mom'. Should I go ahead? Please answer yes or no."
+        assert asked.final_response == f"Already done: added 'call mom'. {question}"
         done = await ask([*kept(asked), said("yes")], tools=tools)
     assert done.effects == ["deleted 'call mom'"]
     assert await tasks_of() == []

@@ -264,8 +264,8 @@ def test_a_promise_about_what_was_called_is_proved_without_a_forbid_that_is_not_
         ShopTool("act", schema()),
     )
     rules = UNENCODED.replace("action,", 'action == Action::"pay",')
-    rules += 'forbid (principal, action == Action::"pay", resource) unless { context.called.contains(Action::"login") };'
-    promise = 'context.called.contains(Action::"pay") && !context.called.contains(Action::"login")'
+    rules += 'forbid (principal, action == Action::"pay", resource) unless { context.succeeded.contains(Action::"login") };'
+    promise = 'context.attempted.contains(Action::"pay") && !context.succeeded.contains(Action::"login")'
     assert promised(PERMIT + rules, promise, login, pay, act).answer is Answer.PROVED
 
 

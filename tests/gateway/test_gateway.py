@@ -326,7 +326,7 @@ forbid (principal, action == Action::"add_task", resource) when { context.used.m
 """
 PRIVATE = """permit (principal, action, resource);
 @id("nothing is added after a read")
-forbid (principal, action == Action::"add_task", resource) when { context.called.contains(Action::"list_tasks") };
+forbid (principal, action == Action::"add_task", resource) when { context.attempted.contains(Action::"list_tasks") };
 """
 
 

@@ -89,9 +89,7 @@ class CedarConditions:
         self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
         """The arguments of each tool whose sums rules read."""
         self._depend_on_calls = {
-            name
-            for name, action in self.actions.items()
-            if any(reads.has(part) for reads in self._reads_about(action) for part in _OF_CALLS)
+            name for name, reads in self._reads_about.items() if any(reads.has(part) for part in _OF_CALLS)
         }
         self.reads_windows = _reads_windows(self.reads)
         """True if a rule reads `used.hour` or `used.day`."""
@@ -138,9 +136,6 @@ class CedarConditions:
     def counts(self, tool_name: str) -> bool:
         """True if a rule reads how much the calls of this tool use in an hour or a day."""
         return tool_name in self._counted
-
-    def _reads_about(self, action: ToolAction) -> Iterator[Reads]:
-        return (Reads([rule.clauses]) for rule in self.rules.values() if covers(rule, action))
 
     def _counted_tools(self) -> set[str]:
         found: set[str] = set()
