@@ -157,6 +157,9 @@ class TurnPorts(Protocol):
 
     def verify(self, pending: PendingAction) -> bool: ...
 
+    def differing_rules(self, pending: PendingAction) -> list[str]:
+        """Return which rules in force here are not those under which `pending` was asked about; see `Policy.differences`."""
+
     async def consume(self, pending_id: str) -> bool:
         """Use up a confirmation; False if it was used before."""
 

@@ -190,6 +190,12 @@ class Settings(BaseModel):
         return tuple(role.strip() for role in (self.roles or "").partition("=")[2].split(",") if role.strip())
 
     @property
+    def rule_files(self) -> dict[str, str]:
+        """The absolute paths of the files that say what may be done, and by which servers, by the name of their option."""
+        named = {"mcp": self.mcp, "constitution": self.constitution, "policy": self.policy}
+        return {name: str(path.expanduser().absolute()) for name, path in named.items() if path is not None}
+
+    @property
     def authenticates(self) -> bool:
         """True if requests need a bearer token. Otherwise there is one local user, on loopback addresses only."""
         return self.jwt_secret is not None or self.jwks_url is not None

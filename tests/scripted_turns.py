@@ -9,11 +9,12 @@ from typing import Any
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.decision import DecisionContext
+from graph_agent.models.decision import DecisionContext, RulesDigests
 from graph_agent.models.llm import FunctionCall, LLMResponse, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.task_server.declarations import TASK_TOOLS
@@ -106,6 +107,13 @@ def engine_of(*script: Any, server: Any = None, **settings: Any) -> LLMAgentEngi
     settings.setdefault("signer", Signer(SECRET))
     adapter, constitution = ScriptedAdapter(list(script)), Constitution.load().text
     return LLMAgentEngine(adapter, server or TableServer(), constitution, **grouped(**settings))
+
+
+def asked_under(tool_name: str, server: TableServer | None = None) -> RulesDigests:
+    """Return the rules under which an engine with this server and the shipped constitution asks about a call."""
+    server = server or TableServer()
+    traits = {name: server.traits(name) for name in server.get_available_tools()}
+    return compile_policy(Constitution.load(), server.declarations(), traits, partial=True).digests([tool_name])
 
 
 def grouped(**settings: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from graph_agent.graph.state import EndingKind, Turn
 from graph_agent.llm.openai_compatible import build_messages
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import DecisionType, Message, PendingAction, unstorable
+from graph_agent.models.decision import STILL_WAITING, DecisionType, Message, PendingAction, unstorable
 from graph_agent.models.llm import TokenUsage
 from graph_agent.turn.finished import FinishedTurn
 
@@ -206,8 +206,9 @@ def _own_messages(finished: FinishedTurn, turn: Turn) -> list[dict[str, Any]]:
         "decision_type": decision.decision_type.value,
         "effects": decision.effects,
     }
-    if decision.pending_action is not None:
-        own_data["pending_action"] = decision.pending_action.to_json()
+    keeps = decision.void_answer in STILL_WAITING
+    if (pending := turn.context.pending_confirmation if keeps else decision.pending_action) is not None:
+        own_data["pending_action"] = pending.to_json()
     messages[-1][DATA_KEY] = own_data
     return messages
 

@@ -41,6 +41,12 @@ _VOID_ANSWERS = {
     AnswerState.EXPIRED: "has expired",
     AnswerState.USED: "has been answered before",
 }
+_NOT_FOLLOWED = {
+    AnswerState.LATE: "came in time, but its turn was continued only after the question had expired",
+    AnswerState.OTHER_RULES: "was not used up, because other rules are in force here",
+    AnswerState.INTERRUPTED: "was not used up, because the turn was interrupted before",
+}
+"""Why a valid answer had no effect."""
 
 
 def findings(trace: DecisionTrace) -> list[str]:
@@ -107,6 +113,10 @@ def _confirmation(record: DecisionRecord) -> Iterator[str]:
         return
     if verdict.result is not True:
         yield f"{what} was invalid: its signature does not match this user and conversation. It was ignored."
+        return
+    if (void := record.decision.void_answer) in _NOT_FOLLOWED:
+        differing = ", ".join(next((entry.result for entry in record.entries if entry.kind is EntryKind.RULES), []))
+        yield f"{what} {_NOT_FOLLOWED[void]}{differing and f' ({differing})'}. Nothing was called."
         return
     clock_reading = next((entry.result for entry in record.entries[verdict.n + 1 :] if entry.kind is EntryKind.CLOCK), None)
     now = record.header.started_at if clock_reading is None else datetime.fromisoformat(str(clock_reading))

@@ -91,6 +91,7 @@ async def open_runtime(
             clock=clock,
             turns_per_minute=settings.turns_per_minute,
             disclosure=settings.disclosed,
+            files=settings.rule_files,
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
             maintenance=maintenance_jobs(stores, tools, tree, clock=clock, days=settings.retention_days),

@@ -1,11 +1,12 @@
 """Recovery of unfinished turns, whose process has died.
 
-A turn is finished from its record, without asking the model. This process claims it first, so that the earlier owner can no
-longer write if it is not dead but slow.
+A turn is finished from its record, without asking the model: what its user has confirmed is still done, if the question has
+not expired. This process claims it first, so that the earlier owner can no longer write if it is not dead but slow.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import timedelta
 
@@ -37,10 +38,10 @@ class TurnRecovery:
         return total
 
     async def _sweep_once(self) -> int:
-        finished = 0
-        for abandoned in await self._stores.turns.abandoned():
-            if not self._stores.leases.is_running(abandoned.decision_id):
-                finished += await self.finish_abandoned(abandoned)
+        abandoned = await self._stores.turns.abandoned()
+        # Together, because a confirmed call may have to wait for its server.
+        waiting = [self.finish_abandoned(turn) for turn in abandoned if not self._stores.leases.is_running(turn.decision_id)]
+        finished = sum(await asyncio.gather(*waiting))
         age = max(ABANDONED_AFTER, timedelta(seconds=2 * self._engine.config.timeout_seconds))
         try:
             open_decisions = await self._stores.audit.open_decisions(age)
@@ -61,6 +62,8 @@ class TurnRecovery:
 
         session = ChatSession(self._stores, turn, since)
         run = self._engine.start(TurnStart(asks_model=False), session, turn.decision_id, user_id=turn.user_id)
+        if turn.stopped:
+            run.cancel()
         try:
             await run.result()
         except GraphAgentError as exc:

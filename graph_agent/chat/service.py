@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -24,6 +24,7 @@ from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.models.decision import (
@@ -53,6 +54,8 @@ MaintenanceJob = Callable[[], Awaitable[int]]
 NO_CONVERSATION = "none"
 """The conversation id of a refused message that belongs to no conversation."""
 
+_ANSWER_UNKNOWN = "It is not known whether your message arrived. Look at the conversation before you send it again."
+
 SWEEP_SECONDS = 60.0
 LOGGED_PER_MINUTE = 10
 """The refusals of one user that one server logs in a minute; the others are only counted."""
@@ -78,12 +81,14 @@ class ChatService:
         maintenance: Sequence[MaintenanceJob] = (),
         endings: TurnEndings | None = None,
         disclosure: str | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> None:
         """The database of the engine's record has the migrated tables of `graph_agent.chat.conversations` too.
 
         `processes` is the number of processes that share the limit on logged refusals. `maintenance` is what one of the
         sweepers of the database does besides finishing turns, at most once a minute and in this order; one job that fails stops
         no other. `endings` tells them when a turn has ended. `disclosure` comes with the first answer of a conversation.
+        `files` are those of the rules of this process, by option: they are stored with its questions, for the operator.
 
         Raises `ConfigurationError` for an engine with another audit writer.
         """
@@ -96,7 +101,8 @@ class ChatService:
         self._conversations = ConversationStore(engine.audit.database)
         self._turns = turns = TurnStore(engine.audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
         leases = LeaseKeeper(turns, clock=clock)
-        self._stores = ChatStores(engine.audit, turns, leases, self.endings, LoopThrottle(), clock, ids, disclosure)
+        throttle = LoopThrottle()
+        self._stores = ChatStores(engine.audit, turns, leases, self.endings, throttle, clock, ids, disclosure, files or {})
         self._refused = _RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()
         """The messages for which this service started no turn, whether they were logged or only counted."""
@@ -227,6 +233,10 @@ class ChatService:
             return None
         return pending if pending_id in (None, pending.id) else None
 
+    async def files_of_question(self, pending_id: str, user_id: str) -> dict[str, str] | None:
+        """Return the files of the process that asked the user the question `pending_id`, by option; None if none has."""
+        return await self._turns.files_of_question(pending_id, user_id)
+
     async def sweep_forever(self) -> None:
         """Finish the turns of processes that have died, at once and then every minute."""
         while True:
@@ -293,7 +303,10 @@ class ChatService:
             return accepted
         turn, start = accepted
         session, user_id = ChatSession(self._stores, turn, since), turn.user_id
-        return self._engine.start(start, session, turn.decision_id, user_id=user_id, hooks=hooks, arrived_at=arrived_at)
+        run = self._engine.start(start, session, turn.decision_id, user_id=user_id, hooks=hooks, arrived_at=arrived_at)
+        if turn.stopped:
+            run.cancel()
+        return run
 
     async def _accept(self, request: TurnRequest) -> tuple[ClaimedTurn, TurnStart] | ChatAnswer:
         """Claim the turn of a message. A message that is refused for its content or the rate limit is logged."""
@@ -327,7 +340,13 @@ class ChatService:
             return opened[0].opening
 
         for _ in range(3):
-            found = await self._turns.claim(request, open_record)
+            try:
+                found = await self._turns.claim(request, open_record)
+            except DatabaseUnavailableError as exc:
+                if exc.unknown and _can_confirm_without_key(request):
+                    # The sweep follows a yes that was stored after all: that nothing will be done would not be true.
+                    raise ServiceError(ServiceErrorCode.OUTCOME_UNKNOWN, _ANSWER_UNKNOWN, retry_after=5) from exc
+                raise
             if isinstance(found, ChatAnswer):
                 return found
             if isinstance(found, ClaimedTurn):
@@ -373,6 +392,12 @@ class _RefusalLimit:
             self._counts.clear()
         self._counts[user_id] += 1
         return self._counts[user_id] <= self._logged_per_minute
+
+
+def _can_confirm_without_key(request: TurnRequest) -> bool:
+    """True if the message can be a yes, and its client cannot ask again for its answer."""
+    asked = request.answers is not None or request.conversation_id is not None
+    return asked and request.idem_key is None and not request.called and not request.dry_run
 
 
 def _words_of(content: str | None, answers: ConfirmationAnswer | None) -> str:

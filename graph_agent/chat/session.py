@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.chat.answer import ChatAnswer
@@ -15,6 +15,8 @@ from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LeaseKeeper
 from graph_agent.errors import ServiceError, TurnTakenOverError, outcome_unknown
 from graph_agent.llm.loop_clients import LoopThrottle
+from graph_agent.models.decision import AnswerState
+from graph_agent.models.record import EntryKind
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.finished import FinishedTurn
@@ -36,6 +38,8 @@ class ChatStores:
     ids: IdSource
     disclosure: str | None = None
     """Says that one talks to an AI system, with the first answer of a conversation."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of the rules with which this process was started, by option."""
 
 
 class ChatSession(TurnSession[ChatAnswer]):
@@ -47,7 +51,14 @@ class ChatSession(TurnSession[ChatAnswer]):
         self._turn = turn
         self._since = since
         message_id = stores.ids.new()
-        self._claim = TurnClaim(stores.audit.database, turn, message_id, clock=stores.clock, disclosure=stores.disclosure)
+        self._claim = TurnClaim(
+            stores.audit.database,
+            turn,
+            message_id,
+            clock=stores.clock,
+            disclosure=stores.disclosure,
+            files=stores.files,
+        )
         self.writer = stores.audit.joined_with(self._claim)
         self.attempt = turn.attempt
         self.confirmations = self._claim
@@ -60,9 +71,13 @@ class ChatSession(TurnSession[ChatAnswer]):
             await stores.throttle.wait()
             yield
 
-    async def complete(self, finished: FinishedTurn | None) -> ChatAnswer:  # noqa: ARG002 (the interface has it)
+    async def complete(self, finished: FinishedTurn | None) -> ChatAnswer:
         """Return the answer that was stored with the closing row, by this process or an earlier one."""
         assert self._claim.answer is not None, "a claimed turn has a record"
+        if finished is not None and finished.decision.void_answer is AnswerState.OTHER_RULES:
+            differing = next(entry.result for entry in finished.record.entries if entry.kind is EntryKind.RULES)
+            text = "the yes of decision %s was not followed: %s differ from the rules under which the question was asked"
+            _log.warning(text, self._turn.decision_id, ", ".join(differing))
         return self._claim.answer
 
     async def fail(self, run: TurnRun[Any], failure: BaseException) -> ChatAnswer:  # noqa: ARG002 (the interface has it)

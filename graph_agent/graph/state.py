@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from graph_agent.models.decision import AgentDecision, DecisionContext, OutcomeCategory, PendingAction
+from graph_agent.models.decision import AgentDecision, AnswerState, DecisionContext, OutcomeCategory, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
-from graph_agent.models.record import CallDisposition
+from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import TurnPorts
@@ -42,6 +43,8 @@ class Ending:
     error: LLMErrorCode | None = None
     parts: Parts = ()
     """The parts of `text` by author. An added state may replace the text without them; see `authored`."""
+    void_answer: AnswerState | None = None
+    """For VOID_ANSWER: the state of the question."""
 
     @classmethod
     def of(
@@ -80,6 +83,8 @@ class Turn:
 
     context: DecisionContext
     decision_id: str
+    started_at: datetime
+    """The time when the message arrived, also if another process continues the turn later."""
     outcome: str = ""
     request: LLMRequest | None = None
     response: LLMResponse | None = None
@@ -95,6 +100,11 @@ class Turn:
     notices: tuple[str, ...] = ()
     """Lines that code adds beside the reply, such as "Not done: …"."""
     decision: AgentDecision | None = None
+
+    @classmethod
+    def of(cls, header: RecordHeader) -> Turn:
+        """Return the state in which the turn of `header` begins."""
+        return cls(header.context, header.decision_id, header.started_at)
 
     def to(self, outcome: str, **changes: Any) -> Turn:
         """Return a copy with `changes` and the outcome of a node, by which the topology selects the next node."""

@@ -22,6 +22,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.langchain.events import NodeEvents
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import (
+    STILL_WAITING,
     ConfirmationAnswer,
     DecisionContext,
     Message,
@@ -117,7 +118,9 @@ class TaskTurns:
             )
         )
         void = finished.decision.outcome_category is OutcomeCategory.USER_INPUT
-        if by_id is not None and by_id.yes and void and not pending.can_be_answered(finished.record.ended_at):
+        # The task has used its answer, even if the question could be answered elsewhere.
+        late = not pending.can_be_answered(finished.record.ended_at)
+        if by_id is not None and by_id.yes and void and (late or finished.decision.void_answer in STILL_WAITING):
             finished = await self.call([FunctionCall(pending.tool_name, pending.arguments)])
         return finished
 

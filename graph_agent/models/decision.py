@@ -143,10 +143,21 @@ class Message(Frozen, kw_only=False):
     """The type of the decision that this message of the assistant replied with; None if it is not known, or for a user."""
 
 
+class RulesDigests(Frozen):
+    """The rules under which a question is asked: SHA-256 digests, in hex. A yes counts only where they are in force."""
+
+    constitution: str = ""
+    """The digest of the constitution's text."""
+    conditions: str | None = Field(default=None, exclude_if=not_)
+    """The digest of the conditions, with the roles and the time zone that belong to them; None without conditions."""
+    tools: dict[str, str] = Field(default_factory=dict)
+    """The name of each tool that would be called -> the digest of its definition."""
+
+
 class PendingAction(Frozen):
     """A call that waits for the user's confirmation: signed, bound to user and conversation, valid for five minutes, used once.
 
-    `id` is also the operation key under which the call will run.
+    It is bound to the rules under which it was asked about, too. `id` is also the operation key under which the call will run.
     """
 
     id: str = Field(min_length=1)
@@ -166,6 +177,8 @@ class PendingAction(Frozen):
     """The whole text of the object that the preview describes, if `description` shows only a part of it."""
     changed_before: str = Field(default="", exclude_if=not_)
     """The sentences before the question: what its message had changed before, but for what was certainly another object."""
+    asked_under: RulesDigests = Field(default=RulesDigests(), exclude_if=lambda rules: not rules.constitution)
+    """The rules under which the user was asked. Without them no yes counts."""
     signature: str = ""
 
     def can_be_answered(self, now: datetime) -> bool:
@@ -203,9 +216,19 @@ class AnswerState(StrEnum):
     SUPERSEDED = "superseded"
     """Another question has been asked in its conversation since, or its action was dropped."""
     EXPIRED = "expired"
+    LATE = "late"
+    """The answer came in time, but its turn was continued only after the question had expired."""
+    INTERRUPTED = "interrupted"
+    """The turn was interrupted before it followed the answer. The question still waits."""
+    OTHER_RULES = "other_rules"
+    """Asked under other rules than those in force here. The question can still be answered where they are in force."""
     USED = "used"
     UNKNOWN = "unknown"
     """Never asked of this user in this conversation."""
+
+
+STILL_WAITING = frozenset({AnswerState.INTERRUPTED, AnswerState.OTHER_RULES})
+"""The states in which an answer had no effect, and the question can still be answered."""
 
 
 class ConfirmationAnswer(Frozen):
@@ -335,6 +358,8 @@ class AgentDecision(Frozen, kw_only=False):
     # Left out of the JSON if it is empty, as in most decisions.
     notices: list[str] = Field(default_factory=list, exclude_if=not_)
     authors: TextAuthors | None = Field(default=None, exclude_if=not_)
+    void_answer: AnswerState | None = Field(default=None, exclude_if=not_)
+    """The state of the question, if the user's answer to it had no effect."""
 
     @model_validator(mode="after")
     def _has_one_text(self) -> AgentDecision:

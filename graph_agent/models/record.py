@@ -39,6 +39,7 @@ class EntryKind(StrEnum):
     ID = "id"
     SIGN = "sign"
     VERIFY = "verify"
+    RULES = "rules"
     CONSUME = "consume"
     FACTS = "facts"
     RESERVE = "reserve"

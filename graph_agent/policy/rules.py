@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from graph_agent.errors import ConfigurationError, ToolDefinitionError
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import Conditions, ConditionsFile
@@ -65,6 +66,10 @@ class ToolRule:
     def title(self) -> str:
         """The tool's action in words for the user: the server's title, or the summary in the constitution."""
         return self.user_text(self.traits.title or "").strip() or self.grant.summary
+
+    def definition_json(self) -> dict[str, Any]:
+        """Return what the server declares about the tool, as plain JSON."""
+        return {"declaration": self.declaration.to_json(), "traits": self.traits.to_json()}
 
     def user_text(self, text: str) -> str:
         """Return a server's `text` without tool names."""
@@ -123,9 +128,32 @@ class Policy:
             found += [f"{', '.join(rule.tools)}: {rule.name} ({conditions.file.name}, line {rule.line})" for rule in rules]
         return found
 
+    def digests(self, tools: Iterable[str]) -> RulesDigests:
+        """Return the digests of the rules about calls of `tools`. One that cannot be called now has none."""
+        return RulesDigests(
+            constitution=digest(self.constitution.text),
+            conditions=None if self.conditions is None else self.conditions.file.digest,
+            tools={name: self._definition_digest(name) for name in tools if name in self.rules},
+        )
+
+    def differences(self, asked: RulesDigests) -> list[str]:
+        """Return which rules differ from those of a question: "constitution" and "policy", or else the names of tools.
+
+        A tool that is unavailable differs in nothing that is known; its call is refused.
+        """
+        own = self.digests(asked.tools)
+        files = {"constitution": own.constitution != asked.constitution, "policy": own.conditions != asked.conditions}
+        tools = [name for name, known in asked.tools.items() if name not in self.unavailable and own.tools.get(name) != known]
+        return [name for name, differs in files.items() if differs] or tools
+
+    def _definition_digest(self, tool_name: str) -> str:
+        # Only conditions see the server of a tool, and only their text has it in a record.
+        server = None if self.conditions is None else self.servers.get(tool_name, ONE_SERVER)
+        return digest([self.rules[tool_name].definition_json(), server])
+
     def tools_json(self) -> list[dict[str, Any]]:
         """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""
-        rules = [{"declaration": rule.declaration.to_json(), "traits": rule.traits.to_json()} for rule in self.rules.values()]
+        rules = [rule.definition_json() for rule in self.rules.values()]
         # Without the usual reason, as in the records of earlier versions.
         reasons = {name: {} if why == NOT_SERVED else {"reason": why} for name, why in self.unavailable.items()}
         return [*rules, *({"unavailable": name, **reasons[name]} for name in sorted(reasons))]

@@ -86,5 +86,8 @@ class PolicySnapshot:
 def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:
     if grant.requires_confirmation and not earlier.requires_confirmation:
         return False
+    # What was a read may be a change today, and what any user could name may be the signed-in user's alone.
+    if grant.reads != earlier.reads or grant.bound_argument not in (None, earlier.bound_argument):
+        return False
     limit, earlier_limit = grant.max_per_message, earlier.max_per_message
     return limit is None or (earlier_limit is not None and earlier_limit <= limit)

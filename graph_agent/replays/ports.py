@@ -15,7 +15,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.errors import GraphAgentError
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import PendingAction, RulesDigests
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
@@ -117,6 +117,10 @@ class WhatIfPorts:
 
     def verify(self, pending: PendingAction) -> bool:
         return bool(self._next(EntryKind.VERIFY, pending.to_json()))
+
+    def differing_rules(self, pending: PendingAction) -> list[str]:
+        # The question was asked under the recorded rules, and the other ones judge the call.
+        return list(self._next(EntryKind.RULES, pending.asked_under.to_json()) or [])
 
     async def consume(self, pending_id: str) -> bool:
         return bool(self._next(EntryKind.CONSUME, pending_id))

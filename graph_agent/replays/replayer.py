@@ -191,8 +191,7 @@ class Replayer:
     ) -> tuple[tuple[Step, ...], str | None]:
         """Run the turn; return its steps and, if it ended early, a sentence that says why."""
         steps: list[Step] = []
-        header = record.header
-        turn = Turn(context=header.context, decision_id=header.decision_id)
+        turn = Turn.of(record.header)
         try:
             async for step in walk_edges(self._graph, turn, TurnRuntime(ports, snapshot)):
                 steps.append(step)

@@ -28,6 +28,8 @@ NO_ANSWER = "That was neither yes nor no, so nothing was done. The question is s
 ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 """The notice beside a question if the model requested more calls than the one that waits for the user."""
 NOTHING_CHANGED = "Nothing was changed."
+CONFIRMED_NOT_DONE = "You confirmed it, but it was not done: I was interrupted before. Please ask me again."
+"""The reply to a yes whose turn was interrupted before the call, or whose call certainly had no effect."""
 _MAX_DESCRIBED = 5
 """The number of refused actions that a notice describes."""
 _MAX_NAMED = 400
@@ -37,6 +39,9 @@ CUT_MARK = " […] (this answer was cut short)"
 _VOID_ANSWERS = {
     AnswerState.SUPERSEDED: "That question has been replaced by a later one, so nothing was done.",
     AnswerState.EXPIRED: "That question has expired, so nothing was done. Please ask me again.",
+    AnswerState.LATE: "You confirmed it in time, but it was not done before the question expired. Please ask me again.",
+    AnswerState.INTERRUPTED: "I was interrupted before I could do it, so nothing was done. It still waits for your yes.",
+    AnswerState.OTHER_RULES: "The rules are no longer those under which I asked, so nothing was done. Please ask me again.",
     AnswerState.USED: "That question has already been answered, so nothing was done now.",
 }
 _READ_FIRST = "Read all of it on the page or in a terminal, and confirm it there."

@@ -146,7 +146,8 @@ class LLMAgentEngine(TurnSetup):
 
         With `ask_model` it continues live, if that is possible; otherwise it ends as interrupted.
         """
-        return await self.start(TurnStart(asks_model=ask_model), PlainSession(), decision_id).result()
+        start = TurnStart(asks_model=ask_model, follows_yes=ask_model)
+        return await self.start(start, PlainSession(), decision_id).result()
 
     async def step(self, context: DecisionContext) -> AsyncIterator[Step]:
         """Run a turn and yield a step after each node; the next node waits until its step is requested.

@@ -39,6 +39,7 @@ from graph_agent.models.record import (
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import Conditions, Effect, Ruling, Situation
 from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter, UseCounter
@@ -81,10 +82,18 @@ class Recorder:
         hooks: HookList | None = None,
         began_at: float | None = None,
         ends_us: Iterable[int] = (),
+        in_force: Policy | None = None,
+        asks_model: bool = True,
     ) -> None:
-        """`replayed` are the entries to replay; `saved` of them are in the log. For the times see `_end_state`."""
+        """`replayed` are the entries to replay; `saved` of them are in the log. For the times see `_end_state`.
+
+        `in_force` is the policy of this process, if it is not that of `snapshot`. Without `asks_model` a turn that comes to ask
+        the model is interrupted there.
+        """
         self.header = header
         self.snapshot = snapshot
+        self.in_force = in_force or snapshot.policy
+        self._asks_model = asks_model
         self.entries = list(replayed)
         self._clock = clock
         self._external = external
@@ -122,8 +131,7 @@ class Recorder:
 
     def walk(self, graph: CompiledGraph) -> AsyncGenerator[Step]:
         """Run the turn through `graph`, with this recorder as its ports."""
-        first = Turn(context=self.header.context, decision_id=self.header.decision_id)
-        return walk(graph, first, TurnRuntime(self, self.snapshot), self._end_state)
+        return walk(graph, Turn.of(self.header), TurnRuntime(self, self.snapshot), self._end_state)
 
     def _end_state(self) -> tuple[int, list[RecordEntry]]:
         """Return when a state has ended, in microseconds after the turn began, and the answers that its node was given.
@@ -169,6 +177,10 @@ class Recorder:
         return self._value(
             EntryKind.VERIFY, pending.to_json(), lambda: self._ports().signer.verify(pending, **self._signed_for())
         )
+
+    def differing_rules(self, pending: PendingAction) -> list[str]:
+        asked = pending.asked_under
+        return self._value(EntryKind.RULES, asked.to_json(), lambda: self.in_force.differences(asked))
 
     async def consume(self, pending_id: str) -> bool:
         request = digest(pending_id)
@@ -257,6 +269,9 @@ class Recorder:
         if (entry := self._replay_entry(EntryKind.MODEL, question)) is not None:
             self._model_calls += 1
             return LLMResponse.model_validate(entry.result)
+        if not self._asks_model and not self.interrupted:
+            self._append(EntryKind.INTERRUPT, None, {"reason": InterruptReason.CRASH, "in_flight": None})
+            self.interrupted = True
         if self.interrupted:
             return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
         self._model_calls += 1

@@ -78,7 +78,9 @@ class TurnStart:
     resumes: bool = False
     """True to continue from the record, if there is one, instead of beginning the new turn."""
     asks_model: bool = True
-    """False to end a recorded turn at the end of its record, as interrupted."""
+    """False to end a recorded turn where it would ask the model, as interrupted."""
+    follows_yes: bool = True
+    """False to end a recorded turn at the end of its record, even if it needs no model for what the user has confirmed."""
 
 
 class TurnSession(Generic[T]):
@@ -167,7 +169,7 @@ class TurnRun(TurnHandle[T]):
         if new is None or self._start.resumes:
             stored = await self._writer.load(self.decision_id)
             if stored is not None:
-                return await self._resume(stored, asks_model=self._start.asks_model)
+                return await self._resume(stored)
         if new is None:
             return None
         if isinstance(new, OpenedTurn):
@@ -187,11 +189,12 @@ class TurnRun(TurnHandle[T]):
             text = "The request cannot be recorded right now. Please try again later."
             raise errors.ServiceError(errors.ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
 
-    async def _resume(self, stored: OpenTurn | DecisionRecord, *, asks_model: bool) -> FinishedTurn:
+    async def _resume(self, stored: OpenTurn | DecisionRecord) -> FinishedTurn:
         """Replay the recorded entries under the recorded policy snapshot.
 
         If the model may be asked, the turn then continues live under that snapshot, if today's policy grants no less and the
-        version of the record is the same; otherwise it ends there as interrupted.
+        version of the record is the same. What the user has confirmed needs no model: see `_can_confirm`. Otherwise it ends
+        there as interrupted.
         """
         if isinstance(stored, DecisionRecord):
             if self._session.writer is None:
@@ -203,19 +206,47 @@ class TurnRun(TurnHandle[T]):
             raise errors.outcome_unknown(self.decision_id)
         current = await self._setup.prepare()
         entries = list(stored.entries)
+        asks_model, follows_yes = self._start.asks_model, self._start.follows_yes
         try:
             snapshot = await self._setup.snapshot_of(stored.header)
         except (errors.ConfigurationError, LookupError, ValueError):
             text = "the policy snapshot of decision %s cannot be read; it is closed without its record"
             _log.exception(text, self.decision_id)
-            snapshot, entries, asks_model = current, [], False
+            snapshot, entries, asks_model, follows_yes = current, [], False, False
         asks_model = asks_model and current.grants_no_less_than(snapshot) and stored.header.version == RECORD_VERSION
-        if not asks_model:
+        can_confirm = follows_yes and self._can_confirm(stored.header, entries, current)
+        # The rules are compared only for a yes.
+        has_yes = any(entry.kind is EntryKind.RULES for entry in entries)
+        continues = can_confirm if has_yes else asks_model or can_confirm
+        if not continues:
             crash = {"reason": InterruptReason.CRASH, "in_flight": None}
             entries.append(RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=crash))
-        recorder = self._recorder(stored.header, snapshot, replayed=entries, saved=len(stored.entries))
-        # Without the model the turn is ending already: a cancellation would end it no sooner.
-        return await self._run_to_end(recorder, cancellable=asks_model)
+        recorder = self._recorder(
+            stored.header,
+            snapshot,
+            replayed=entries,
+            saved=len(stored.entries),
+            in_force=current.policy,
+            asks_model=asks_model,
+        )
+        # A turn that does not continue is ending already: a cancellation would end it no sooner.
+        return await self._run_to_end(recorder, cancellable=continues)
+
+    def _can_confirm(self, header: RecordHeader, entries: Sequence[RecordEntry], current: PolicySnapshot) -> bool:
+        """Return True if the turn may still do what its user has confirmed, if its message is a yes.
+
+        The question must not have expired, and the rules under which it was asked must be in force. A decision without a model
+        is not continued: its caller has gone, and may have requested the calls again.
+        """
+        pending = header.context.pending_confirmation
+        return (
+            pending is not None
+            and header.version == RECORD_VERSION
+            and self._setup.ports.clock.now() < pending.expires_at
+            and pending.tool_name in current.policy.rules
+            and not current.policy.differences(pending.asked_under)
+            and not any(entry.kind is EntryKind.MODEL for entry in entries)
+        )
 
     async def _run_to_end(
         self, recorder: Recorder, *, opening: DecisionOpening | None = None, cancellable: bool = True
@@ -302,7 +333,14 @@ class TurnRun(TurnHandle[T]):
         entries = recorder.ended_by(reason)
         while True:
             ends_us = [step.ended_us for step in self.steps]
-            again = self._recorder(recorder.header, recorder.snapshot, replayed=entries, saved=recorder.saved, ends_us=ends_us)
+            again = self._recorder(
+                recorder.header,
+                recorder.snapshot,
+                replayed=entries,
+                saved=recorder.saved,
+                ends_us=ends_us,
+                in_force=recorder.in_force,
+            )
             try:
                 steps = [step async for step in again.walk(self._setup.graph)]
                 break

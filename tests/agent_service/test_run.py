@@ -18,13 +18,13 @@ from graph_agent.agent_service import AgentLoopConfig, AgentResponse, SystemProm
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
-from graph_agent.models.decision import OutcomeCategory
+from graph_agent.models.decision import AnswerState, OutcomeCategory
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.tables import decision_logs, llm_call_logs
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.reply.fixed import CAP_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import CAP_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY, void_answer_reply
 from tests.agent_service.environment import USER, after_results, answers, at, kept, said, wants
 from tests.llm.wire_server import Reply, WireServer, drips, hangs, says, serving
 
@@ -224,6 +224,20 @@ async def test_a_yes_in_the_next_call_runs_exactly_the_pending_action_once(home:
     assert [message["tool_call_id"] for message in done.messages if message["role"] == "tool"] == ids, (
         "every call has exactly one response"
     )
+
+
+async def test_a_yes_under_another_policy_does_nothing_and_the_action_still_waits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "policy.cedar").write_text("permit (principal, action, resource);")
+    async with deleting() as (_, ask, asked):
+        with monkeypatch.context() as other:
+            other.setenv("GRAPH_AGENT_POLICY", str(tmp_path / "policy.cedar"))
+            refused = await ask([*kept(asked), said("yes")])
+        assert refused.final_response == void_answer_reply(AnswerState.OTHER_RULES)
+        assert await tasks_of() == ["call mom"]
+        done = await ask([*kept(refused), said("yes")])
+        assert done.final_response == "Done: deleted 'call mom'."
 
 
 async def test_of_many_yeses_at_once_one_counts() -> None:

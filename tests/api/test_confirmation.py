@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.chat.environment import Environment, calls, open_environment, says
 from tests.permission import permitted
 
@@ -265,3 +267,17 @@ async def test_an_id_of_another_user_or_of_nobody_does_nothing(
     assert (await bob.answer(pending))["reply"] == UNKNOWN
     assert (await ann.answer({"id": "nobody"}))["reply"] == UNKNOWN
     assert (await ann.answer(pending))["decision"]["effects"] == ["deleted 'call mom'"]
+
+
+async def test_a_user_of_a_server_with_other_rules_reads_one_sentence_and_no_file(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], clients: tuple[Client, Client]
+) -> None:
+    phone, laptop = clients
+    pending = await phone.ask_to_delete("call mom")
+    permits = ConditionsFile("permit (principal, action, resource);", name="/etc/secret/policy.cedar")
+    other = Client(served(environment.runtime(RuleBasedAdapter(), conditions=permits)))
+    refused = await other.answer(pending)
+    assert refused["reply"] == "The rules are no longer those under which I asked, so nothing was done. Please ask me again."
+    assert refused["decision"]["void_answer"] == "other_rules"
+    assert "policy.cedar" not in json.dumps(refused)
+    assert (await laptop.answer(pending))["reply"] == "Done: deleted 'call mom'."

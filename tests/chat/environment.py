@@ -26,7 +26,7 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import Clock, LLMAdapter
+from graph_agent.ports import Clock, LLMAdapter, ToolServer
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
@@ -56,12 +56,13 @@ class Environment:
         database: Database | None = None,
         graph: Any = None,
         conditions: ConditionsFile | None = None,
+        tools: ToolServer | None = None,
         constitution: str | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
         engine = LLMAgentEngine(
             model or RuleBasedAdapter(),
-            self.tools,
+            tools or self.tools,
             constitution or Constitution.load(None).text,
             **grouped(
                 config=AgentEngineConfig(timeout_seconds=timeout_seconds),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionContext, DecisionType
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import MAX_INTEGER, DecisionOpening
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FAILURE_REPLY
@@ -91,17 +92,24 @@ class LateDatabase(Database):
 class Stopped:
     """A process that is stopped in `send`, unless the turn has fewer commits."""
 
-    def __init__(self, environment: Environment, n: int, *, after: bool) -> None:
+    def __init__(self, environment: Environment, n: int, *, after: bool, **engine: Any) -> None:
         self.stop = Stop()
         self._database = environment.open_database(StoppingDatabase)
         self._database.stop, self._database.n, self._database.after = self.stop, n, after
-        self.engine = environment.engine(database=self._database)
+        self.engine = environment.engine(database=self._database, **engine)
         self.chat = ChatService(self.engine, clock=environment.clock)
         self.sending: asyncio.Task[Any] | None = None
 
-    async def send(self, user: str, content: str, **wish: Any) -> bool:
+    async def send(self, user: str, content: str | None = None, **wish: Any) -> bool:
         """True if it was stopped."""
-        self.sending = asyncio.create_task(self.chat.send(user, content, **wish))
+        return await self._is_stopped(self.chat.send(user, content, **wish))
+
+    async def call(self, user: str, called: list[FunctionCall]) -> bool:
+        """Make calls without a model; True if it was stopped."""
+        return await self._is_stopped(self.chat.call(user, called))
+
+    async def _is_stopped(self, sending: Coroutine[Any, Any, ChatAnswer]) -> bool:
+        self.sending = asyncio.create_task(sending)
         stopped = asyncio.create_task(self.stop.stopped.wait())
         await asyncio.wait({self.sending, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from graph_agent.clock import ManualClock
+from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ToolErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import (
     AgentDecision,
     AnswerState,
@@ -15,11 +17,19 @@ from graph_agent.models.decision import (
     DecisionType,
     OutcomeCategory,
     PendingAction,
+    RulesDigests,
 )
+from graph_agent.models.record import EntryKind
 from graph_agent.models.tools import ToolResult
-from graph_agent.reply.fixed import ONE_AT_A_TIME
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.signature import Signer
+from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
+from graph_agent.replays import replay
+from graph_agent.reply.fixed import ONE_AT_A_TIME, void_answer_reply
+from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says
 
 DELETE = ("delete_task", {"task_id": "t1"})
 QUESTION = "Delete task: 'buy bread'. Should I go ahead? Please answer yes or no."
@@ -340,3 +350,60 @@ async def test_the_calls_after_one_that_was_not_found_are_made() -> None:
     assert [str(one.disposition) for one in turn.record.invocations] == ["refused", "executed"]
     # The text is that of the runtime: by a refused call the model reads nothing of the server.
     assert turn.record.invocations[0].error_message == "what the call would act on does not exist"
+
+async def test_a_yes_counts_only_under_the_rules_of_its_question_and_is_not_used_up_elsewhere() -> None:
+    server = bread_server()
+    shared: dict[str, Any] = {"confirmations": MemoryConfirmations(), "audit": MemoryAuditWriter()}
+    asking = engine_of(calls(DELETE), server=server, **shared)
+    pending = await question_of(asking)
+    yes = ConfirmationAnswer(pending_action=pending.id, yes=True)
+    by_id = asks("ok", pending_confirmation=pending, answers=yes)
+    retitled = [tool.replace(description="Deletes.") if tool.name == "delete_task" else tool for tool in TASK_TOOLS]
+    permits = ConditionsFile("permit (principal, action, resource);")
+    for differing, other in (
+        (["constitution"], other_engine(server, Constitution.load().text + "\nBe brief.\n", **shared)),
+        (["policy"], other_engine(server, conditions=permits, **shared)),
+        (["delete_task"], other_engine(replace(server, served=tuple(retitled)), **shared)),
+        (["delete_task"], other_engine(replace(server, previews={}), **shared)),
+    ):
+        for said in (by_id, asks("yes", pending_confirmation=pending), asks("ye", pending_confirmation=pending)):
+            refused = await other.run(said)
+            assert refused.decision.reply == void_answer_reply(AnswerState.OTHER_RULES)
+            assert refused.decision.void_answer is AnswerState.OTHER_RULES
+            (compared,) = (entry.result for entry in refused.record.entries if entry.kind is EntryKind.RULES)
+            assert compared == differing
+            texts = await other.audit.texts(list(refused.record.header.digests.values()))
+            assert (await replay(refused.record, texts)).identical
+    assert server.sent == []
+    confirmed = await asking.run(by_id)
+    assert (confirmed.decision.decision_type, len(server.sent)) == (DecisionType.EXECUTE_PENDING, 1)
+    texts = await asking.audit.texts(list(confirmed.record.header.digests.values()))
+    # Other conditions judge the recorded yes: they do not ask whether the question was asked under them.
+    what_if = await replay(confirmed.record, texts, conditions=permits)
+    assert (what_if.departure, what_if.differences) == (None, ())
+
+
+async def test_a_change_of_another_tool_leaves_a_yes_valid() -> None:
+    server = bread_server()
+    shared: dict[str, Any] = {"confirmations": MemoryConfirmations()}
+    pending = await question_of(engine_of(calls(DELETE), server=server, **shared))
+    others = [tool if tool.name == "delete_task" else tool.replace(description="Another.") for tool in TASK_TOOLS]
+    other = other_engine(replace(server, served=tuple(others)), **shared)
+    assert (await reply(other, "yes", pending)).decision_type is DecisionType.EXECUTE_PENDING
+
+
+@pytest.mark.parametrize("bound_to", [RulesDigests(), RulesDigests(constitution="0" * 64)])
+async def test_the_rules_of_a_question_are_signed_and_a_question_without_them_confirms_nothing(bound_to: RulesDigests) -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server)
+    moved = (await question_of(engine)).replace(asked_under=bound_to)
+    assert (await reply(engine, "yes", moved)).void_answer is None
+    signed = moved.replace(signature=Signer(SECRET).sign(moved, user_id="ann", conversation_id="c1"))
+    assert (await reply(engine, "yes", signed)).void_answer is AnswerState.OTHER_RULES
+    assert server.sent == []
+
+
+def other_engine(server: TableServer, constitution: str = "", **settings: Any) -> LLMAgentEngine:
+    """Return an engine of another process, with the same key and other rules."""
+    ports = {"clock": ManualClock(), "ids": RandomIds(), "signer": Signer(SECRET), **settings}
+    return LLMAgentEngine(ScriptedAdapter([]), server, constitution or Constitution.load().text, **grouped(**ports))

@@ -87,7 +87,7 @@ async def test_ainvoke_astream_and_the_walk_of_a_replay_give_the_same_steps(name
     def runtime() -> TurnRuntime:
         return TurnRuntime(Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries), snapshot)
 
-    first = Turn(context=record.header.context, decision_id=record.header.decision_id)
+    first = Turn.of(record.header)
     walked: list[list[Step]] = []
     ended = []
     for graph in (plain, without_sequences(), build_graph().with_config(callbacks=[Listener()])):

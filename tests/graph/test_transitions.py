@@ -15,7 +15,7 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
 from graph_agent.turn.engine import step
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import SECRET, TableServer, asked_under, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
 DELETE = ("delete_task", {"task_id": "t1"})
@@ -25,7 +25,7 @@ def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
     created = ManualClock().now() - timedelta(minutes=1)
     unsigned = PendingAction(
         id="p1", tool_name="delete_task", arguments={"task_id": "t1"}, description="Delete task: 'call mom'",
-        created_at=created, expires_at=created + timedelta(minutes=5),
+        created_at=created, expires_at=created + timedelta(minutes=5), asked_under=asked_under("delete_task"),
     )  # fmt: skip
     return unsigned.replace(signature=Signer(SECRET).sign(unsigned, user_id=user_id, conversation_id=conversation_id))
 

@@ -149,7 +149,7 @@ async def test_a_replaced_edge_is_obeyed_by_langgraph_the_fast_path_the_engine_a
         def runtime(record: DecisionRecord = finished.record, snapshot: PolicySnapshot = snapshot) -> TurnRuntime:
             return TurnRuntime(Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries), snapshot)
 
-        first = Turn(context=finished.record.header.context, decision_id=finished.record.header.decision_id)
+        first = Turn.of(finished.record.header)
         updates = graph.astream({"turn": first}, context=runtime(), stream_mode="updates")
         assert [name async for update in updates for name in update] == CAPPED
         assert (await graph.ainvoke({"turn": first}, context=runtime()))["turn"].iterations == 1

@@ -25,7 +25,7 @@ from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.recorder import Recorder
-from tests.scripted_turns import SECRET
+from tests.scripted_turns import SECRET, TableServer, asked_under
 
 CANARY = "CANARY-7f3a"
 """The marker in every injected exception and in every task of another user: a reply that contains it has leaked."""
@@ -44,7 +44,9 @@ SentCall = tuple[str, dict[str, Any], str, str | None]
 """Tool name, arguments, user id and operation key of a call that reached the server."""
 
 
-def confirmed_action(signer: Signer, now: datetime, user_id: str = "ann", task_id: str = TASK) -> PendingAction:
+def confirmed_action(
+    signer: Signer, now: datetime, user_id: str = "ann", task_id: str = TASK, server: TableServer | None = None
+) -> PendingAction:
     """Return a signed deletion that waits for the user's confirmation, as an earlier turn would have left it."""
     unsigned = PendingAction.model_validate(
         {
@@ -53,6 +55,7 @@ def confirmed_action(signer: Signer, now: datetime, user_id: str = "ann", task_i
             "arguments": {"task_id": task_id},
             "description": "Delete task",
             "created_at": now,
+            "asked_under": asked_under(CONFIRMED_TOOL, server),
         }
     )
     return unsigned.replace(signature=signer.sign(unsigned, user_id=user_id, conversation_id="c1"))
@@ -153,7 +156,7 @@ async def check_replay(engine: LLMAgentEngine, record: DecisionRecord) -> None:
     """Check that the record alone, without any port, leads to the same decision by the same path."""
     snapshot: PolicySnapshot = await engine.prepare()
     recorder = Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries)
-    turn = Turn(context=record.header.context, decision_id=record.header.decision_id)
+    turn = Turn.of(record.header)
     states = []
     async for taken in walk(engine.graph, turn, TurnRuntime(recorder, snapshot)):
         turn = taken.turn

@@ -72,7 +72,7 @@ _RESULTS = st.fixed_dictionaries(
 
 def test_every_invariant_of_a_turn_holds_for_any_model_output() -> None:
     stage = Stage()
-    waiting = confirmed_action(stage.signer, stage.clock.now())
+    waiting = confirmed_action(stage.signer, stage.clock.now(), server=TableServer(previews=PREVIEWS))
     contexts = [asks(), *(asks(message, pending_confirmation=waiting) for message in ("yes", "no", "yes and add milk"))]
 
     @given(

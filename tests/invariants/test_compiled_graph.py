@@ -48,6 +48,8 @@ class PortAnswers:
     verified: bool = True
     unused: bool = True
     late: bool = False
+    differing: tuple[str, ...] = ()
+    """The rules that are not those of the question."""
     interrupted: bool = False
     used: int = 0
     """The earlier calls of today of each tool, when a batch is judged."""
@@ -81,6 +83,10 @@ class NodePorts:
     def verify(self, pending: PendingAction) -> bool:
         assert pending.id == "p1"
         return self._answers.verified
+
+    def differing_rules(self, pending: PendingAction) -> list[str]:
+        assert pending.id == "p1"
+        return list(self._answers.differing)
 
     async def consume(self, pending_id: str) -> bool:
         assert pending_id == "p1"
@@ -159,6 +165,7 @@ RESULTS = [
 ]
 CONSENTS = [PortAnswers(verified=verified, unused=unused, late=late)
             for verified, unused, late in itertools.product((True, False), repeat=3)]  # fmt: skip
+CONSENTS += [PortAnswers(differing=("policy",)), PortAnswers(interrupted=True)]
 
 
 CALLED = "a decision without a model"
@@ -247,7 +254,7 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
     context = asks(message, pending_confirmation=pending)
     if message == CALLED:
         context = DecisionContext.for_calls("ann", [FunctionCall(*LIST), FunctionCall(*ADD), FunctionCall(*DELETE)], "c1")
-    start = Turn(context=context, decision_id="d1")
+    start = Turn(context, "d1", ManualClock().now())
     taken = set()
     async for state, before, after in explore(engine.graph, start, runtimes, forget):
         taken.add((state, after.outcome))
@@ -322,7 +329,7 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
         return [partial(make, answers) for answers in possible.get(state, [PortAnswers()])]
 
     confirmed_calls, asked, refused = 0, 0, 0
-    async for state, before, after in explore(engine.graph, Turn(context=context, decision_id="d1"), runtimes, forget):
+    async for state, before, after in explore(engine.graph, Turn(context, "d1", ManualClock().now()), runtimes, forget):
         answers, node = ports.pop()
         if after.outcome == "confirmed":
             assert node.consumed == [True]

@@ -86,7 +86,7 @@ async def test_a_turn_is_answered_within_its_deadline_whatever_hangs(port: str, 
     engine = LLMAgentEngine(
         model, server, CONSTITUTION, **grouped(config=config, clock=clock, signer=signer, call_seconds=0.1, **ports)
     )
-    pending = confirmed_action(signer, clock.now())
+    pending = confirmed_action(signer, clock.now(), server=server)
     if port == "log":
         with pytest.raises(ServiceError):
             await engine.run(asks())

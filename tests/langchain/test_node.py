@@ -12,11 +12,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
-from graph_agent.clock import ManualClock
+from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ServiceError
 from graph_agent.langchain import as_node
 from graph_agent.models.decision import DecisionType
-from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.langchain.chat_model import THREAD, answer_to, graph_with, resume, said
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
@@ -112,6 +113,20 @@ async def test_after_five_minutes_a_yes_asks_anew_with_a_new_preview() -> None:
         "REQUEST_CONFIRMATION",
         "EXECUTE_PENDING",
     ]
+
+
+async def test_a_yes_in_a_process_with_other_rules_asks_anew_under_these() -> None:
+    server, saver = TableServer(previews=PREVIEWS), InMemorySaver()
+    shared: dict[str, Any] = {"audit": MemoryAuditWriter(), "confirmations": MemoryConfirmations(), "ids": RandomIds()}
+    asking = graph_with(as_node(engine_of(DELETE, server=server, **shared)), saver)
+    (first,) = (await asking.ainvoke(said("delete it"), THREAD))["__interrupt__"]
+    stricter = ConditionsFile("permit (principal, action, resource);")
+    graph = graph_with(as_node(engine_of(server=server, conditions=stricter, **shared)), saver)
+    (second,) = (await graph.ainvoke(Command(resume=True), THREAD))["__interrupt__"]
+    assert (second.value["question"], server.sent) == (QUESTION, [])
+    assert second.value["pending_action"]["id"] != first.value["pending_action"]["id"]
+    await graph.ainvoke(Command(resume=True), THREAD)
+    assert server.sent == [("delete_task", {"task_id": "t1"}, "local", second.value["pending_action"]["id"])]
 
 
 async def test_an_answer_that_is_neither_yes_nor_no_asks_again_or_is_a_message() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import ConfirmationAnswer, DecisionType, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
@@ -70,16 +69,15 @@ async def test_a_question_says_which_rule_asks_it_and_the_yes_runs_exactly_that_
 
 
 async def test_the_rules_are_asked_again_after_the_yes() -> None:
-    clock, server = ManualClock(), TableServer()
-    audit, ids = MemoryAuditWriter(), SequentialIds()
-    asked = await engine(ASK, calls(ADD), server=server, audit=audit, clock=clock, ids=ids).run(asks())
-    pending = asked.decision.pending_action
+    server = TableServer()
+    rules = ASK + '@id("a boss only") forbid (principal, action, resource) unless { principal in Role::"boss" };'
+    run = engine(rules, calls(ADD), server=server, roles=("boss",))
+    pending = (await run.run(asks(roles=("boss",)))).decision.pending_action
     assert pending is not None
-    answer = asks("yes", pending_confirmation=pending, answers=ConfirmationAnswer(pending_action=pending.id, yes=True))
-    stricter = engine(MILK, server=server, audit=audit, clock=clock, ids=ids)
-    refused = await stricter.run(answer)
+    yes = ConfirmationAnswer(pending_action=pending.id, yes=True)
+    refused = await run.run(asks("yes", pending_confirmation=pending, answers=yes))
     assert server.sent == []
-    assert refused.decision.reply == "Not done: add task: description = 'buy milk'. No milk."
+    assert refused.decision.reply == "Not done: add task: description = 'buy milk'. A boss only."
 
 
 async def test_facts_are_recorded_once_for_a_batch_and_only_if_a_rule_reads_them() -> None:

@@ -635,3 +635,16 @@ def test_an_engine_is_printed_without_its_prompt_and_its_ports() -> None:
     engine = engine_of(says("hi"))
     assert len(repr(engine)) < 100
     assert len(repr(engine.served)) < 100
+
+
+@pytest.mark.parametrize("granted", ["add_task: Add tasks (reads)", "add_task: Add tasks (description is the signed-in user)"])
+async def test_a_turn_is_not_continued_where_its_calls_mean_something_else(granted: str) -> None:
+    """A tool that is a read today, or takes only the user's own id, is granted otherwise than when the turn began."""
+    audit, server = MemoryAuditWriter(), TableServer(ledger=False)
+    decision_id = await crashed(audit, calls(ADD), server=server)
+    lines = Constitution.load().text.splitlines(keepends=True)
+    text = "".join(line if not line.startswith("- add_task:") else f"- {granted}\n" for line in lines)
+    engine = LLMAgentEngine(ScriptedAdapter([]), server, text, **grouped(audit=audit))
+    finished = await engine.finish(decision_id, ask_model=True)
+    assert finished is not None
+    assert finished.record.status is RecordStatus.INTERRUPTED

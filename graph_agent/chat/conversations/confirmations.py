@@ -5,6 +5,7 @@ Each can be used for one decision. The stored questions give the state of the qu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from sqlalchemy import Connection, select
@@ -47,10 +48,20 @@ def is_used(connection: Connection, pending_id: str, decision_id: str) -> bool:
     return _used_by(connection, pending_id) not in (None, decision_id)
 
 
-def store_question(connection: Connection, user_id: str, conversation_id: str, pending: PendingAction) -> None:
-    """Store a question to the user. A question that is asked again is stored already."""
+def store_question(
+    connection: Connection, user_id: str, conversation_id: str, pending: PendingAction, files: Mapping[str, str]
+) -> None:
+    """Store a question to the user, with the files of this process. A question that is asked again is stored already."""
     row = {"pending_id": pending.id, "conversation_id": conversation_id, "user_id": user_id, "expires_at": pending.expires_at}
-    insert_new(connection, asked_confirmations, [row])
+    insert_new(connection, asked_confirmations, [{**row, "files": dict(files)}])
+
+
+def files_of(connection: Connection, pending_id: str, user_id: str) -> dict[str, str] | None:
+    """Return the files of the process that asked the user the question `pending_id`; None if it was not asked."""
+    table = asked_confirmations.c
+    found = select(table.files).where(table.pending_id == pending_id, table.user_id == user_id)
+    files: dict[str, str] | None = connection.execute(found).scalar_one_or_none()
+    return files
 
 
 def conversation_of(connection: Connection, pending_id: str, user_id: str) -> str | None:

@@ -112,4 +112,6 @@ asked_confirmations = Table(
     Column("conversation_id", ForeignKey("conversations.id"), nullable=False),
     Column("user_id", String(255), nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
+    # The files with which the process was started that asked, for a process with other rules: option -> path.
+    Column("files", JsonText),
 )

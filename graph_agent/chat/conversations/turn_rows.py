@@ -5,6 +5,7 @@ A claimed turn takes part in the transactions that write its record: each checks
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from graph_agent.chat.conversations import confirmations
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turn_limits, turns
 from graph_agent.db import Database, PreparedStatement, insert_into
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
-from graph_agent.models.decision import MAX_HISTORY_MESSAGES, AnswerState, Message
+from graph_agent.models.decision import MAX_HISTORY_MESSAGES, STILL_WAITING, AnswerState, Message
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, Confirmations
 from graph_agent.record.tables import decision_logs
@@ -125,6 +126,8 @@ class ClaimedTurn:
     user_id: str
     conversation_id: str
     attempt: int
+    stopped: bool = False
+    """True if the user has stopped it."""
 
     @property
     def key(self) -> dict[str, Any]:
@@ -165,13 +168,26 @@ class TurnClaim(JoinedTurn, Confirmations):
     The confirmation is used up in the next commit of the turn: the one before the confirmed call, or the closing one.
     """
 
-    def __init__(self, database: Database, turn: ClaimedTurn, message_id: str, *, clock: Clock, disclosure: str | None) -> None:
-        """`message_id` is that of the assistant's message; `disclosure` comes with the first answer of a conversation."""
+    def __init__(
+        self,
+        database: Database,
+        turn: ClaimedTurn,
+        message_id: str,
+        *,
+        clock: Clock,
+        disclosure: str | None,
+        files: Mapping[str, str],
+    ) -> None:
+        """`message_id` is that of the assistant's message; `disclosure` comes with the first answer of a conversation.
+
+        `files` are those with which this process was started.
+        """
         self._database = database
         self._turn = turn
         self._message_id = message_id
         self._clock = clock
         self._disclosure = disclosure
+        self._files = files
         self.attempt = turn.attempt
         self._used: str | None = None
         self.answer: ChatAnswer | None = None
@@ -221,13 +237,14 @@ class TurnClaim(JoinedTurn, Confirmations):
             # Calls answer no question: the one that is waiting stays.
             TOUCH_CONVERSATION.run(connection, {**turn.key, "now": now})
             return
-        # If the user answered another question than the one that is waiting, that one stays.
-        keeps = context.answers is not None and context.answers.state is not AnswerState.CURRENT
+        # If the user answered another question than the one that is waiting, that one stays, as does one with no effect yet.
+        keeps = decision.void_answer in STILL_WAITING
+        keeps = keeps or (context.answers is not None and context.answers.state is not AnswerState.CURRENT)
         pending = context.pending_confirmation if keeps else decision.pending_action
         waiting = None if pending is None else pending.to_json()
         UPDATE_CONVERSATION.run(connection, {**turn.key, "waiting": waiting, "now": now})
         if pending is not None:
-            confirmations.store_question(connection, turn.user_id, turn.conversation_id, pending)
+            confirmations.store_question(connection, turn.user_id, turn.conversation_id, pending, self._files)
 
     def _use_up(self, connection: Connection) -> None:
         decision_id = self._turn.decision_id

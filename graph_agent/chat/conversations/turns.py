@@ -129,7 +129,7 @@ class TurnStore:
             if connection.execute(self._leases.take_over, {**attempted, **owned}).rowcount != 1:
                 return None
             row = connection.execute(turn_rows.FIND, attempted).one()
-            claimed = ClaimedTurn(row.id, row.user_id, row.conversation_id, row.attempt)
+            claimed = ClaimedTurn(row.id, row.user_id, row.conversation_id, row.attempt, bool(row.stopped))
             return None if turn_rows.delete_without_record(connection, claimed) else claimed
 
         return await self._database.write(work)
@@ -159,6 +159,10 @@ class TurnStore:
     async def answer(self, decision_id: str) -> ChatAnswer | None:
         """Return the answer of a turn; None if it has none."""
         return await self._database.read(lambda connection: turn_rows.stored_answer(connection, decision_id))
+
+    async def files_of_question(self, pending_id: str, user_id: str) -> dict[str, str] | None:
+        """Return the files of the process that asked the user the question `pending_id`; None if it was not asked."""
+        return await self._database.read(lambda connection: confirmations.files_of(connection, pending_id, user_id))
 
     async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
         """Return the running turns whose lease has expired, oldest first."""

@@ -57,6 +57,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         outcome_category=outcome,
         effects=list(map(plain, done)),
         notices=list(map(plain, notices)),
+        void_answer=ending.void_answer,
         authors=name_authors(TextAuthor.CODE if turn.context.called else TextAuthor.USER, reply, done, notices),
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))

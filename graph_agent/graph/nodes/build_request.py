@@ -5,6 +5,8 @@ A decision without a model has its calls already: they go to EXECUTE_TOOLS at on
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAction
 from graph_agent.models.llm import LLMMessage, LLMRequest
@@ -35,13 +37,9 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
 
     After an unclear answer the question is asked again. Any other answer uses the action up: it can be answered only once.
     """
-    ports = runtime.ports
-    if not pending.can_be_answered(ports.now()):
-        if turn.context.answers is not None:
-            return _void_answer(turn, AnswerState.EXPIRED)
-        return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
-    answers = turn.context.answers
-    if answers is not None and answers.yes is None:
+    ports, answers = runtime.ports, turn.context.answers
+    in_time = pending.can_be_answered(ports.now())
+    if in_time and answers is not None and answers.yes is None:
         # It is not asked again, so it does not count as asked.
         return _still_open(turn, pending, f"{NO_ANSWER} ")
     consent = _read_answer(turn, runtime, pending)
@@ -51,6 +49,18 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         consent = Consent.UNCLEAR
     if consent in (Consent.YES, Consent.NO) and _is_typed_elsewhere(turn, pending):
         consent, before = Consent.UNCLEAR, f"{NOT_ON_SCREEN} "
+    if not in_time and consent is Consent.YES and pending.can_be_answered(turn.started_at):
+        # The process that took the yes has died: nobody expects any more that it is followed.
+        return _void_answer(turn, AnswerState.LATE)
+    if not in_time:
+        if answers is not None:
+            return _void_answer(turn, AnswerState.EXPIRED)
+        return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
+    if consent in (Consent.YES, Consent.UNCLEAR) and ports.differing_rules(pending):
+        # Not used up: the question can be answered where the rules are those under which it was asked. A no needs no rules.
+        return _void_answer(turn, AnswerState.OTHER_RULES)
+    if consent is Consent.YES and ports.interrupted:
+        return _void_answer(turn, AnswerState.INTERRUPTED)
     if consent is Consent.UNCLEAR and pending.asked < MAX_TIMES_ASKED:
         again = pending.replace(asked=pending.asked + 1, signature="")
         return _still_open(turn, again.replace(signature=ports.sign(again)), before)
@@ -84,7 +94,8 @@ def _is_typed_elsewhere(turn: Turn, pending: PendingAction) -> bool:
 
 
 def _void_answer(turn: Turn, state: AnswerState) -> Turn:
-    return turn.to("void_answer", ending=Ending.of(EndingKind.VOID_ANSWER, by_code(void_answer_reply(state))))
+    ending = Ending.of(EndingKind.VOID_ANSWER, by_code(void_answer_reply(state)))
+    return turn.to("void_answer", ending=replace(ending, void_answer=state))
 
 
 def _request(turn: Turn, runtime: TurnRuntime) -> LLMRequest:

@@ -116,9 +116,9 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         )
         return turn.to("awaiting", notices=(*turn.notices, fixed.ONE_AT_A_TIME) if left_out else turn.notices)
     if turn.confirmed is not None:
-        return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
+        return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, _report(turn, turn.calls[-1], runtime)))
     if turn.context.called:
-        made = [_report(call, runtime) for call in turn.calls if call.disposition in _MADE]
+        made = [_report(turn, call, runtime) for call in turn.calls if call.disposition in _MADE]
         # Why a call was refused is said by a notice.
         text = joined("\n\n", dict.fromkeys(made)) or by_code(fixed.NOTHING_CHANGED)
         return turn.to("called_done", ending=Ending.of(EndingKind.CALLED, text))
@@ -308,6 +308,7 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
         by_id_only=bool(processed.whole_digest),
         object_text=processed.object_text,
         changed_before=processed.changed_before,
+        asked_under=runtime.snapshot.policy.digests([judgement.tool_name]),
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
@@ -328,8 +329,10 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
 
 
-def _report(call: TurnCall, runtime: TurnRuntime) -> Parts:
+def _report(turn: Turn, call: TurnCall, runtime: TurnRuntime) -> Parts:
     """Return the reply about a call that no model reports. Why it failed is quoted from its server."""
+    if turn.confirmed is not None and runtime.ports.interrupted and not call.result.may_be_done:
+        return by_code(fixed.CONFIRMED_NOT_DONE)
     rule = runtime.snapshot.policy.rules.get(call.call.name)
     failed = by_code(fixed.failed_call_reply(call.result.error_code, unknown=call.result.unknown))
     if rule is None:

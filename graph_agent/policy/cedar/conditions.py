@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.canonical import digest
 from graph_agent.models.facts import Facts
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
@@ -110,6 +111,11 @@ class ConditionsFile:
         if len(text) > MAX_CHARACTERS:
             raise ConfigurationError(f"the policy {path} has more than {MAX_CHARACTERS:,} characters")
         return cls(text, str(path), roles, time_zone)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the rules and of the settings that they depend on, in hex."""
+        return digest([self.text, list(self.roles), self.time_zone])
 
     @classmethod
     def recorded(cls, value: Mapping[str, Any]) -> ConditionsFile:

@@ -45,7 +45,7 @@ class StoreClient:
         """Close the turn and return the reply that is stored."""
         kind = DecisionType.REQUEST_CONFIRMATION if pending else DecisionType.RESPOND_ONLY
         decision = AgentDecision(decision_type=kind, response_text=reply, pending_action=pending)
-        claim = TurnClaim(self.database, turn, RandomIds().new(), clock=self.clock, disclosure=None)
+        claim = TurnClaim(self.database, turn, RandomIds().new(), clock=self.clock, disclosure=None, files={})
         record = DecisionRecord(
             header=self._header(turn.decision_id),
             entries=[],
