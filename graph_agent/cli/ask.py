@@ -20,6 +20,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, known_roles, option, with_files
+from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.running import FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import json_line, print_answer, print_result, print_text, whole_action
@@ -120,6 +121,7 @@ def ask(
             whose = [] if user == LOCAL_USER else ["--user", user]
             whose += [part for one in roles for part in ("--role", one)]
             _print_hints(answer, whose, named=named, verbose=verbose)
+            print_other_rules(runtime, run, user, answer, whose)
             if conversation is None and answers is None and read_consent(content or "") in _ANSWERS:
                 print_stderr("a new conversation has no question: answer the last one with -c")
             if failed(answer.decision):

@@ -11,6 +11,7 @@ import typer
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.ask import failed
 from graph_agent.cli.options import Conversation, Model, User, with_files
+from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.running import DONE, FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, print_text, shorten
@@ -50,6 +51,7 @@ def chat(
     with open_command_runtime(settings, model=model) as (runtime, run):
         print_stderr("/help lists the commands, /quit leaves.")
         pending: PendingAction | None = None
+        whose = [] if user == LOCAL_USER else ["--user", user]
         while (text := _read(after_question=pending is not None)) is not None and text != "/quit":
             if text == "/help":
                 print_text(_HELP)
@@ -70,6 +72,7 @@ def chat(
                     continue
                 conversation, pending = answer.conversation_id, answer.decision.pending_action
                 print_answer(answer.decision)
+                print_other_rules(runtime, run, user, answer, whose)
         if conversation is not None:
             print_stderr(f"conversation: {conversation}")
 
@@ -109,6 +112,7 @@ def step(
         answer = run(send_with_key(runtime.chat, user, text, **asked, hooks=[StepPrinter()]))
         print_text()
         print_answer(answer.decision)
+        print_other_rules(runtime, run, user, answer, [] if user == LOCAL_USER else ["--user", user])
         print_stderr(f"conversation: {answer.conversation_id}")
     raise typer.Exit(FAILED if failed(answer.decision) else DONE)
 
