@@ -19,6 +19,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.errors import RecordRolledBackError, ServiceError, ServiceErrorCode
 from graph_agent.graph.build import shipped_graph
 from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, CallState, DecisionRecord, EntryKind, InterruptReason, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.record.tables import call_operations, decision_logs, record_blobs
@@ -81,6 +82,7 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_healthy(world, requests, records)
     _check_refused(world, _refused(requests, callers), records)
     _check_plain(history, callers, records)
+    _check_confirmed(world, stored, records)
     _check_budgets(world)
     await _check_answers(world, replicas, requests, stored)
     for replica in replicas:
@@ -271,6 +273,23 @@ def _check_plain(history: History, callers: list[PlainCaller], records: dict[str
                 record = request.outcome.record
                 if records.get(record.header.decision_id) != record:
                     history.violated(f"{request.message} has a result that is not stored")
+
+
+def _check_confirmed(world: World, stored: _Stored, records: dict[str, DecisionRecord]) -> None:
+    """A yes of a chat is used up only with its call, unless the question has expired or the user has stopped the turn."""
+    followed = {turn.id for turn in stored.turns if not turn.stopped}
+    for decision_id, record in records.items():
+        pending = record.header.context.pending_confirmation
+        kinds = {entry.kind for entry in record.entries}
+        crashed = any(
+            entry.result["reason"] == InterruptReason.CRASH for entry in record.entries if entry.kind is EntryKind.INTERRUPT
+        )
+        if pending is None or not crashed or decision_id not in followed:
+            continue
+        confirmed = record.decision.decision_type is DecisionType.EXECUTE_PENDING and EntryKind.EXECUTE not in kinds
+        # By the clock of the process that has ended the turn.
+        if confirmed and record.ended_at < pending.expires_at and not any(call.success for call in record.invocations):
+            world.history.violated(f"{world.watch.name(decision_id)} has used up a yes without its call")
 
 
 def _check_budgets(world: World) -> None:

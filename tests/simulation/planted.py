@@ -241,6 +241,18 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the renewal of leases ends with its first failure": [
         Edit(_LEASES, "except (ServiceError, TimeoutError):", "except TimeoutError:")
     ],
+    "a yes is used up without its call": [
+        Edit(
+            _RUN,
+            "        continues = can_confirm if has_yes else asks_model or can_confirm\n",
+            "        continues = asks_model\n",
+        ),
+        Edit(
+            "graph_agent.graph.nodes.build_request",
+            "    if consent is Consent.YES and ports.interrupted:\n",
+            "    if False:\n",
+        ),
+    ],
     "a turn that was lost is closed by the loser": [
         Edit(
             _ROWS,
