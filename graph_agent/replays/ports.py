@@ -15,7 +15,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.errors import GraphAgentError
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import PendingAction, RulesDigests
+from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry

@@ -245,7 +245,7 @@ def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(c
 
 
 def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_that_answers_it_and_uses_nothing_up(
-    cli: Cli, tmp_path: Path
+    cli: Cli, tmp_path: Path, token: tuple[str, str]
 ) -> None:
     constitution, policy = tmp_path / "my constitution.md", tmp_path / "policy.cedar"
     constitution.write_text(Constitution.load(None).text + "\nBe brief.\n")
@@ -255,28 +255,28 @@ def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_t
     asked = cli("ask", "delete the call mom task", "-v", *files)
     (pending_id,) = re.findall(r"by id: --yes (\S+)", asked.err)
     for answer in (["--yes", pending_id], ["yes", "-c"]):
-        refused = cli("ask", *answer)
+        refused = cli("ask", *answer, *token)
         assert (refused.code, refused.out) == (1, f"{void_answer_reply(AnswerState.OTHER_RULES)}\n")
         assert f"the constitution differs: asked with {constitution}, answered with the shipped one\n" in refused.err
         assert f"the policy differs: asked with {policy}, answered with none\n" in refused.err
     (command,) = re.findall(r"to answer it there: (.*)", refused.err)
     assert command == shlex.join(["graph-agent", "ask", *files, "--yes", pending_id])
     policy.write_text("permit (principal, action, resource); // later")
-    changed = cli(*shlex.split(command)[1:])
+    changed = cli(*shlex.split(command)[1:], *token)
     assert f"the policy {policy} (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE) has changed since" in changed.err
     policy.write_text("permit (principal, action, resource);")
-    assert "✓ deleted 'call mom'" in cli(*shlex.split(command)[1:]).out
+    assert "✓ deleted 'call mom'" in cli(*shlex.split(command)[1:], *token).out
 
 
 def test_a_question_without_a_policy_is_answered_without_the_one_of_the_environment(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: tuple[str, str]
 ) -> None:
     policy = tmp_path / "policy.cedar"
     policy.write_text("permit (principal, action, resource);")
     cli("ask", "add a task to call mom")
     (pending_id,) = re.findall(r"by id: --yes (\S+)", cli("ask", "delete the call mom task", "-v").err)
     monkeypatch.setenv("GRAPH_AGENT_POLICY", str(policy))
-    refused = cli("ask", "--yes", pending_id)
+    refused = cli("ask", "--yes", pending_id, *token)
     assert f"the policy differs: asked with none, answered with {policy}\n" in refused.err
     assert f"to answer it there: env -u GRAPH_AGENT_POLICY graph-agent ask --yes {pending_id}\n" in refused.err
 

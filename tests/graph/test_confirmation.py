@@ -351,6 +351,7 @@ async def test_the_calls_after_one_that_was_not_found_are_made() -> None:
     # The text is that of the runtime: by a refused call the model reads nothing of the server.
     assert turn.record.invocations[0].error_message == "what the call would act on does not exist"
 
+
 async def test_a_yes_counts_only_under_the_rules_of_its_question_and_is_not_used_up_elsewhere() -> None:
     server = bread_server()
     shared: dict[str, Any] = {"confirmations": MemoryConfirmations(), "audit": MemoryAuditWriter()}

@@ -122,10 +122,10 @@ async def test_a_yes_in_a_process_with_other_rules_asks_anew_under_these() -> No
     (first,) = (await asking.ainvoke(said("delete it"), THREAD))["__interrupt__"]
     stricter = ConditionsFile("permit (principal, action, resource);")
     graph = graph_with(as_node(engine_of(server=server, conditions=stricter, **shared)), saver)
-    (second,) = (await graph.ainvoke(Command(resume=True), THREAD))["__interrupt__"]
+    (second,) = (await graph.ainvoke(resume(first, True), THREAD))["__interrupt__"]
     assert (second.value["question"], server.sent) == (QUESTION, [])
     assert second.value["pending_action"]["id"] != first.value["pending_action"]["id"]
-    await graph.ainvoke(Command(resume=True), THREAD)
+    await graph.ainvoke(resume(second, True), THREAD)
     assert server.sent == [("delete_task", {"task_id": "t1"}, "local", second.value["pending_action"]["id"])]
 
 
