@@ -121,7 +121,8 @@ class _Reader:
         self._model = model
         self._call = call
         self._rules = [one for one in (promises, *(policy.conditions for policy in policies)) if one is not None]
-        self._policy = next(one for one in reversed(policies) if call.action.name in one.rules)
+        self._policies = [one for one in policies if call.action.name in one.rules]
+        self._policy = self._policies[-1]
         self._context: dict[str, Any] = self._value(call.context)
         self.arguments = self._arguments()
         self.roles = tuple(sorted(name for name, bit in call.roles.items() if self._holds(bit)))
@@ -187,7 +188,9 @@ class _Reader:
             if one.name in action.lists and value:
                 value = [*value, *[value[-1]] * min(1000, context["length"][one.name] - len(value))]
             arguments[one.name] = value
-        properties = self._policy.rules[action.name].declaration.parameters.get("properties", {})
+        properties: dict[str, Any] = {}
+        for policy in self._policies:
+            properties |= policy.rules[action.name].declaration.parameters.get("properties", {})
         for name in context["hidden"]:
             if name not in arguments:
                 declared = properties.get(name)

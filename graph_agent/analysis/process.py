@@ -56,7 +56,8 @@ def _answer(policies: list[Any], promises: list[Any] | None) -> dict[str, Any]:
     # Imported here: the solver belongs to an extra, and only this process loads it.
     import z3
 
-    from graph_agent.analysis.questions import compare, prove
+    from graph_agent.analysis.comparison import compare
+    from graph_agent.analysis.questions import prove
 
     z3.set_param("memory_max_size", _MEGABYTES)
     old, new = (PolicySnapshot.from_texts(texts, digests).policy for texts, digests in policies)

@@ -8,16 +8,15 @@ proved first that each accepted call keeps. The guard judges each call by what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from itertools import product
 from typing import Any
 
 import z3
 from cedarpy import pst
 
-from graph_agent.analysis.encoding import Encoder, Outcomes, Rules, literals, outcomes
+from graph_agent.analysis.encoding import Encoder, Rules, literals, outcomes
 from graph_agent.analysis.examples import Example, find_example
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
@@ -47,6 +46,11 @@ class Change(StrEnum):
 
     RUNS = "newly possible without a yes"
     ASKS = "newly possible with a yes"
+    READS = "counts as a read now: no receipt, and rules about changes do not cover it"
+    UNASKED = "runs without a yes also if its server marks it as destructive"
+    MOVED = "its calls go to another server"
+    TRUSTED = "is trusted now: its hints count, and it learns who calls"
+    NOT_COMPARED = "not compared"
     NEEDS_YES = "now needs a yes"
     REFUSED = "no longer possible"
     DECIDES_NOTHING = "decides nothing"
@@ -54,7 +58,7 @@ class Change(StrEnum):
 
     @property
     def loosens(self) -> bool:
-        return self in (Change.RUNS, Change.ASKS)
+        return self in (Change.RUNS, Change.ASKS, Change.READS, Change.UNASKED, Change.MOVED, Change.TRUSTED)
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Finding:
     answer: Answer | Change
     example: Example | None = None
     why: str = ""
-    """The reason of an unknown answer."""
+    """The reason of an unknown answer, or what was not compared."""
     with_yes: Answer | None = None
     """For a tool: whether it may run with a yes."""
     otherwise: Example | None = None
@@ -76,7 +80,13 @@ class Finding:
 
     @property
     def is_certain(self) -> bool:
-        return self.answer is not Answer.UNKNOWN and all(one is None or one.confirmed for one in (self.example, self.otherwise))
+        is_known = self.answer not in (Answer.UNKNOWN, Change.NOT_COMPARED)
+        return is_known and all(one is None or one.confirmed for one in (self.example, self.otherwise))
+
+    @property
+    def may_loosen(self) -> bool:
+        """For a change: True if something is newly possible, or if that is not known."""
+        return self.answer is Change.NOT_COMPARED or (isinstance(self.answer, Change) and self.answer.loosens)
 
     def to_json(self) -> dict[str, Any]:
         found = {"name": self.name, "answer": self.answer, "with_yes": self.with_yes, "why": self.why or None}
@@ -96,12 +106,15 @@ class Analysis:
         self._literals = literals(self._rules)
         self.tools = dict.fromkeys(one.name for policy in policies for one in policy.actions)
 
-    def call(self, tool: str) -> SymbolicCall:
-        """Return the symbolic call of a tool, with the arguments that the last policy which has it declares."""
-        action = next(found for one in reversed(self._policies) if (found := _action(one, tool)) is not None)
-        bound = {one.rules[tool].grant.bound_argument for one in self._policies if tool in one.rules}
-        # Only if all agree is it the user's id whichever policy decides.
-        return SymbolicCall(action, self.tools, self._literals, bound.pop() if len(bound) == 1 else None)
+    def call(self, tool: str, policy: Policy | None = None) -> SymbolicCall:
+        """Return the symbolic call of a tool of `policy`: by default, of the last policy that has it."""
+        policy = policy or next(one for one in reversed(self._policies) if tool in one.rules)
+        action = next(one for one in policy.actions if one.name == tool)
+        return self.call_of(action, policy.rules[tool].grant.bound_argument)
+
+    def call_of(self, action: ToolAction, bound_argument: str | None) -> SymbolicCall:
+        """Return the symbolic call of an action whose argument `bound_argument` is the id of the user in any case."""
+        return SymbolicCall(action, self.tools, self._literals, bound_argument)
 
     def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
         """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""
@@ -127,10 +140,13 @@ class Analysis:
         facts: list[Fact] = []
         without: set[tuple[str, str]] = set()
         for name in names:
+            not_made = ("attempted", name, False)
+            if name not in policy.rules:
+                facts.append((not_made,))
+                continue
             try:
-                call = self.call(name)
+                call = self.call(name, policy)
                 accepted = outcomes(call, policy, left_out={}).accepted
-                not_made = ("attempted", name, False)
                 if self.possible(call, accepted) is None:
                     facts.append((not_made,))
                     continue
@@ -157,7 +173,7 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
 
     def explained(tool: str) -> Finding:
         call = analysis.call(tool)
-        known = _formulas(facts, call)
+        known = formulas(facts, call)
         answers: list[Answer] = []
         example = otherwise = None
         for condition, effects in zip(outcomes(call, policy), ([Effect.RUNS], [Effect.RUNS, Effect.ASKS]), strict=True):
@@ -173,62 +189,6 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
         return Finding(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
 
     return _answers(explained, ((tool,) for tool in analysis.tools))
-
-
-_DIFFERENCES: Mapping[Change, tuple[list[Effect], list[Effect]]] = {
-    Change.RUNS: ([Effect.ASKS, Effect.REFUSED], [Effect.RUNS]),
-    Change.ASKS: ([Effect.REFUSED], [Effect.ASKS]),
-    Change.NEEDS_YES: ([Effect.RUNS], [Effect.ASKS]),
-    Change.REFUSED: ([Effect.RUNS, Effect.ASKS], [Effect.REFUSED]),
-}
-"""The decisions on one call under the old and under the new policy that are a change."""
-
-
-def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
-    """Return what `new` newly permits, no longer permits, and which of its rules decide nothing."""
-    analysis = Analysis(old, new, seconds=seconds)
-    facts_before, facts_after = map(analysis.facts_about_calls, (old, new))
-
-    def changed(tool: str, change: Change) -> Finding | None:
-        call = analysis.call(tool)
-        before, after = outcomes(call, old), outcomes(call, new)
-        declared_before, declared_after = _action(old, tool), _action(new, tool)
-        if declared_before is not None and declared_before != declared_after is not None:
-            # Arguments that the old schema did not accept are newly possible.
-            fits = call.fits(declared_before.arguments)
-            before = Outcomes(z3.And(before.silent, fits), z3.And(before.accepted, fits))
-        effects_before, effects_after = _DIFFERENCES[change]
-        known = _formulas(facts_after if change.loosens else facts_before, call)
-        found = analysis.possible(call, *known, before.one_of(effects_before), after.one_of(effects_after))
-        if found is None:
-            return None
-        return Finding(tool, change, find_example(found, call, [(old, effects_before), (new, effects_after)]))
-
-    begins_at_0 = (
-        Finding(name, Change.COUNTED)
-        for name in analysis.tools
-        if name in old.rules and _is_counted(new, name) and not _is_counted(old, name)
-    )
-    idle = (Finding(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))
-    return [*_answers(changed, product(analysis.tools, _DIFFERENCES)), *begins_at_0, *idle]
-
-
-def _idle_rules(analysis: Analysis, policy: Policy) -> Iterator[str]:
-    """Yield the rules that match no call at all, such as one with a misspelt argument under `has`."""
-    if (conditions := policy.conditions) is None:
-        return
-    for key, rule in conditions.rules.items():
-        if not any(_may_match(analysis, rule, action) for action in policy.actions if covers(rule, action)):
-            yield conditions.names[key]
-
-
-def _may_match(analysis: Analysis, rule: pst.Template, action: ToolAction) -> bool:
-    try:
-        call = analysis.call(action.name)
-        encoded = [part for yes in (False, True) for part in Encoder(call, confirmed=yes).rule(rule)]
-        return analysis.possible(call, disjunction(encoded)) is not None
-    except (Unencodable, z3.Z3Exception):
-        return True
 
 
 def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Finding]:
@@ -254,7 +214,7 @@ def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Find
             broken = []
             for yes, runs in ((False, decided.silent), (True, decided.accepted)):
                 broken.append(z3.And(runs, disjunction(Encoder(call, confirmed=yes).rule(rules[key]))))
-            found = analysis.possible(call, *_formulas(facts, call), disjunction(broken))
+            found = analysis.possible(call, *formulas(facts, call), disjunction(broken))
             if found is not None:
                 example = find_example(found, call, [(policy, [Effect.RUNS, Effect.ASKS])], forbidden_by=promised)
                 if not left_out or example.confirmed:
@@ -280,16 +240,8 @@ def _answers(ask: Callable[..., Finding | None], questions: Iterable[tuple[str, 
     return [one for one in found if one is not None]
 
 
-def _formulas(facts: Iterable[Fact], call: SymbolicCall) -> list[Any]:
+def formulas(facts: Iterable[Fact], call: SymbolicCall) -> list[Any]:
     return [
         disjunction([call.made(part, name) if was_made else z3.Not(call.made(part, name)) for part, name, was_made in fact])
         for fact in facts
     ]
-
-
-def _is_counted(policy: Policy, tool: str) -> bool:
-    return policy.conditions is not None and policy.conditions.counts(tool)
-
-
-def _action(policy: Policy, tool: str) -> ToolAction | None:
-    return next((one for one in policy.actions if one.name == tool), None)

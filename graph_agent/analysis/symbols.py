@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -86,23 +87,58 @@ class SymbolicCall:
         self.context = self._value("context", action.context)
         self._add_facts(bound_argument)
 
-    def fits(self, declared: CedarType, *path: str) -> Any:
-        """Return the condition that the arguments have the type that another policy's tool declares."""
-        found: list[Any] = []
-        for name, (value, present) in self.context.at("arguments", *path).term.items():
-            one = declared.field(name)
-            if one is None or str(one.type.kind) != str(value.kind):
-                found.append(z3.Not(present))
-            elif one.type.kind is Kind.RECORD:
-                found.append(z3.Implies(present, self.fits(one.type, *path, name)))
-            elif one.type.kind is not Kind.SET:
-                found.append(z3.Implies(present, conjunction(_limits(value.term, one.type))))
-            elif one.type.item is not None and one.type.item.values:
-                outside = [bit for element, bit in value.term.elements.items() if element not in one.type.item.values]
-                found.append(z3.Implies(present, z3.Not(disjunction([value.term.other, *outside]))))
-            if one is not None and one.required:
-                found.append(present)
+    def under(self, action: ToolAction) -> SymbolicCall:
+        """Return this call as the rules of a policy see it whose tool is `action`: with its server, groups and arguments."""
+        if action == self.action:
+            return self
+        seen = copy(self)
+        seen.action = action
+        seen.context = _part(self.context, action.context)
+        return seen
+
+    def fits(self, action: ToolAction) -> Any:
+        """Return the condition that the arguments are those of `action`, the tool of one of the policies that are compared."""
+        found = self._fits(action.arguments, "arguments")
+        for name in action.lists:
+            (value, present), length = self.context.at("arguments").term[name], self.context.at("length", name).term
+            type_ = next(one.type for one in action.arguments.fields if one.name == name)
+            assert value.kind is Kind.SET
+            found += [z3.Implies(present, limit) for limit in _bounds(length, type_)]
+        hidden, declared = self.context.at("hidden").term, {one.name for one in action.arguments.fields}
+        found += [
+            hidden.elements[name] for name, type_, needed in action.arguments.fields if needed and type_.kind is Kind.HIDDEN
+        ]
+        if not action.open:
+            found += [z3.Not(bit) for name, bit in hidden.elements.items() if name not in declared]
+            found.append(z3.Not(hidden.other))
         return conjunction(found)
+
+    def is_bound(self, argument: str) -> Any:
+        """Return the condition that an argument has the id of the signed-in user. Raises `Unencodable` if it is no text."""
+        value, present = self.context.at("arguments").term.get(argument, (None, FALSE))
+        if value is None or value.kind is not Kind.STRING:
+            raise Unencodable(f"'{argument}', which is the signed-in user, is no text for rules")
+        return z3.And(present, value.term == self.user)
+
+    def _fits(self, declared: CedarType, *path: str) -> list[Any]:
+        found: list[Any] = []
+        for name, (value, present) in self.context.at(*path).term.items():
+            one = declared.field(name)
+            if one is None:
+                found.append(z3.Not(present))
+                continue
+            if one.type.kind is Kind.RECORD:
+                found += [z3.Implies(present, part) for part in self._fits(one.type, *path, name)]
+            elif one.type.kind is Kind.SET:
+                item = one.type.item
+                if item is not None and item.values:
+                    outside = [bit for element, bit in value.term.elements.items() if element not in item.values]
+                    found.append(z3.Implies(present, z3.Not(disjunction([value.term.other, *outside]))))
+            elif one.type.kind is not Kind.VARIANT:
+                found.append(z3.Implies(present, conjunction(_limits(value.term, one.type))))
+            if one.required:
+                found.append(present)
+        return found
 
     def role(self, name: str) -> Any:
         return self.roles.setdefault(name, z3.Bool(f"principal in {name}"))
@@ -214,6 +250,14 @@ class SymbolicCall:
             else:
                 self.facts.append(z3.Implies(present, hosts.is_empty == value.term.is_empty))
                 self.facts.append(z3.Implies(present, self.context.at("length", name).term >= hosts.size))
+
+
+def _part(value: Value, type_: CedarType) -> Value:
+    """Return the part of a record that `type_` declares."""
+    if type_.kind is not Kind.RECORD:
+        return value
+    declared = (one for one in type_.fields if one.name in value.term)
+    return Value(value.kind, {name: (_part(value.term[name][0], part), value.term[name][1]) for name, part, _ in declared})
 
 
 def _limits(term: Any, type_: CedarType) -> list[Any]:

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from graph_agent.analysis.examples import Example
-from graph_agent.analysis.questions import Answer, Change, Finding, compare, explain, prove
+from graph_agent.analysis.comparison import compare
+from graph_agent.analysis.questions import Answer, Change, Finding, explain, prove
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.policies import load_policy, settings_in
 from graph_agent.bootstrap.stores import open_stores

@@ -1,0 +1,246 @@
+"""The comparison of two policies: what the new one newly permits, what it no longer permits, and what was not compared.
+
+Each policy is encoded with its own tools. What both see of a call, such as its arguments, is one variable of the solver; what a
+symbolic call does not have is compared by itself (`schema_changes.py`), or named as not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import z3
+from cedarpy import pst
+
+from graph_agent.analysis.encoding import Encoder, Outcomes, outcomes
+from graph_agent.analysis.examples import find_example
+from graph_agent.analysis.questions import Analysis, Change, Fact, Finding, formulas
+from graph_agent.analysis.schema_changes import unseen_changes
+from graph_agent.analysis.symbols import FALSE, SymbolicCall, Unencodable, disjunction
+from graph_agent.models.facts import WINDOWS
+from graph_agent.policy.cedar.conditions import Effect
+from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.syntax import covers
+from graph_agent.policy.cedar.types import NUMBERS, CedarType, Field, Kind
+from graph_agent.policy.rules import Policy
+
+_DIFFERENCES: Final[Mapping[Change, tuple[list[Effect], list[Effect]]]] = {
+    Change.RUNS: ([Effect.ASKS, Effect.REFUSED], [Effect.RUNS]),
+    Change.ASKS: ([Effect.REFUSED], [Effect.ASKS]),
+    Change.NEEDS_YES: ([Effect.RUNS], [Effect.ASKS]),
+    Change.REFUSED: ([Effect.RUNS, Effect.ASKS], [Effect.REFUSED]),
+}
+"""The decisions on one call under the old and under the new policy that are a change."""
+_LOST_TRAITS: Final = {
+    "ledger": "its server no longer keeps a ledger, so an unknown outcome stays unknown",
+    "preview": "its server no longer says what a call is about before the yes",
+}
+
+
+def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
+    """Return what `new` newly permits, no longer permits, and which of its rules decide nothing; and what was not compared."""
+    analysis = Analysis(old, new, seconds=seconds)
+    facts = {change: analysis.facts_about_calls(new if change.loosens else old) for change in _DIFFERENCES}
+    found = [one for tool in analysis.tools for one in _changes(_Tool(old, new, tool), analysis, facts)]
+    found += [
+        Finding(tool, Change.NOT_COMPARED, why="rules read how many changes there were, and it counts otherwise now")
+        for tool in analysis.tools
+        if tool in old.rules and tool in new.rules and old.rules[tool].mutating != new.rules[tool].mutating
+        if any(_reads_writes(one) for one in (old, new))
+    ]
+    found += [
+        Finding(tool, Change.COUNTED)
+        for tool in analysis.tools
+        if tool in old.rules and _is_counted(new, tool) and not _is_counted(old, tool)
+    ]
+    return [*found, *(Finding(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))]
+
+
+class _Tool:
+    """A tool of one of the policies, or of both."""
+
+    def __init__(self, old: Policy, new: Policy, name: str) -> None:
+        self.name = name
+        self.policies = old, new
+        self.rules = old.rules.get(name), new.rules.get(name)
+        self.actions = _action(old, name), _action(new, name)
+
+    def call(self, analysis: Analysis) -> tuple[SymbolicCall, list[Outcomes]]:
+        """Return a call that either policy may accept, and what each decides. Raises `Unencodable`."""
+        (before, after), bound = self.actions, [None if rule is None else rule.grant.bound_argument for rule in self.rules]
+        if before is None or after is None:
+            index = 0 if after is None else 1
+            call = analysis.call(self.name, self.policies[index])
+            return call, [outcomes(call, one) if i == index else Outcomes(FALSE, FALSE) for i, one in enumerate(self.policies)]
+        same = bound[0] == bound[1]
+        call = analysis.call_of(_joined(before, after), bound[0] if same else None)
+        decided = []
+        for policy, action, argument in zip(self.policies, (before, after), bound, strict=True):
+            possible = [] if before == after else [call.fits(action)]
+            if argument is not None and not same:
+                possible.append(call.is_bound(argument))
+            decided.append(Outcomes(*(z3.And(one, *possible) for one in outcomes(call.under(action), policy))))
+        return call, decided
+
+    @property
+    def is_unchanged(self) -> bool:
+        """True if both policies decide about the tool by the same rules."""
+        before, after = self.rules
+        if before is None or after is None or self.actions[0] != self.actions[1]:
+            return False
+        if replace(before.grant, summary="") != replace(after.grant, summary=""):
+            return False
+        one, other = (_rules_about(*pair) for pair in zip(self.policies, self.actions, strict=True))
+        return one == other
+
+
+def _changes(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[Finding]:
+    found: list[Finding] = []
+    if not tool.is_unchanged:
+        try:
+            found = list(_decided(tool, analysis, facts))
+        except Unencodable as exc:
+            found = [Finding(tool.name, Change.NOT_COMPARED, why=str(exc))]
+        except z3.Z3Exception:
+            found = [Finding(tool.name, Change.NOT_COMPARED, why="a rule is not encoded")]
+    yield from found
+    if None not in tool.rules:
+        yield from _declared(tool, looser=any(one.may_loosen for one in found))
+
+
+def _decided(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[Finding]:
+    """Yield what the solver finds. Raises `Unencodable`."""
+    call, (before, after) = tool.call(analysis)
+    for change, effects in _DIFFERENCES.items():
+        decided = before.one_of(effects[0]), after.one_of(effects[1])
+        if (solver := analysis.possible(call, *formulas(facts[change], call), *decided)) is not None:
+            expected = list(zip(tool.policies, effects, strict=True))
+            yield Finding(tool.name, change, find_example(solver, call, expected))
+
+
+def _declared(tool: _Tool, *, looser: bool) -> Iterator[Finding]:
+    """Yield what differs about a tool of both policies beside the decision on a call; `looser` if more calls are possible."""
+    (before, after), (old, new), (one, other) = tool.rules, tool.policies, tool.actions
+    assert before is not None
+    assert after is not None
+    assert one is not None
+    assert other is not None
+    if one.server != other.server:
+        yield Finding(tool.name, Change.MOVED, why=f"'{one.server}' -> '{other.server}'")
+    if before.mutating and not after.mutating:
+        yield Finding(tool.name, Change.READS)
+    if after.grant.without_confirmation and not (before.grant.without_confirmation or before.grant.requires_confirmation):
+        yield Finding(tool.name, Change.UNASKED)
+    for trait, why in _LOST_TRAITS.items():
+        if getattr(before.traits, trait) and not getattr(after.traits, trait):
+            yield Finding(tool.name, Change.NOT_COMPARED, why=why)
+    if changes := unseen_changes(one, other, before.declaration.parameters, after.declaration.parameters):
+        yield Finding(tool.name, Change.NOT_COMPARED, why=f"its schema may accept more: {', '.join(changes)}")
+    if after.takes_user_id != before.takes_user_id:
+        now = "an argument like any other" if after.takes_user_id else "always the signed-in user, and left out of its calls"
+        yield Finding(tool.name, Change.NOT_COMPARED, why=f"`user_id` is {now}")
+    if not looser and (unread := [name for name in _numbers(one.arguments) if _reads(old, name) and not _reads(new, name)]):
+        # A value that Cedar cannot have refuses the call, but only if a rule reads it.
+        names = ", ".join(f"'{'.'.join(path)}'" for path in unread)
+        why = f"rules no longer read {names}, so values that they cannot read are no longer refused"
+        yield Finding(tool.name, Change.NOT_COMPARED, why=why)
+
+
+def _joined(before: ToolAction, after: ToolAction) -> ToolAction:
+    """Return the action whose calls are those of both. Raises `Unencodable` if a rule would see a value in two ways."""
+    if before == after:
+        return after
+    for closed, opened in ((before, after), (after, before)):
+        only = [one.name for one in closed.arguments.fields if opened.arguments.field(one.name) is None]
+        if opened.open and (seen := [name for name in only if closed.arguments.field(name).type.kind is not Kind.HIDDEN]):  # type: ignore[union-attr]
+            raise Unencodable(f"rules see '{seen[0]}' under one schema only")
+    arguments = _union(before.arguments, after.arguments)
+    return replace(after, arguments=arguments, open=before.open or after.open, writes=before.writes and after.writes)
+
+
+def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
+    """Return the type of the values of both types. Raises `Unencodable`."""
+    if before == after:
+        return after
+    kinds = {before.kind, after.kind}
+    if kinds != {after.kind} or after.kind is Kind.VARIANT:
+        raise Unencodable(f"the type of '{path}' changed" if path else "the type of its arguments changed")
+    if after.kind is Kind.HIDDEN:
+        return after
+    if after.kind is Kind.RECORD:
+        names = dict.fromkeys(one.name for type_ in (after, before) for one in type_.fields)
+        return replace(after, fields=tuple(_union_field(name, before, after, path) for name in names))
+    item = after.item
+    if item is not None and before.item is not None:
+        item = _union(before.item, item, path)
+    values = tuple(dict.fromkeys([*before.values, *after.values])) if before.values and after.values else ()
+    low = None if before.low is None or after.low is None else min(before.low, after.low)
+    high = None if before.high is None or after.high is None else max(before.high, after.high)
+    return CedarType(after.kind, values, low, high, item)
+
+
+def _union_field(name: str, before: CedarType, after: CedarType, path: str) -> Field:
+    one, other = before.field(name), after.field(name)
+    if one is None or other is None:
+        alone = one or other
+        assert alone is not None
+        return alone._replace(required=False)
+    return Field(name, _union(one.type, other.type, f"{path}.{name}" if path else name), one.required and other.required)
+
+
+def _rules_about(policy: Policy, action: ToolAction | None) -> list[str] | None:
+    """Return the rules that cover a tool, without their names; None without a file of rules."""
+    if policy.conditions is None or action is None:
+        return None
+    about = (rule for rule in policy.conditions.rules.values() if covers(rule, action))
+    scopes = [(rule.effect, rule.principal, rule.action, rule.resource, rule.clauses) for rule in about]
+    return sorted(map(repr, scopes))
+
+
+def _idle_rules(analysis: Analysis, policy: Policy) -> Iterator[str]:
+    """Yield the rules that match no call at all, such as one with a misspelt argument under `has`."""
+    if (conditions := policy.conditions) is None:
+        return
+    for key, rule in conditions.rules.items():
+        if not any(_may_match(analysis, policy, rule, action) for action in policy.actions if covers(rule, action)):
+            yield conditions.names[key]
+
+
+def _may_match(analysis: Analysis, policy: Policy, rule: pst.Template, action: ToolAction) -> bool:
+    try:
+        call = analysis.call(action.name, policy)
+        encoded = [part for yes in (False, True) for part in Encoder(call, confirmed=yes).rule(rule)]
+        return analysis.possible(call, disjunction(encoded)) is not None
+    except (Unencodable, z3.Z3Exception):
+        return True
+
+
+def _numbers(type_: CedarType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each number in a record, and of each value of several types: not every one has a value in Cedar."""
+    for name, part, _ in type_.fields:
+        item = part.item if part.item is not None else part
+        if item.kind in NUMBERS or part.kind is Kind.VARIANT:
+            yield (*path, name)
+        elif part.kind is Kind.RECORD:
+            yield from _numbers(part, (*path, name))
+
+
+def _reads(policy: Policy, path: tuple[str, ...]) -> bool:
+    """True if a rule reads an argument, or its sum."""
+    if policy.conditions is None:
+        return False
+    reads = policy.conditions.reads
+    return reads.has("arguments", *path) or any(reads.has("used", window, "sum", *path) for window in WINDOWS)
+
+
+def _reads_writes(policy: Policy) -> bool:
+    return policy.conditions is not None and any(policy.conditions.reads.has("used", one, "writes") for one in WINDOWS)
+
+
+def _is_counted(policy: Policy, tool: str) -> bool:
+    return policy.conditions is not None and policy.conditions.counts(tool)
+
+
+def _action(policy: Policy, tool: str) -> ToolAction | None:
+    return next((one for one in policy.actions if one.name == tool), None)
