@@ -194,7 +194,9 @@ class _Reader:
         for name in context["hidden"]:
             if name not in arguments:
                 declared = properties.get(name)
-                arguments[name] = _SAMPLES.get(declared.get("type") if isinstance(declared, dict) else None, "x")
+                types = declared.get("type") if isinstance(declared, dict) else None
+                first = next(iter(types), None) if isinstance(types, list) else types
+                arguments[name] = _SAMPLES.get(first, "x")
         return arguments
 
     def _reads_domain(self, name: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,7 +30,8 @@ async def analyze(old: PolicySnapshot, new: PolicySnapshot, promises: Conditions
     if find_spec("z3") is None:
         text = "What becomes possible is not analyzed: install the extra 'prove' (pip install 'graph-agent[prove]')."
         raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text)
-    asked: dict[str, Any] = {"policies": [[one.texts, one.digests] for one in (old, new)], "promises": None}
+    policies = [[one.texts, one.digests, dict(one.policy.servers)] for one in (old, new)]
+    asked: dict[str, Any] = {"policies": policies, "promises": None}
     if promises is not None:
         asked["promises"] = [promises.text, promises.name, promises.roles, promises.time_zone]
     process = await asyncio.create_subprocess_exec(
@@ -60,7 +62,8 @@ def _answer(policies: list[Any], promises: list[Any] | None) -> dict[str, Any]:
     from graph_agent.analysis.questions import prove
 
     z3.set_param("memory_max_size", _MEGABYTES)
-    old, new = (PolicySnapshot.from_texts(texts, digests).policy for texts, digests in policies)
+    # The texts have the servers of the tools only if there are conditions.
+    old, new = (replace(PolicySnapshot.from_texts(*texts).policy, servers=servers) for *texts, servers in policies)
     try:
         proved = None
         if promises is not None:

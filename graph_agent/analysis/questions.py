@@ -91,9 +91,11 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         found = {"name": self.name, "answer": self.answer, "with_yes": self.with_yes, "why": self.why or None}
         examples = {"example": self.example, "otherwise": self.otherwise}
-        return {key: str(value) for key, value in found.items() if value is not None} | {
-            key: asdict(value) for key, value in examples.items() if value is not None
-        }
+        return (
+            {key: str(value) for key, value in found.items() if value is not None}
+            | {"certain": self.is_certain, "may_loosen": self.may_loosen}
+            | {key: asdict(value) for key, value in examples.items() if value is not None}
+        )
 
 
 class Analysis:

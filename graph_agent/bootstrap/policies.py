@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from graph_agent.bootstrap.toolbox import served_policy
+from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, pins_of, served_policy
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.policy.cedar.schema import ToolAction, quoted
 from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import Policy
 from graph_agent.settings import Settings
+from graph_agent.tools.pinned_server import PinnedServer
+from graph_agent.tools.server_file import AnyVariables, ServerConfig, read_server_file
+from graph_agent.tools.server_group import McpServerGroup
 
 _CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
 _READ_IN_TEXTS = {"bool": "truth value", "long": "number", "decimal": "number"}
@@ -39,6 +44,35 @@ async def load_policy(settings: Settings, database: Database) -> Policy:
     if problems:
         raise ConfigurationError("; ".join(problems))
     return policy
+
+
+async def load_accepted_policy(settings: Settings, database: Database) -> Policy:
+    """Return the policy for the tools as the lock file has them; without one, for those that are served now.
+
+    While a lock file exists, no other tools can be called, so an analysis needs no server, and no secret of one. Raises
+    `ConfigurationError`.
+    """
+    pins = pins_of(settings)
+    if pins is None:
+        return await load_policy(settings, database)
+    constitution = Constitution.load(settings.constitution)
+    servers = [
+        replace(one, server=PinnedServer(pins.servers.get(one.name, {}).values()), credentials=None)
+        for one in servers_as_written(settings)
+    ]
+    tools = McpServerGroup(servers, granted=constitution.whitelist, pins=pins)
+    try:
+        policy, problems = await checked_tools(constitution, tools, conditions_of(settings))
+    finally:
+        await tools.aclose()
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return policy
+
+
+def servers_as_written(settings: Settings) -> list[ServerConfig]:
+    """Return the servers of the file, with a placeholder for each variable that it names. Raises `ConfigurationError`."""
+    return [] if settings.mcp is None else read_server_file(settings.mcp, AnyVariables())
 
 
 def settings_in(settings: Settings, version: Path) -> Settings:

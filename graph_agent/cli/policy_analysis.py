@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from graph_agent.analysis.examples import Example
 from graph_agent.analysis.comparison import compare
+from graph_agent.analysis.examples import Example
 from graph_agent.analysis.questions import Answer, Change, Finding, explain, prove
+from graph_agent.analysis.servers import compare_servers
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.bootstrap.policies import load_policy, settings_in
+from graph_agent.bootstrap.policies import load_accepted_policy, servers_as_written, settings_in
 from graph_agent.bootstrap.stores import open_stores
+from graph_agent.bootstrap.toolbox import pins_of
 from graph_agent.cli.database import run_with_database
 from graph_agent.cli.options import AsJson, option, with_files
-from graph_agent.cli.running import DONE, FAILED, open_in_loop
+from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error
 from graph_agent.cli.show import json_line
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
@@ -42,7 +44,7 @@ def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson 
     Never, sometimes or always: for any arguments, roles, times and earlier calls. The examples are a call that runs and one
     that does not. The guard has confirmed each.
     """
-    findings = explain(run_with_database(load_policy, settings), seconds)
+    findings = explain(run_with_database(load_accepted_policy, settings), seconds)
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         with_yes, why = finding.with_yes or finding.answer, finding.why or _example(finding.example)
@@ -66,12 +68,14 @@ def diff_policies(
 ) -> None:
     """Print what a change of the policy newly permits.
 
-    OLD and NEW are files of conditions, constitutions (`.md`), or folders with `policy.cedar`, `constitution.md` and
-    `servers.json`. What they do not have is that of the options.
+    OLD and NEW are files of conditions, constitutions (`.md`), or folders with `policy.cedar`, `constitution.md`, its lock
+    file, and `servers.json`. What they do not have is that of the options. With a lock file, the tools are those of the file,
+    and no server is started. What cannot be compared is printed as "not compared".
     """
     with open_in_loop(open_stores(settings)) as (stores, run):
-        before, after = (run(load_policy(settings_in(settings, one), stores.database)) for one in (old, new))
-        findings = compare(before, after, seconds)
+        versions = [settings_in(settings, one) for one in (old, new)]
+        before, after = (run(load_accepted_policy(one, stores.database)) for one in versions)
+        findings = [*compare(before, after, seconds), *_files_compared(*versions)]
         decided = run(_decided_now(stores.log_reads, after, last))
     if markdown:
         typer.echo("| Change | Tool or rule | Example | Guard |\n|---|---|---|---|")
@@ -86,9 +90,11 @@ def diff_policies(
         typer.echo(json_line({"decision_id": decision_id, "change": change}) if as_json else line)
     if not findings and not as_json:
         typer.echo("No call is decided otherwise.")
-    loosens = any(isinstance(one.answer, Change) and one.answer.loosens for one in findings if one.is_certain)
-    uncertain = any(not one.is_certain for one in findings)
-    raise typer.Exit(DONE if not no_new else FAILED if loosens else _UNKNOWN if uncertain else DONE)
+    looser = [one for one in findings if one.may_loosen]
+    unknown = list(dict.fromkeys(one.name for one in looser if not one.is_certain))
+    if no_new and unknown:
+        print_error(f"it is not known whether anything is newly possible: not compared or not confirmed: {', '.join(unknown)}")
+    raise typer.Exit(DONE if not (no_new and looser) else FAILED if any(one.is_certain for one in looser) else _UNKNOWN)
 
 
 @with_files()
@@ -105,12 +111,18 @@ def prove_promises(
     are proved, 1 if one fails, 2 if one is unknown.
     """
     file = ConditionsFile.load(promises, settings.role_names, settings.time_zone)
-    findings = prove(run_with_database(load_policy, settings), file, seconds)
+    findings = prove(run_with_database(load_accepted_policy, settings), file, seconds)
     for finding in findings:
         line = f"{finding.answer.upper():<8}{finding.name}  {finding.why or _example(finding.example)}"
         _print(finding, line.rstrip(), as_json=as_json)
     fails = any(one.answer is Answer.FAILS and one.is_certain for one in findings)
     raise typer.Exit(FAILED if fails else DONE if all(one.answer is Answer.PROVED for one in findings) else _UNKNOWN)
+
+
+def _files_compared(old: Settings, new: Settings) -> Iterator[Finding]:
+    yield from compare_servers(servers_as_written(old), servers_as_written(new))
+    if pins_of(old) is not None and pins_of(new) is None:
+        yield Finding("lock file", Change.NOT_COMPARED, why="there is none any more, so tools may change")
 
 
 def _print(finding: Finding, line: str, *, as_json: bool) -> None:

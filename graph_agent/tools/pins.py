@@ -1,7 +1,7 @@
-"""Pinned tool definitions: what an operator has accepted, by digest, in a lock file beside the constitution.
+"""Pinned tool definitions: what an operator has accepted, in a lock file beside the constitution.
 
-For each tool of each server the lock file has the SHA-256 of its description, of its schemas, and of its title and annotations.
-A tool that differs, or is not in the file, is refused. Without a lock file nothing is pinned.
+For each tool of each server the lock file has its definition: description, schemas, title, annotations. A tool that differs, or
+is not in the file, is refused. Without a lock file nothing is pinned.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mcp.types import Tool
 from pydantic import TypeAdapter, ValidationError
@@ -17,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 
-_VERSION = 1
+_VERSION = 2
 
 Definition = Mapping[str, str]
 """The digests of the parts of a tool's definition, by the name of the part."""
@@ -25,7 +26,7 @@ Definition = Mapping[str, str]
 
 def definition(tool: Tool) -> Definition:
     """Return the digests of a tool's definition."""
-    listed = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    listed = _json(tool)
     parts = {
         "description": [listed.get("description")],
         "schema": [listed.get("inputSchema"), listed.get("outputSchema")],
@@ -38,12 +39,12 @@ def definition(tool: Tool) -> Definition:
 class Pins:
     """The pinned definitions, by server and tool."""
 
-    servers: Mapping[str, Mapping[str, Definition]]
+    servers: Mapping[str, Mapping[str, Tool]]
 
     @classmethod
     def of(cls, listed: Mapping[str, Iterable[Tool]]) -> Pins:
         """Return pins of the tools that each server lists now."""
-        return cls({server: {tool.name: definition(tool) for tool in tools} for server, tools in listed.items()})
+        return cls({server: {tool.name: tool for tool in tools} for server, tools in listed.items()})
 
     @classmethod
     def load(cls, file: Path) -> Pins | None:
@@ -60,7 +61,8 @@ class Pins:
 
     def save(self, file: Path) -> None:
         """Write the lock file. Raises `ConfigurationError`."""
-        text = json.dumps({"version": _VERSION, "servers": self.servers}, indent=2, sort_keys=True)
+        servers = {server: {name: _json(tool) for name, tool in tools.items()} for server, tools in self.servers.items()}
+        text = json.dumps({"version": _VERSION, "servers": servers}, indent=2, sort_keys=True)
         try:
             file.write_text(f"{text}\n", encoding="utf-8")
         except OSError as exc:
@@ -84,17 +86,23 @@ class Pins:
 
     def difference(self, server: str, tool: Tool) -> str | None:
         """Return in a few words how a tool differs from its pin; None if it does not."""
-        return self._difference(server, tool.name, definition(tool))
+        return self._difference(server, tool.name, tool)
 
-    def _difference(self, server: str, tool: str, now: Definition) -> str | None:
-        pinned = self.servers.get(server, {}).get(tool)
-        if pinned is None:
+    def _difference(self, server: str, name: str, now: Tool) -> str | None:
+        known = self.servers.get(server, {}).get(name)
+        if known is None:
             return "it is not pinned"
-        changed = [part for part, value in now.items() if pinned.get(part) != value]
+        pinned = definition(known)
+        changed = [part for part, value in definition(now).items() if pinned[part] != value]
         return f"its {' and '.join(changed)} changed" if changed else None
 
 
-_SERVERS: TypeAdapter[dict[str, dict[str, dict[str, str]]]] = TypeAdapter(dict[str, dict[str, dict[str, str]]])
+def _json(tool: Tool) -> dict[str, Any]:
+    listed: dict[str, Any] = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return listed
+
+
+_SERVERS: TypeAdapter[dict[str, dict[str, Tool]]] = TypeAdapter(dict[str, dict[str, Tool]])
 
 
 def lock_file(constitution: Path) -> Path:

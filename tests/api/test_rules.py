@@ -27,6 +27,7 @@ MILK = BASE + '@id("no milk")\nforbid (principal, action == Action::"add_task", 
 MILK += 'when { context.arguments.description like "milk*" };\n'
 MILKSHAKES = '@id("no milkshakes")\nforbid (principal, action == Action::"add_task", resource)\n'
 MILKSHAKES += 'when { context.arguments.description like "milkshake*" };'
+NOT_ENCODED = "permit (principal, action, resource) when { context.used.day == context.used.hour };"
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +135,12 @@ async def test_conditions_that_would_overflow_the_stack_of_their_parser_are_refu
     nested = f"{MILK}\nforbid (principal, action, resource) when {{ {'(' * 2000}true{')' * 2000} }};"
     answer = (await client.post("/api/rules", json={"conditions": nested})).json()
     assert answer["problem"]["message"].endswith("its expressions are nested too deep.")
+
+
+async def test_a_change_that_the_solver_cannot_express_is_reported_as_not_compared(client: httpx.AsyncClient) -> None:
+    report = await event_of(client, "report", conditions=NOT_ENCODED)
+    found = [(one["answer"], one["name"], one.get("why"), one["certain"], one["may_loosen"]) for one in report["changes"]]
+    assert ("not compared", "add_task", "`==` of records", False, True) in found
 
 
 async def test_the_analysis_finds_what_becomes_possible_and_what_does_not(client: httpx.AsyncClient) -> None:

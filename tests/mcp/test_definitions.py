@@ -55,7 +55,7 @@ def test_a_lock_file_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None
     file = lock_file(tmp_path / "constitution.md")
     assert file.name == "constitution.lock"
     assert Pins.load(file) is None
-    for text in ("{", "[]", '{"version": 2, "servers": {}}', '{"version": 1, "servers": {"a": 7}}'):
+    for text in ("{", "[]", '{"version": 1, "servers": {}}', '{"version": 2, "servers": {"a": 7}}'):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigurationError, match="lock file"):
             Pins.load(file)
@@ -81,7 +81,7 @@ def test_the_files_are_written_checked_pinned_and_compared(cli: Cli, servers: Se
     assert cli("tools", "pin", *both).out == f"pinned 8 tools in {tmp_path / 'drafted.lock'}\n"
     assert (cli("tools", "diff", *both).code, cli("doctor", *both).code) == (0, 0)
     pinned = json.loads((tmp_path / "drafted.lock").read_text(encoding="utf-8"))
-    pinned["servers"]["notes"]["read_note"]["schema"] = "0"
+    pinned["servers"]["notes"]["read_note"]["inputSchema"] = {}
     (tmp_path / "drafted.lock").write_text(json.dumps(pinned), encoding="utf-8")
     differing = cli("tools", "diff", *both)
     assert (differing.code, differing.out) == (1, "notes.read_note: its schema changed\n")

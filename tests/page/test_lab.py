@@ -172,6 +172,18 @@ def test_what_becomes_possible_and_which_promises_hold_is_said_for_every_call(si
         expect(analysis.locator(".verdict-line.same")).to_have_text("Nothing else becomes possible.")
 
 
+def test_a_change_that_was_not_compared_is_not_shown_as_nothing(site: Site) -> None:
+    with site.page() as page:
+        open_lab(page)
+        page.get_by_role("button", name="Conditions").click()
+        rule = "permit (principal, action, resource) when { context.used.day == context.used.hour };"
+        page.get_by_label("Conditions", exact=True).fill(rule)
+        analysis = page.get_by_label("Every possible call")
+        verdict = "Not everything was compared, so more may become possible."
+        expect(analysis.locator(".verdict-line.different")).to_have_text(verdict)
+        expect(analysis.locator("li.unknown", has_text="add_task")).to_contain_text("not compared")
+
+
 @pytest.mark.slow
 def test_a_replay_of_many_can_be_cancelled(site: Site) -> None:
     with site.page() as page:

@@ -10,6 +10,10 @@ interface Finding {
   readonly name: string;
   readonly answer: string;
   readonly why?: string;
+  /** False if the analysis does not know: a change that was not compared, or an example that the guard did not confirm. */
+  readonly certain: boolean;
+  /** True if something is newly possible, or may be. */
+  readonly may_loosen: boolean;
   /** The smallest example, as text. */
   readonly call: string;
   readonly example?: { readonly guard: string; readonly confirmed: boolean };
@@ -21,7 +25,6 @@ interface Report {
 }
 
 const PAUSE_MS = 500;
-const LOOSER = "newly possible";
 
 /** The report about an edit, and why there is none; null while it is computed. */
 function useAnalysis(edit: Edit | null): [Report | null, string | null] {
@@ -77,17 +80,17 @@ export function Analysis({ edit, hasPromises }: { edit: Edit | null; hasPromises
 }
 
 function Findings({ report: { changes, promises } }: { report: Report }): VNode {
-  const looser = changes.some(({ answer }) => answer.startsWith(LOOSER));
-  const unknown = changes.some(({ answer }) => answer === "unknown");
+  const looser = changes.some(({ may_loosen, certain }) => may_loosen && certain);
+  const unknown = changes.some(({ may_loosen }) => may_loosen);
   return (
     <>
       <p class={`verdict-line ${looser || unknown ? "different" : "same"}`} role="status">
-        {looser ? "More becomes possible." : unknown ? "Not everything could be decided." : "Nothing else becomes possible."}
+        {looser ? "More becomes possible." : unknown ? "Not everything was compared, so more may become possible." : "Nothing else becomes possible."}
       </p>
       {changes.length > 0 && (
         <ul class="possible">
           {changes.map((one) => (
-            <Line key={`${one.answer} ${one.name}`} finding={one} />
+            <Line key={`${one.answer} ${one.name} ${one.why}`} finding={one} />
           ))}
         </ul>
       )}
@@ -110,8 +113,8 @@ function Findings({ report: { changes, promises } }: { report: Report }): VNode 
 const MARKS: Readonly<Record<string, string>> = { proved: "holds", fails: "fails" };
 
 function Line({ finding }: { finding: Finding }): VNode {
-  const { name, answer, call, why, example } = finding;
-  const kind = answer.startsWith(LOOSER) || answer === "fails" ? "looser" : answer === "unknown" ? "unknown" : "tighter";
+  const { name, answer, call, why, example, certain, may_loosen } = finding;
+  const kind = !certain ? "unknown" : may_loosen || answer === "fails" ? "looser" : "tighter";
   return (
     <li class={kind}>
       <span>{MARKS[answer] ?? answer}</span> {call && answer !== "fails" ? null : <Visible text={name} />}
