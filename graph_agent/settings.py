@@ -75,6 +75,9 @@ class Settings(BaseModel):
     openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
     """The address of the OpenAI-compatible server; unset: Gemini's endpoint."""
 
+    allow_model_storage: bool = Field(default=False, alias="GRAPH_AGENT_ALLOW_MODEL_STORAGE")
+    """Let Google and OpenAI store prompts and answers if your project there says so; otherwise each request asks not to."""
+
     timeout_seconds: float = Field(default=30, gt=0, le=3600, alias="GRAPH_AGENT_TIMEOUT_SECONDS")
     """A turn's deadline."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")

@@ -17,6 +17,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, OutcomeCategory, content_problem
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.settings import read_settings
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EngineOptions
 
@@ -59,7 +60,8 @@ async def run_agent(
     """
     request = AgentRequest(message_history, user_id, config, system_prompt, loop_config, tools, conversation_id)
     async with shared_services() as services:
-        adapter = agent_adapter(config.api_base_url, config.api_key, config.model_name, config.timeout)
+        endpoint = (config.api_base_url, config.api_key, config.model_name, config.timeout)
+        adapter = agent_adapter(*endpoint, allow_storage=read_settings().allow_model_storage)
         return await converse(services, adapter, request)
 
 

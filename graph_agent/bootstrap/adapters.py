@@ -91,7 +91,8 @@ def _gemini(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
     key = _text(settings.gemini_api_key)
     if not key:
         raise ConfigurationError("the model 'gemini' needs GEMINI_API_KEY")
-    return GeminiAdapter(key, settings.gemini_model or DEFAULT_MODEL, base_url=settings.gemini_base_url, config=limits)
+    model, url, storage = settings.gemini_model or DEFAULT_MODEL, settings.gemini_base_url, settings.allow_model_storage
+    return GeminiAdapter(key, model, base_url=url, config=limits, allow_storage=storage)
 
 
 def _openai(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
@@ -100,14 +101,15 @@ def _openai(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
     A key is sent only to the provider that issued it.
     """
     key, gemini_key = _text(settings.openai_api_key), _text(settings.gemini_api_key)
+    storage = settings.allow_model_storage
     if key or settings.openai_base_url:
         if not settings.openai_model:
             raise ConfigurationError("the model 'openai' needs OPENAI_MODEL, the name of a model of that server")
         url = settings.openai_base_url or OPENAI_ENDPOINT
-        return OpenAICompatibleAdapter(key, settings.openai_model, base_url=url, config=limits)
+        return OpenAICompatibleAdapter(key, settings.openai_model, base_url=url, config=limits, allow_storage=storage)
     if gemini_key:
         model = settings.openai_model or settings.gemini_model or DEFAULT_MODEL
-        return OpenAICompatibleAdapter(gemini_key, model, config=limits)
+        return OpenAICompatibleAdapter(gemini_key, model, config=limits, allow_storage=storage)
     raise ConfigurationError("the model 'openai' needs OPENAI_API_KEY, OPENAI_BASE_URL or GEMINI_API_KEY")
 
 

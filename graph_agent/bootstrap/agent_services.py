@@ -128,7 +128,7 @@ def _engine_config(settings: Settings) -> AgentEngineConfig:
 
 # Calls with the same configuration share one adapter, so that they share its connections and its limit on them.
 @lru_cache(maxsize=16)
-def agent_adapter(base_url: str, api_key: str, model: str, timeout_seconds: float) -> LLMAdapter:
+def agent_adapter(base_url: str, api_key: str, model: str, timeout_seconds: float, *, allow_storage: bool) -> LLMAdapter:
     """Return the adapter for an endpoint that speaks the OpenAI protocol. It keeps a client for each event loop."""
     limits = LLMConfig(api_key=api_key, timeout_seconds=timeout_seconds)
-    return OpenAICompatibleAdapter(api_key, model, base_url=base_url, config=limits)
+    return OpenAICompatibleAdapter(api_key, model, base_url=base_url, config=limits, allow_storage=allow_storage)

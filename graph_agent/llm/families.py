@@ -66,12 +66,16 @@ FAMILIES: tuple[Family, ...] = (
     Family("gemini-1.", True, None, gives_ids=False, signs_calls=False, output_limit=8192),
 )
 
-_RETIRED = re.compile(r"gemini-(pro(-vision)?|1\..*|2\.0-.*|2\.5-(flash|pro)(-0.*|-preview.*)?|3-pro-preview)")
+_RETIRED = re.compile(r"gemini-(pro(-vision)?|1\..*|2\.0-.*|2\.5-(flash|pro)(-0.*|-preview.*)?|3-pro-preview|3\.[57]-flash)")
 """The names of models that are shut down, routed to another model or closed to new users: `DEFAULT_MODEL` replaces them."""
 
-_ROUTED_SINCE = date(2026, 12, 1)
-_ROUTED = {"gemini-2.5-flash": "gemini-3.5-flash-lite", "gemini-2.5-pro": "gemini-3.8-flash"}
-"""Models whose requests Google answers with another model from `_ROUTED_SINCE` on, without an error."""
+_ROUTED: dict[str, tuple[date, str]] = {
+    "gemini-3.7-flash": (date(2026, 10, 8), "gemini-3.8-flash"),
+    "gemini-3.5-flash": (date(2026, 10, 8), "gemini-3.6-flash"),
+    "gemini-2.5-flash": (date(2026, 12, 1), "gemini-3.5-flash-lite"),
+    "gemini-2.5-pro": (date(2026, 12, 1), "gemini-3.8-flash"),
+}
+"""Models whose requests Google answers with another model from a day on, without an error."""
 
 
 def plain_name(model: str) -> str:
@@ -93,7 +97,8 @@ def successor(model: str) -> str | None:
 
 def answering_model(model: str, today: date) -> str:
     """Return the model that answers a request to `model`: its own name, unless Google routes it to another model."""
-    return _ROUTED.get(plain_name(model), model) if today >= _ROUTED_SINCE else model
+    since, answers = _ROUTED.get(plain_name(model), (date.max, model))
+    return answers if today >= since else model
 
 
 def routed_model(model: str, response_model: str | None) -> str:

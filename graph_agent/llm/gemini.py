@@ -16,6 +16,7 @@ from graph_agent.llm.provider_adapter import Post, ProviderAdapter
 from graph_agent.llm.provider_errors import blocked_error
 from graph_agent.llm.wire import GEMINI_NAME, WireNames, pair_results
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.ports import Clock
 
 if TYPE_CHECKING:
     import httpx
@@ -60,14 +61,19 @@ class GeminiAdapter(ProviderAdapter):
         base_url: str | None = None,
         config: LLMConfig | None = None,
         declarations: Sequence[ToolDeclaration] | None = None,
+        allow_storage: bool = False,
+        clock: Clock | None = None,
     ) -> None:
-        """Raises `ConfigurationError` for an invalid key, model name or URL."""
+        """Unless `allow_storage`, a provider that may store requests is asked not to. `clock` says which models are routed now.
+
+        Raises `ConfigurationError` for an invalid key, model name or URL.
+        """
         checked, root = make_config(api_key, model, config), check_base_url(base_url or ENDPOINT, _VERSION, "/models")
         # The SDK takes seconds to load: not at import, for programs that use another model, and not in the first turn.
         from graph_agent.llm import gemini_sdk
 
         self._sdk = gemini_sdk
-        super().__init__(checked, root, declarations)
+        super().__init__(checked, root, declarations, clock=clock, forbids_storage=not allow_storage)
 
     def _open_post(self, http: httpx.AsyncClient) -> Post:
         return self._sdk.open_chat(http, api_key=self._config.api_key, model=self.model, base_url=self._base_url).send
@@ -80,6 +86,8 @@ class GeminiAdapter(ProviderAdapter):
                 "contents": build_contents(request.messages, family, names),
                 **({"tools": build_tools(request.tools, names)} if request.tools else {}),
                 **({"toolConfig": REQUIRED_CALL} if require_call else {}),
+                # Projects made since 26 October 2026 store every request otherwise.
+                **({"store": False} if self._forbids_storage else {}),
             },
             "system_instruction": request.system_instruction,
             "settings": build_settings(family, request, self._config.thinking),

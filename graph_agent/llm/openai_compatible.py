@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from graph_agent.llm import response_parsing as parsing
 from graph_agent.llm.config import LLMConfig, check_base_url, make_config
@@ -23,6 +24,7 @@ from graph_agent.llm.model_markup import strip_model_markup
 from graph_agent.llm.provider_adapter import Post, ProviderAdapter
 from graph_agent.llm.wire import OPENAI_NAME, WireNames, pair_results
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.ports import Clock
 
 if TYPE_CHECKING:
     import httpx
@@ -49,6 +51,9 @@ _FINISHES = {
 }
 
 
+_STORING_HOSTS = frozenset({urlsplit(GEMINI_ENDPOINT).hostname, "api.openai.com"})
+"""The hosts that may store what they answer. Many other servers refuse a field that they do not know."""
+
 _REASONING = ("gpt-5", "o1", "o3", "o4")
 """OpenAI's models that take a reasoning effort, no temperature, and the output limit under another name."""
 
@@ -67,10 +72,17 @@ class OpenAICompatibleAdapter(ProviderAdapter):
         base_url: str | None = None,
         config: LLMConfig | None = None,
         declarations: Sequence[ToolDeclaration] | None = None,
+        allow_storage: bool = False,
+        clock: Clock | None = None,
     ) -> None:
-        """Raises `ConfigurationError` for an invalid key, model name or URL."""
+        """Unless `allow_storage`, a provider that may store requests is asked not to. `clock` says which models are routed now.
+
+        Raises `ConfigurationError` for an invalid key, model name or URL.
+        """
         key = api_key if api_key.strip() or not base_url else NO_KEY
-        super().__init__(make_config(key, model, config), check_base_url(base_url or GEMINI_ENDPOINT, _PATH), declarations)
+        checked, root = make_config(key, model, config), check_base_url(base_url or GEMINI_ENDPOINT, _PATH)
+        forbids_storage = not allow_storage and urlsplit(root).hostname in _STORING_HOSTS
+        super().__init__(checked, root, declarations, clock=clock, forbids_storage=forbids_storage)
         self._headers = {"authorization": f"Bearer {self._config.api_key}"}
 
     def _open_post(self, http: httpx.AsyncClient) -> Post:
@@ -88,6 +100,7 @@ class OpenAICompatibleAdapter(ProviderAdapter):
             **({"tools": build_tools(request.tools, names)} if request.tools else {}),
             # A string, never an object that names a function: LM Studio and others accept only strings.
             **({"tool_choice": "required"} if require_call else {}),
+            **({"store": False} if self._forbids_storage else {}),
         }
 
     def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from graph_agent.clock import attempt_limit, time_left
+from graph_agent.clock import SystemClock, attempt_limit, time_left
 from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError
 from graph_agent.llm.adapter_call import RequestAdapter, failed_response
 from graph_agent.llm.config import LLMConfig
@@ -20,6 +20,7 @@ from graph_agent.llm.families import answering_model, routed_model, successor
 from graph_agent.llm.loop_clients import LoopClients, LoopThrottle
 from graph_agent.llm.provider_errors import Failure, StatusError
 from graph_agent.models.llm import LLMErrorCause, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.ports import Clock
 from graph_agent.reply.causes import CAUSES
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
@@ -47,6 +48,9 @@ FAILURES_BEFORE_GIVING_UP = 2
 _REFUSING_STATUSES = frozenset({400, 404, 422, 501})
 """404 is OpenRouter's answer for a model without the feature. Quota, key and server errors have other causes."""
 
+_STORE = re.compile(r"[\"'`]store[\"'`]|(?:unknown|unrecognized|unsupported|unexpected|extra)\b[^.]*\bstore\b", re.IGNORECASE)
+"""The name of the field, as errors about it have it: `Unknown name "store": Cannot find field.`"""
+
 _Send = Callable[[bool], Awaitable[str]]
 """Sends one request, with the requirement of a call if the argument is true, and returns the body of the response."""
 
@@ -67,10 +71,23 @@ class ProviderAdapter(RequestAdapter):
     The engine requires a call in every round; a model ends its turn by calling a reply form. Some servers ignore the
     requirement, some refuse it with a client error, some return an empty response, and Gemini refuses it for some sets of tools
     only. So a required request that returned nothing usable is sent once more without the requirement.
+
+    A provider that may store requests is asked not to (`store`). One that does not know the field gets the request without it,
+    and the log says so once.
     """
 
-    def __init__(self, config: LLMConfig, base_url: str, declarations: Sequence[ToolDeclaration] | None) -> None:
+    def __init__(
+        self,
+        config: LLMConfig,
+        base_url: str,
+        declarations: Sequence[ToolDeclaration] | None,
+        *,
+        clock: Clock | None,
+        forbids_storage: bool,
+    ) -> None:
         super().__init__(declarations)
+        self._clock = clock or SystemClock()
+        self._forbids_storage = forbids_storage
         # httpx is slow to import. It is imported here, so that neither `import graph_agent` nor the first turn waits for it.
         from graph_agent.llm import http_client
 
@@ -91,9 +108,9 @@ class ProviderAdapter(RequestAdapter):
         async with connection_slot(client.slots):
             await client.throttle.wait()
             # Google routes retired models to newer ones without an error: the parameters are those of the model that answers.
-            answering = self._answering or answering_model(self.model, datetime.now(UTC).date())
+            answering = self._answering or answering_model(self.model, self._clock.now().date())
 
-            async def send(require_call: bool) -> str:
+            async def post(require_call: bool) -> str:
                 body = self._build_request(request, answering, require_call=require_call)
                 return await call_with_retries(
                     lambda seconds: client.post(body, seconds),
@@ -101,6 +118,17 @@ class ProviderAdapter(RequestAdapter):
                     limit=self._config.timeout_seconds,
                     retries=self._config.max_retries,
                 )
+
+            async def send(require_call: bool) -> str:
+                asked_not_to_store = self._forbids_storage
+                try:
+                    return await post(require_call)
+                except LLMError as error:
+                    if not (asked_not_to_store and _refuses_store(error)):
+                        raise
+                self._forbids_storage = False
+                _log.warning("the server of %s does not know `store`: its settings say whether it stores prompts", self.model)
+                return await post(require_call)
 
             # A request without tools cannot require a call: there is nothing to call.
             required = request.tool_choice == "required" and request.tools
@@ -253,3 +281,9 @@ async def call_with_retries(
                 raise failure.error from exc
         await asyncio.sleep(delay)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _refuses_store(error: LLMError) -> bool:
+    """True if the server says about a request that it does not know the field `store`."""
+    refusal = error.__cause__
+    return isinstance(refusal, StatusError) and refusal.status in (400, 422) and _STORE.search(refusal.text) is not None

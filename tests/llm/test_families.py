@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -68,29 +68,39 @@ def test_the_output_limit_includes_an_allowance_for_thoughts() -> None:
         "gemini-2.5-pro",
         "gemini-3-pro-preview",
         "gemini-pro",
+        "gemini-3.5-flash",
+        "gemini-3.7-flash",
     ],
 )
 def test_a_retired_name_has_a_successor(model: str) -> None:
     assert successor(model) == DEFAULT_MODEL
 
 
-@pytest.mark.parametrize("model", [DEFAULT_MODEL, "gemini-flash-latest", "gemini-2.5-flash-lite", "llama3"])
+@pytest.mark.parametrize(
+    "model",
+    [DEFAULT_MODEL, "gemini-flash-latest", "gemini-2.5-flash-lite", "gemini-3.5-flash-lite", "gemini-3.6-flash", "llama3"],
+)
 def test_another_name_has_no_successor(model: str) -> None:
     assert successor(model) is None
 
 
 @pytest.mark.parametrize(
-    ("model", "before", "after"),
+    ("model", "since", "after"),
     [
-        ("gemini-2.5-flash", "gemini-2.5-flash", "gemini-3.5-flash-lite"),
-        ("models/gemini-2.5-pro", "models/gemini-2.5-pro", "gemini-3.8-flash"),
-        ("gemini-3.8-flash", "gemini-3.8-flash", "gemini-3.8-flash"),
-        ("llama3", "llama3", "llama3"),
+        ("gemini-3.7-flash", date(2026, 10, 8), "gemini-3.8-flash"),
+        ("gemini-3.5-flash", date(2026, 10, 8), "gemini-3.6-flash"),
+        ("gemini-2.5-flash", date(2026, 12, 1), "gemini-3.5-flash-lite"),
+        ("models/gemini-2.5-pro", date(2026, 12, 1), "gemini-3.8-flash"),
     ],
 )
-def test_google_answers_generation_2_5_with_other_models_from_december_on(model: str, before: str, after: str) -> None:
-    assert answering_model(model, date(2026, 11, 30)) == before
-    assert answering_model(model, date(2026, 12, 1)) == after
+def test_google_answers_some_models_with_others_from_a_day_on(model: str, since: date, after: str) -> None:
+    assert answering_model(model, since - timedelta(days=1)) == model
+    assert answering_model(model, since) == after
+
+
+@pytest.mark.parametrize("model", ["gemini-3.8-flash", "gemini-3.5-flash-lite", "gemini-2.5-flash-lite", "llama3"])
+def test_other_models_answer_themselves_on_any_day(model: str) -> None:
+    assert answering_model(model, date(2030, 1, 1)) == model
 
 
 @pytest.mark.parametrize(

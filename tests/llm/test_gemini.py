@@ -84,6 +84,7 @@ class TestRequest:
             ],
             "generationConfig": {"maxOutputTokens": 1024 + 4096},
             "safetySettings": [],
+            "store": False,
         }
 
     @pytest.mark.parametrize("path", ["", "/", "//", "/v1beta", "/v1beta/", "/v1beta/models/"])
