@@ -61,15 +61,58 @@ def test_the_replicas_of_compose_can_write_only_to_their_own_volumes() -> None:
     assert set(re.findall(r"server (\S+) \S+:8000", proxy)) == set(replicas)
 
 
-def test_compose_sets_only_variables_that_are_read_and_names_the_required_ones_in_the_example() -> None:
+SETTINGS = {str(field.alias) for field in Settings.model_fields.values()}
+FIXED = {"GRAPH_AGENT_HOME", "DATABASE_URL"}
+"""The image and Compose decide these: the volume of a replica, and the database beside it."""
+
+
+def test_compose_passes_every_setting_to_each_replica() -> None:
+    services = read_compose()["services"]
+    for name in ("replica-1", "replica-2"):
+        passed = services[name]["environment"]
+        # The last one is read by uvicorn: whose X-Forwarded-For it believes.
+        assert set(passed) == SETTINGS - {"GRAPH_AGENT_HOME"} | {"FORWARDED_ALLOW_IPS"}
+        for setting in SETTINGS - FIXED:
+            assert re.fullmatch(rf"\$\{{{setting}(:-[^}}]*|:\?[^}}]+)\}}", passed[setting]), setting
+    dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    assert "GRAPH_AGENT_HOME=/data" in dockerfile
+    assert all(f"{name}:/data" in services[name]["volumes"] for name in ("replica-1", "replica-2"))
+
+
+def test_the_example_names_every_setting_and_has_the_required_ones_empty() -> None:
     compose = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     example = (DEPLOY / "example.env").read_text(encoding="utf-8")
-    known = {field.alias for field in Settings.model_fields.values()}
-    set_here = set(read_compose()["services"]["replica-1"]["environment"])
-    # The last one is read by uvicorn: whose X-Forwarded-For it believes.
-    assert set_here <= known | {"FORWARDED_ALLOW_IPS"}
+    named = set(re.findall(r"^(?:# )?([A-Z_]+)=", example, re.MULTILINE))
+    # LOG_DATABASE_URL is a former setting, which is passed so that it is refused.
+    assert SETTINGS - FIXED - named == {"LOG_DATABASE_URL"}
     required = set(re.findall(r"\$\{(\w+):\?", compose))
-    assert required == set(re.findall(r"^(\w+)=$", example, re.MULTILINE))
+    # A replica takes the key of the tokens or the address of keys, and refuses to start without both.
+    assert required | {"GRAPH_AGENT_JWT_SECRET"} == set(re.findall(r"^(\w+)=$", example, re.MULTILINE))
+
+
+def test_the_files_that_settings_name_are_those_that_are_mounted() -> None:
+    folder = "/etc/graph-agent"
+    assert f"./config:{folder}:ro" in read_compose()["services"]["replica-1"]["volumes"]
+    example = (DEPLOY / "example.env").read_text(encoding="utf-8")
+    files = {str(field.alias) for name, field in Settings.model_fields.items() if "Path" in str(field.annotation)} - FIXED
+    assert files == {"GRAPH_AGENT_CONSTITUTION", "GRAPH_AGENT_POLICY", "GRAPH_AGENT_MCP"}
+    assert all(re.search(rf"^# {file}={folder}/\S+$", example, re.MULTILINE) for file in files)
+
+
+def test_the_image_has_the_extras_that_settings_need() -> None:
+    (extras,) = re.findall(r"graph-agent\[([a-z,]+)\] @", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
+    assert {"postgresql", "otel", "policy"} <= set(extras.split(","))
+
+
+def test_no_other_module_reads_the_environment() -> None:
+    package = DEPLOY.parent / "graph_agent"
+    reading = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"\benviron\b|\bgetenv\(", path.read_text(encoding="utf-8"))
+    }
+    # The second one passes it to the file of MCP servers, which names variables.
+    assert reading == {"settings.py", "bootstrap/toolbox.py"}
 
 
 def test_a_client_cannot_choose_the_address_that_the_proxy_reports() -> None:

@@ -22,6 +22,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "secrets": SECRETS,
         "constitution": "# Rules\n\n- add_task: Adds a task\n",
         "mcp": '{"mcpServers": {"notes": {"command": "python", "args": ["/etc/graph-agent/notes.py"]}}}\n',
+        "policy": "permit (principal, action, resource);\n",
         "files": {"notes.py": "print('notes')\n"},
         "autoscaling": {"enabled": False},
         "storage": {"className": "fast"},
@@ -107,6 +108,7 @@ def test_a_replica_has_time_to_finish_its_turns_and_a_place_for_its_constitution
     files = {f"{mount['mountPath']}/{name}": text for name, text in of_kind(values, "ConfigMap")["data"].items()}
     assert files[variables["GRAPH_AGENT_CONSTITUTION"]] == values["constitution"]
     assert files[variables["GRAPH_AGENT_MCP"]] == values["mcp"]
+    assert files[variables["GRAPH_AGENT_POLICY"]] == values["policy"]
     assert files["/etc/graph-agent/notes.py"] == "print('notes')\n"
     assert variables.keys() <= {field.alias for field in Settings.model_fields.values()}
 
@@ -114,9 +116,16 @@ def test_a_replica_has_time_to_finish_its_turns_and_a_place_for_its_constitution
 def test_a_changed_file_restarts_the_replicas() -> None:
     annotations = [
         of_kind({"existingSecret": "ours", **changed}, "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
-        for changed in ({}, {"constitution": "# One\n"}, {"constitution": "# Two\n"}, {"mcp": "{}"}, {"files": {"a": "b"}})
+        for changed in (
+            {},
+            {"constitution": "# One\n"},
+            {"constitution": "# Two\n"},
+            {"mcp": "{}"},
+            {"policy": "permit (principal, action, resource);"},
+            {"files": {"a": "b"}},
+        )
     ]
-    assert len({one["checksum/config"] for one in annotations}) == 5
+    assert len({one["checksum/config"] for one in annotations}) == 6
 
 
 def test_the_network_policy_is_on_and_allows_only_what_a_replica_needs() -> None:
@@ -151,3 +160,12 @@ def test_values_without_secrets_or_with_a_misspelt_name_are_refused() -> None:
         render({"secrets": {**SECRETS, "GRAPH_AGENT_SECRET": ""}})
     with pytest.raises(HelmValuesError, match="'replica' not allowed"):
         render({"secrets": SECRETS, "replica": 3})
+
+
+@pytest.mark.parametrize("setting", sorted({str(field.alias) for field in Settings.model_fields.values()}))
+def test_every_setting_reaches_the_replicas(setting: str) -> None:
+    # A secret comes from the Secret, as a whole; every other variable is one of the container.
+    replica, _ = pods({**VALUES["existing secret"], "settings": {setting: "value"}})
+    (container,) = replica["containers"]
+    assert {"name": setting, "value": "value"} in container["env"]
+    assert container["envFrom"] == [{"secretRef": {"name": "ours"}}]
