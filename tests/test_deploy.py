@@ -83,8 +83,7 @@ def test_the_example_names_every_setting_and_has_the_required_ones_empty() -> No
     compose = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     example = (DEPLOY / "example.env").read_text(encoding="utf-8")
     named = set(re.findall(r"^(?:# )?([A-Z_]+)=", example, re.MULTILINE))
-    # LOG_DATABASE_URL is a former setting, which is passed so that it is refused.
-    assert SETTINGS - FIXED - named == {"LOG_DATABASE_URL"}
+    assert SETTINGS - FIXED - named == set()
     required = set(re.findall(r"\$\{(\w+):\?", compose))
     # A replica takes the key of the tokens or the address of keys, and refuses to start without both.
     assert required | {"GRAPH_AGENT_JWT_SECRET"} == set(re.findall(r"^(\w+)=$", example, re.MULTILINE))

@@ -8,7 +8,7 @@ proved first that each accepted call keeps. The guard judges each call by what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any

@@ -66,13 +66,13 @@ def _text(finding: Finding) -> str:
             tool(marker="(at most 2 per message)"),
             tool(marker="(at most 4 per message)"),
             PERMIT,
-            [(Change.RUNS, f'act(owner="")  [called: act; message before: calls=2, writes=2; {BEFORE}]')],
+            [(Change.RUNS, f'act(owner="")  [attempted: act; message before: calls=2, writes=2; {BEFORE}]')],
         ),
         (
             tool(marker="(at most 2 per message)"),
             tool(),
             PERMIT,
-            [(Change.RUNS, f'act(owner="")  [called: act; message before: calls=2, writes=2; {BEFORE}]')],
+            [(Change.RUNS, f'act(owner="")  [attempted: act; message before: calls=2, writes=2; {BEFORE}]')],
         ),
         (
             tool(marker="(requires confirmation)"),
