@@ -32,7 +32,7 @@ fork_server.without_grammar()
 fork_server.share_tls_contexts()
 
 TESTS = Path(__file__).parent
-ON_SQLITE = ("api", "audit", "langchain", "replays")
+ON_SQLITE = ("api", "audit", "integrations", "replays")
 """The folders whose tests `make test` runs on SQLite, and only CI on PostgreSQL, too."""
 
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.

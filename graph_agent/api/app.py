@@ -61,7 +61,7 @@ def create_app(
     layers = layers_before(refusals)
     if settings.otel:
         # Imported here, because OpenTelemetry is an extra.
-        from graph_agent.telemetry.spans import TraceParent
+        from graph_agent.integrations.opentelemetry.spans import TraceParent
 
         layers.append(Middleware(TraceParent))
 

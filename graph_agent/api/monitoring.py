@@ -29,7 +29,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ports import Clock
 
 if TYPE_CHECKING:
-    from graph_agent.telemetry.metrics import ServerMetrics
+    from graph_agent.integrations.opentelemetry.metrics import ServerMetrics
 
 _log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics 
     """Return the metrics of a server, which count its turns from now on; None if the extra is not installed."""
     try:
         # Imported here, because the extra may not be installed.
-        from graph_agent.telemetry.metrics import ServerMetrics
+        from graph_agent.integrations.opentelemetry.metrics import ServerMetrics
     except ImportError:
         return None
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     # These modules have routes, which use the services; the metrics belong to an extra.
     from graph_agent.api.monitoring import WorkerMetrics, WriteCheck
     from graph_agent.api.oidc import OidcIssuer
-    from graph_agent.telemetry.metrics import ServerMetrics
+    from graph_agent.integrations.opentelemetry.metrics import ServerMetrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ async def open_runtime(
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
             # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
-            from graph_agent.telemetry.spans import exporters, turn_spans
+            from graph_agent.integrations.opentelemetry.spans import exporters, turn_spans
 
             hooks.append(turn_spans(await stack.enter_async_context(exporters().open_tracing()), adapter))
         engine = services.engine(adapter, EngineOptions(config or services.config, graph=build(), hooks=hooks))

@@ -122,7 +122,7 @@ class RepeatLimit(logging.Filter):
 def log_to_collector() -> Iterator[None]:
     """Send the records that go to stderr to the OpenTelemetry collector too; not the lines of requests."""
     # Imported here, because OpenTelemetry is an extra.
-    from graph_agent.telemetry.spans import exporters
+    from graph_agent.integrations.opentelemetry.spans import exporters
 
     with exporters().open_log_handler() as handler:
         handler.setFormatter(RedactingFormatter())

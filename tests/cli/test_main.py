@@ -57,8 +57,8 @@ def test_without_the_extra_for_telemetry_one_sentence_names_it(
 ) -> None:
     monkeypatch.setenv("GRAPH_AGENT_OTEL", "1")
     # The extra is installed here.
-    monkeypatch.setitem(sys.modules, "graph_agent.telemetry.otlp", None)
-    monkeypatch.delattr("graph_agent.telemetry.otlp", raising=False)
+    monkeypatch.setitem(sys.modules, "graph_agent.integrations.opentelemetry.otlp", None)
+    monkeypatch.delattr("graph_agent.integrations.opentelemetry.otlp", raising=False)
     ended = cli(*arguments)
     assert ended.code == 1
     assert ended.err.endswith("graph-agent: GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'\n")

@@ -126,7 +126,7 @@ def names_of_telemetry() -> dict[str, object]:
     from opentelemetry import trace  # the extra `otel`
 
     from graph_agent import EngineOptions, FunctionTools, LLMAgentEngine
-    from graph_agent.telemetry.spans import turn_spans
+    from graph_agent.integrations.opentelemetry.spans import turn_spans
 
     def read_time() -> str:
         """Return the time."""
@@ -148,8 +148,8 @@ def names_of_langchain() -> dict[str, object]:
     from langchain_core.tools import tool
 
     from graph_agent import LLMAgentEngine
-    from graph_agent.langchain import ChatModelAdapter, LangChainTools
-    from tests.langchain.chat_model import ScriptedChatModel, requests
+    from graph_agent.integrations.langchain import ChatModelAdapter, LangChainTools
+    from tests.integrations.langchain.chat_model import ScriptedChatModel, requests
 
     @tool
     def delete_file(path: str) -> str:

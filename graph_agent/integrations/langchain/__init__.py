@@ -7,15 +7,15 @@ LangChainTools(*tools)      any tools of LangChain as the tools of an engine
 """
 
 try:
-    from graph_agent.langchain.chat_model import ChatModelAdapter
-    from graph_agent.langchain.middleware import GovernedTools
-    from graph_agent.langchain.tools import LangChainTools
-    from graph_agent.langchain.turns import as_node
+    from graph_agent.integrations.langchain.chat_model import ChatModelAdapter
+    from graph_agent.integrations.langchain.middleware import GovernedTools
+    from graph_agent.integrations.langchain.tools import LangChainTools
+    from graph_agent.integrations.langchain.turns import as_node
 except ModuleNotFoundError as exc:
     if (exc.name or "").partition(".")[0] != "langchain":
         raise
     raise ModuleNotFoundError(
-        "graph_agent.langchain needs an extra: pip install 'graph-agent[langchain]'", name=exc.name
+        "graph_agent.integrations.langchain needs an extra: pip install 'graph-agent[langchain]'", name=exc.name
     ) from exc
 
 __all__ = ["ChatModelAdapter", "GovernedTools", "LangChainTools", "as_node"]

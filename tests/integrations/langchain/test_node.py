@@ -14,12 +14,12 @@ from langgraph.types import Command, interrupt
 
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ServiceError
-from graph_agent.langchain import as_node
+from graph_agent.integrations.langchain import as_node
 from graph_agent.models.decision import DecisionType
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.langchain.chat_model import THREAD, answer_to, graph_with, resume, said
+from tests.integrations.langchain.chat_model import THREAD, answer_to, graph_with, resume, said
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
 
 DELETE = calls(("delete_task", {"task_id": "t1"}))

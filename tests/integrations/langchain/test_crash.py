@@ -15,7 +15,7 @@ from tests import fork_server
 
 
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [fork_server.python(), "-m", "tests.langchain.crashing_process", *arguments]
+    command = [fork_server.python(), "-m", "tests.integrations.langchain.crashing_process", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

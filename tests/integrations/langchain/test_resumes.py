@@ -18,12 +18,12 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Interrupt, RetryPolicy, Send, interrupt
 
 from graph_agent.clock import ManualClock
-from graph_agent.langchain import GovernedTools, as_node
+from graph_agent.integrations.langchain import GovernedTools, as_node
 from graph_agent.models.llm import LLMMessage, LLMResponse
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import NO_ANSWER_TO_THIS
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.langchain.chat_model import THREAD, ScriptedChatModel, answer_to, graph_with, requests, resume, said
+from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, answer_to, graph_with, requests, resume, said
 from tests.scripted_turns import TableServer, calls, done, engine_of, says
 
 

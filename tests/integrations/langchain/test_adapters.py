@@ -14,14 +14,14 @@ from langchain_core.tools import StructuredTool, ToolException, tool
 from langchain_core.tracers.context import collect_runs
 
 from graph_agent.errors import ConfigurationError, LLMError, ToolErrorCode
-from graph_agent.langchain import ChatModelAdapter, LangChainTools, as_node
+from graph_agent.integrations.langchain import ChatModelAdapter, LangChainTools, as_node
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
 from tests import fork_server
-from tests.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests, said
+from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests, said
 from tests.scripted_turns import TableServer, asks, calls, says
 
 CONSTITUTION = """You keep notes.
@@ -176,7 +176,8 @@ async def test_each_call_is_reported_once_inside_a_node_and_outside() -> None:
 
 def test_without_the_extra_the_import_names_it() -> None:
     program = (
-        "import sys; sys.modules['langchain.agents.middleware'] = sys.modules['langchain'] = None; import graph_agent.langchain"
+        "import sys; sys.modules['langchain.agents.middleware'] = sys.modules['langchain'] = None; "
+        "import graph_agent.integrations.langchain"
     )
     ended = subprocess.run([fork_server.python(), "-c", program], capture_output=True, text=True, check=False)
     assert "pip install 'graph-agent[langchain]'" in ended.stderr.splitlines()[-1]

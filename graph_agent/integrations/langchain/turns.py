@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.langchain.events import NodeEvents
+from graph_agent.integrations.langchain.events import NodeEvents
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import (
     STILL_WAITING,

@@ -16,12 +16,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 from graph_agent.clock import ManualClock
-from graph_agent.langchain import GovernedTools, LangChainTools
+from graph_agent.integrations.langchain import GovernedTools, LangChainTools
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.langchain.chat_model import THREAD, ScriptedChatModel, requests, resume, said
+from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, requests, resume, said
 from tests.scripted_turns import TableServer, done, engine_of
 
 ADD = ("add_task", {"description": "call mom"})

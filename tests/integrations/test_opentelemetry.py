@@ -19,6 +19,8 @@ from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.cli.log_lines import log_to_collector
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode
+from graph_agent.integrations.opentelemetry import otlp
+from graph_agent.integrations.opentelemetry.spans import TraceParent, turn_spans
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMErrorCode, LLMResponse, TokenUsage
@@ -27,8 +29,6 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.settings import Settings
-from graph_agent.telemetry import otlp
-from graph_agent.telemetry.spans import TraceParent, turn_spans
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.otlp_collector import Collected, collecting
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says

@@ -49,7 +49,7 @@ def exporters() -> ModuleType:
     """Return the module `otlp`. Raises `ConfigurationError` if the extra is not installed."""
     try:
         # Imported here, because the extra may not be installed.
-        from graph_agent.telemetry import otlp
+        from graph_agent.integrations.opentelemetry import otlp
     except ImportError as exc:
         raise ConfigurationError("GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'") from exc
     return otlp

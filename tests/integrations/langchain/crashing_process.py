@@ -15,13 +15,13 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from graph_agent.bootstrap.agent_services import open_agent_services
-from graph_agent.langchain import as_node
+from graph_agent.integrations.langchain import as_node
 from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.models.tools import ToolResult
 from graph_agent.settings import Settings
 from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.setup import EngineOptions
-from tests.langchain.chat_model import THREAD, graph_with, said
+from tests.integrations.langchain.chat_model import THREAD, graph_with, said
 
 
 class Kill(TurnHook):

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from graph_agent.langchain.events import callbacks_in_node
+from graph_agent.integrations.langchain.events import callbacks_in_node
 from graph_agent.models.llm import NO_PARAMETERS, ToolDeclaration
 from graph_agent.models.tools import ToolResult
 from graph_agent.tools.functions import CHANGE_FAILED, FAILED, NOT_FOUND, result_of

@@ -13,8 +13,8 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from graph_agent.langchain.events import tool_message
-from graph_agent.langchain.turns import LOCAL_USER, Roles, TaskTurns, User
+from graph_agent.integrations.langchain.events import tool_message
+from graph_agent.integrations.langchain.turns import LOCAL_USER, Roles, TaskTurns, User
 from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.llm.wire import OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall

@@ -18,10 +18,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, ge
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from graph_agent.integrations.opentelemetry.otlp import LAST_SPANS_SECONDS, service_resource
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
-from graph_agent.telemetry.otlp import LAST_SPANS_SECONDS, service_resource
 from graph_agent.turn.hooks import ToolCallMode, TurnHook
 
 Readings = Mapping[str, Callable[[], Mapping[str, int]]]
