@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from graph_agent.db import Database
-from graph_agent.ledger.http import LaunchTokenGate, ProtectedResource, SubjectTokens, local_app, protected_app
 from graph_agent.net.bearer_tokens import BearerTokens
+from graph_agent.net.mcp_http import LaunchTokenGate, ProtectedResource, SubjectTokens, local_app, protected_app
 from graph_agent.settings import Settings
 from graph_agent.task_server.declarations import TOOL_HINTS
 from graph_agent.task_server.server import build_task_server

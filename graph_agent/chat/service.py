@@ -26,7 +26,6 @@ from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
-from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.models.decision import (
     ConfirmationAnswer,
     DecisionContext,
@@ -37,6 +36,7 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
+from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter

@@ -14,9 +14,9 @@ from graph_agent.chat.conversations.turns import TurnStore, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LeaseKeeper
 from graph_agent.errors import ServiceError, TurnTakenOverError, outcome_unknown
-from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.models.decision import AnswerState
 from graph_agent.models.record import EntryKind
+from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.finished import FinishedTurn

@@ -14,10 +14,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from graph_agent.audit.parallel import Checkpoint, J, P, Results, Work, run_in_order, start_worker
 from graph_agent.cli.options import option, replace_parameter
 from graph_agent.cli.running import import_extra
 from graph_agent.errors import ConfigurationError
+from graph_agent.replays.parallel import Checkpoint, J, P, Results, Work, run_in_order, start_worker
 
 _DASK_SECONDS = 10
 """The time limit for connecting to a Dask scheduler."""

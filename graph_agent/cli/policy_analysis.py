@@ -24,9 +24,8 @@ from graph_agent.cli.show import json_line
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.rules import Policy
-from graph_agent.replays import Replayer
 from graph_agent.replays.flow import Flow
-from graph_agent.replays.replayer import WhatIf
+from graph_agent.replays.replayer import Replayer, WhatIf
 from graph_agent.replays.sources import load_from_log
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings

@@ -24,9 +24,9 @@ from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, print_text, shorten
 from graph_agent.db import Database
 from graph_agent.policy.constitution import Constitution
-from graph_agent.replays import Replayer, ReplayReport
 from graph_agent.replays.pool import ReplayJob, replay_slice
-from graph_agent.replays.replayer import WhatIf
+from graph_agent.replays.replayer import Replayer, WhatIf
+from graph_agent.replays.report import ReplayReport
 from graph_agent.replays.sources import LoadedRecord, load_from_log, read_file, read_log
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings

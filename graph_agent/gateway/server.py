@@ -40,14 +40,14 @@ from graph_agent.gateway.elicitation import (
     supports_elicitation,
 )
 from graph_agent.graph.transcript import result_json
-from graph_agent.ledger.fair_table import FairTable
-from graph_agent.ledger.http import ROLES
-from graph_agent.ledger.requests import WRITE_SCOPE
-from graph_agent.ledger.sessions import SESSIONS, SESSIONS_OF_A_USER
 from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
+from graph_agent.net.fair_table import FairTable
+from graph_agent.net.mcp_http import ROLES
+from graph_agent.net.mcp_sessions import SESSIONS, SESSIONS_OF_A_USER
+from graph_agent.net.scopes import WRITE_SCOPE
 from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.turn.engine import LLMAgentEngine
 

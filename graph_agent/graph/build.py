@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime
 from graph_agent.errors import ConfigurationError, UndeclaredOutcomeError
 from graph_agent.graph import topology as shipped
 from graph_agent.graph.added import AddedNode, restricted
+from graph_agent.graph.fast_node import Edge, Node, install_fast_nodes
 from graph_agent.graph.nodes.append_results import append_results
 from graph_agent.graph.nodes.build_decision import build_decision
 from graph_agent.graph.nodes.build_request import build_request
@@ -26,12 +27,6 @@ from graph_agent.graph.nodes.invoke_llm import invoke_llm
 from graph_agent.graph.nodes.timeout_response import timeout_response
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import Topology
-
-Node = Callable[[Turn, TurnRuntime], Awaitable[Turn]]
-
-_SEND = "__pregel_send"
-_RUNTIME = "__pregel_runtime"
-_BRANCH = "branch:to:{}"
 
 NODES: Mapping[str, Node] = MappingProxyType(
     {
@@ -54,10 +49,6 @@ class GraphState(TypedDict):
     turn: Turn
 
 
-Edge = Mapping[str, str]
-"""The next node for each outcome of a node; LangGraph's END after the last one."""
-
-
 class Outcome(Runnable[GraphState, str]):
     """The path function of every conditional edge: it returns the outcome that the node has set.
 
@@ -71,60 +62,6 @@ class Outcome(Runnable[GraphState, str]):
 
     async def ainvoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002 (LangChain's signature)
         return self.invoke(input, config, **kwargs)
-
-
-class FastNode(Runnable[Any, Any]):
-    """Runs a node, follows the declared edge after it, and writes its turn and the next node's trigger, all as one step.
-
-    LangGraph runs a node as a sequence: the node in a separate task, then each write, each with a new configuration and
-    callbacks. That is most of what a turn costs. Where a callback handler is present (tracing), the sequence runs as usual,
-    because handlers are called for each of its parts.
-
-    This uses private names of LangGraph. Where they are missing, nothing is replaced, and the graph takes the same steps.
-    """
-
-    def __init__(self, work: Node, edge: Edge, sequence: Runnable[Any, Any]) -> None:
-        """`sequence` is LangGraph's own way to run the node."""
-        self._work = work
-        # What each outcome writes beside the turn: the trigger of the next node, and nothing before the end.
-        self._triggers = {
-            outcome: [] if entered == langgraph.END else [(_BRANCH.format(entered), None)] for outcome, entered in edge.items()
-        }
-        self._sequence = sequence
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 (LangChain's signature)
-        return self._sequence.invoke(input, config, **kwargs)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 (LangChain's signature)
-        configurable = (config or {}).get("configurable", {})
-        send, runtime = configurable.get(_SEND), configurable.get(_RUNTIME)
-        if send is None or runtime is None or _has_handlers(config):
-            return await self._sequence.ainvoke(input, config, **kwargs)
-        turn = await self._work(input["turn"], runtime.context)
-        send([("turn", turn), *self._triggers[turn.outcome]])
-        return {"turn": turn}
-
-
-def install_fast_nodes(compiled: Any, work: Mapping[str, Node], edges: Mapping[str, Edge] | None) -> bool:
-    """Replace the sequence of every node of a compiled graph; return False, without a change, if LangGraph has to run it.
-
-    That is so if its internals differ, or without `edges`, because one is not declared by this package. `work` has each node's
-    function.
-    """
-    triggers = {_BRANCH.format(name) for name in work}
-    found = {name: getattr(compiled.nodes.get(name), "node", None) for name in work}
-    sequences = {name: sequence for name, sequence in found.items() if isinstance(sequence, Runnable)}
-    if edges is None or not edges.keys() == work.keys() == sequences.keys() or not triggers <= compiled.channels.keys():
-        return False
-    for name, function in work.items():
-        # `node` is a cached property: the value set here is the one that is read.
-        compiled.nodes[name].node = FastNode(function, edges[name], sequences[name])
-    return True
-
-
-def _has_handlers(config: RunnableConfig | None) -> bool:
-    callbacks = (config or {}).get("callbacks")
-    return bool(getattr(callbacks, "handlers", callbacks))
 
 
 CompiledGraph = CompiledStateGraph[GraphState, TurnRuntime, GraphState, GraphState]

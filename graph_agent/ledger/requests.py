@@ -13,10 +13,7 @@ from pydantic import ValidationError
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.protocol import OPERATION_META, USER_ID, USER_META, OperationMeta, ResultEnvelope
-
-READ_SCOPE = "read"
-WRITE_SCOPE = "write"
-"""The scopes of a bearer token. A request without a token, over stdio or on loopback, has both."""
+from graph_agent.net.scopes import WRITE_SCOPE
 
 NO_USER = ResultEnvelope.failed(ToolErrorCode.ACCESS_DENIED, "The call does not say for which user it is.")
 INVALID_USER = ResultEnvelope.failed(ToolErrorCode.VALIDATION_ERROR, "The user is not valid.")

@@ -21,8 +21,8 @@ import httpx
 
 from graph_agent.errors import LLMError
 from graph_agent.llm import provider_errors
-from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.llm.provider_errors import Failure, StatusError, TruncatedBodyError, UnreadableBodyError
+from graph_agent.net.loop_throttle import LoopThrottle
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """A response of `max_tokens` has a few kilobytes; signatures and grounding make it tens. A larger one is an error."""

@@ -1,4 +1,4 @@
-"""One client per event loop, closed together with the loop, and a throttle for the loop.
+"""One client per event loop, closed together with the loop.
 
 An HTTP client belongs to the event loop in which it was first used; in another one it fails. One process may run several loops:
 a CLI that calls `asyncio.run` twice, a server with threads, a test suite.
@@ -59,19 +59,3 @@ class LoopClients(Generic[T]):
 
 async def _close(closer: AsyncGenerator[None, None]) -> None:
     await closer.aclose()
-
-
-class LoopThrottle:
-    """Lets one task pass in each iteration of the event loop.
-
-    Building a request and parsing a response take milliseconds without an `await`. A hundred calls that start or end together
-    would do that in one iteration of the loop, and everything else in the process would wait for all of them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def wait(self) -> None:
-        """Return in an iteration of the event loop in which no other task has passed."""
-        async with self._lock:
-            await asyncio.sleep(0)

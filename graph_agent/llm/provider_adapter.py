@@ -17,9 +17,10 @@ from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError
 from graph_agent.llm.adapter_call import RequestAdapter, failed_response
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import answering_model, routed_model, successor
-from graph_agent.llm.loop_clients import LoopClients, LoopThrottle
+from graph_agent.llm.loop_clients import LoopClients
 from graph_agent.llm.provider_errors import Failure, StatusError
 from graph_agent.models.llm import LLMErrorCause, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.ports import Clock
 from graph_agent.reply.causes import CAUSES
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS

@@ -14,7 +14,6 @@ from threading import Lock
 from typing import Any
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.parallel import Results, start_worker
 from graph_agent.audit.time_slices import TimeSlice
 from graph_agent.clock import ignore_result
 from graph_agent.db import Database
@@ -22,6 +21,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.replays.flow import Flow
+from graph_agent.replays.parallel import Results, start_worker
 from graph_agent.replays.replayer import AS_RECORDED, REPLAY_SECONDS, Replayer, WhatIf
 from graph_agent.replays.sources import LoadedRecord, read_log
 

@@ -28,7 +28,7 @@ from mcp.types import (
 
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.cli.listening import open_listener
-from graph_agent.ledger.http import local_app
+from graph_agent.net.mcp_http import local_app
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="

@@ -25,7 +25,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
-from graph_agent.replays import replay
+from graph_agent.replays.replayer import replay
 from graph_agent.reply.fixed import ONE_AT_A_TIME, void_answer_reply
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine

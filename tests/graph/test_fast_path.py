@@ -11,8 +11,9 @@ from langchain_core.callbacks import AsyncCallbackHandler
 
 from graph_agent.clock import ManualClock
 from graph_agent.errors import RecordMismatchError
-from graph_agent.graph import build
-from graph_agent.graph.build import NODES, CompiledGraph, FastNode, build_graph, builder_of
+from graph_agent.graph import build, fast_node
+from graph_agent.graph.build import NODES, CompiledGraph, build_graph, builder_of
+from graph_agent.graph.fast_node import FastNode, install_fast_nodes
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, require_whole_path, walk, walk_edges
 from graph_agent.turn.engine import step
@@ -106,7 +107,7 @@ async def test_the_sequence_runs_where_a_private_name_is_missing(
     name: str, plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The name is LangGraph's: a release without it is not installed.
-    monkeypatch.setattr(build, name, "another name")
+    monkeypatch.setattr(fast_node, name, "another name")
     context, script = WALKS["tool round"]
     with pytest.raises(AssertionError, match="the sequence was run"):
         await engine_of(*script, graph=without_sequences()).run(context)
@@ -119,7 +120,7 @@ async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
     plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The name is LangGraph's: a release without it is not installed.
-    monkeypatch.setattr(build, "_BRANCH", "another name:{}")
+    monkeypatch.setattr(fast_node, "_BRANCH", "another name:{}")
     graph = build_graph()
     assert not any(isinstance(graph.nodes[name].node, FastNode) for name in NODES)
     context, script = WALKS["tool round"]
@@ -131,7 +132,7 @@ def test_nothing_is_replaced_in_a_graph_of_another_shape() -> None:
     graph = build_graph()
     assert all(type(graph.nodes[name].node) is FastNode for name in NODES)
     nodes, channels, edges = graph.nodes, graph.channels, builder_of(graph).followed
-    assert not build.install_fast_nodes(SimpleNamespace(nodes=nodes, channels={}), NODES, edges)
-    assert not build.install_fast_nodes(SimpleNamespace(nodes={}, channels=channels), NODES, edges)
-    assert not build.install_fast_nodes(SimpleNamespace(nodes=nodes, channels=channels), NODES, None)
-    assert build.install_fast_nodes(SimpleNamespace(nodes=nodes, channels=channels), NODES, edges)
+    assert not install_fast_nodes(SimpleNamespace(nodes=nodes, channels={}), NODES, edges)
+    assert not install_fast_nodes(SimpleNamespace(nodes={}, channels=channels), NODES, edges)
+    assert not install_fast_nodes(SimpleNamespace(nodes=nodes, channels=channels), NODES, None)
+    assert install_fast_nodes(SimpleNamespace(nodes=nodes, channels=channels), NODES, edges)

@@ -11,10 +11,10 @@ from langgraph.graph import END
 
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError
-from graph_agent.graph import build
 from graph_agent.graph.added import AddedRuntime
-from graph_agent.graph.build import NODES, FastNode, GraphState, Outcome, TurnGraph, build_graph, builder_of, topology_of
+from graph_agent.graph.build import NODES, GraphState, Outcome, TurnGraph, build_graph, builder_of, topology_of
 from graph_agent.graph.diagram import state_machine
+from graph_agent.graph.fast_node import FastNode, install_fast_nodes
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.record import DecisionRecord, RecordStatus
@@ -162,7 +162,7 @@ def test_an_edge_of_another_kind_is_left_to_langgraph() -> None:
     builder.set_entry_point("A")
     compiled = builder.compile()
     assert builder.followed is None
-    assert not build.install_fast_nodes(compiled, {"A": NODES["BUILD_DECISION"]}, builder.followed)
+    assert not install_fast_nodes(compiled, {"A": NODES["BUILD_DECISION"]}, builder.followed)
 
     beside = TurnGraph(GraphState, context_schema=TurnRuntime)
     beside.add_node("A", lambda state: state)

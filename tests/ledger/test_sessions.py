@@ -17,10 +17,10 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from graph_agent.api.server import HttpServerConfig
-from graph_agent.ledger.asgi import AsgiApp, Message, Receive, Send
-from graph_agent.ledger.fair_table import FairTable
-from graph_agent.ledger.http import local_app
-from graph_agent.ledger.sessions import SESSIONS_OF_A_USER, SessionLimit
+from graph_agent.net.asgi import AsgiApp, Message, Receive, Send
+from graph_agent.net.fair_table import FairTable
+from graph_agent.net.mcp_http import local_app
+from graph_agent.net.mcp_sessions import SESSIONS_OF_A_USER, SessionLimit
 from tests.serving import ServerWithoutSignals
 
 ACCEPT = {"accept": "application/json, text/event-stream"}

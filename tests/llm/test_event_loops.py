@@ -12,8 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from graph_agent.llm.config import LLMConfig
-from graph_agent.llm.loop_clients import LoopClients, LoopThrottle
+from graph_agent.llm.loop_clients import LoopClients
 from graph_agent.models.llm import LLMMessage
+from graph_agent.net.loop_throttle import LoopThrottle
 from tests.llm.wire_apis import API, APIS, TOOL, Call
 from tests.llm.wire_server import late, says, serving
 

@@ -24,7 +24,8 @@ from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord, EntryKind, InterruptReason
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays import Difference, Replayer, replay
+from graph_agent.replays.replayer import Replayer, replay
+from graph_agent.replays.report import Difference
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.record.trees import tree_of, verified

@@ -15,8 +15,8 @@ from graph_agent.graph import build
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import DecisionRecord
-from graph_agent.replays import Replayer
 from graph_agent.replays.pool import ReplayPool
+from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import LoadedRecord
 
 

@@ -20,13 +20,13 @@ import pytest
 
 from graph_agent.audit import export
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.parallel import Checkpoint, run_in_order, run_part, start_worker
 from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays import Replayer
+from graph_agent.replays.parallel import Checkpoint, run_in_order, run_part, start_worker
 from graph_agent.replays.pool import ReplayJob, replay_slice
+from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import read_log
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor

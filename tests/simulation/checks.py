@@ -25,7 +25,7 @@ from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.record.tables import call_operations, decision_logs, record_blobs
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tree.service import RecordTree
-from graph_agent.replays import Replayer
+from graph_agent.replays.replayer import Replayer
 from graph_agent.turn.finished import FinishedTurn
 from tests.simulation.clients import Attempt, Client, Request, ask_again
 from tests.simulation.history import History

@@ -29,7 +29,8 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.record.operations import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays import ReplayReport, replay
+from graph_agent.replays.replayer import replay
+from graph_agent.replays.report import ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.frozen_clock import pass_time

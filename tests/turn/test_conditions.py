@@ -13,7 +13,8 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, EntryKind, RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import MemoryAuditWriter
-from graph_agent.replays import ReplayReport, replay
+from graph_agent.replays.replayer import replay
+from graph_agent.replays.report import ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.scripted_turns import TableServer, asks, calls, engine_of, says

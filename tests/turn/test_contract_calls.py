@@ -28,7 +28,7 @@ from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
-from graph_agent.replays import replay
+from graph_agent.replays.replayer import replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.scripted_turns import asks, calls, grouped, says

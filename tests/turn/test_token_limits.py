@@ -13,7 +13,7 @@ from graph_agent.models.config import AgentEngineConfig, TokenLimits
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays import Replayer
+from graph_agent.replays.replayer import Replayer
 from graph_agent.turn.finished import FinishedTurn
 from tests.scripted_turns import asks, calls, engine_of, says
 

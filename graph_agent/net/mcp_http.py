@@ -20,10 +20,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
 from graph_agent.errors import ServiceError
-from graph_agent.ledger.asgi import AsgiApp, Message, Receive, Send
-from graph_agent.ledger.requests import READ_SCOPE, WRITE_SCOPE
-from graph_agent.ledger.sessions import IDLE_SECONDS, SESSIONS, SessionLimit
+from graph_agent.net.asgi import AsgiApp, Message, Receive, Send
 from graph_agent.net.bearer_tokens import BearerTokens, bearer_token, is_same
+from graph_agent.net.mcp_sessions import IDLE_SECONDS, SESSIONS, SessionLimit
+from graph_agent.net.scopes import READ_SCOPE, WRITE_SCOPE
 
 ROLES = "roles"
 """The claim of a verified token that has the user's roles."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 
-from graph_agent.ledger.asgi import AsgiApp, Message, Receive, Send
-from graph_agent.ledger.fair_table import FairTable
+from graph_agent.net.asgi import AsgiApp, Message, Receive, Send
+from graph_agent.net.fair_table import FairTable
 
 SESSIONS_OF_A_USER: Final = 50
 SESSIONS: Final = 1000
