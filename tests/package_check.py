@@ -26,7 +26,7 @@ PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions
 UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 NEEDED = ("graph_agent/constitution.md", "graph_agent/api/page/index.html", "graph_agent/py.typed")
 
-EXTRAS = "postgresql,otel"
+EXTRAS = "postgresql,otel,agui"
 LIBRARY = """
 import graph_agent
 assert set(graph_agent.__all__) <= set(dir(graph_agent))

@@ -22,6 +22,12 @@ PLANTED = {
     ("graph_agent.chat.stream", "google"),
     ("graph_agent.cli.show", "mcp"),
     ("graph_agent.replays.report", "graph_agent.task_server"),
+    ("graph_agent.api.chat", "ag_ui"),
+    ("graph_agent.api.connections", "graph_agent.integrations.agui"),
+    ("graph_agent.bootstrap.copying", "graph_agent.integrations.opentelemetry"),
+    ("graph_agent.cli.demo", "graph_agent.integrations.langchain"),
+    ("graph_agent.cli.doctor", "opentelemetry"),
+    ("graph_agent.integrations.agui", "graph_agent.integrations.langchain"),
 }
 """Modules, and what each of them must not import."""
 

@@ -13,7 +13,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from graph_agent.api.bodies import errors
-from graph_agent.api.services import SESSION, AuthenticatedCaller, services
+from graph_agent.api.callers import AuthenticatedCaller
+from graph_agent.api.cookies import SESSION
+from graph_agent.api.services import services
 from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import topology_of
 from graph_agent.graph.topology import END, START

@@ -8,25 +8,35 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from operator import attrgetter
+from types import ModuleType
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from graph_agent.api import about, agui, behavior, chat, decisions, errors, monitoring, oidc, replay, rules, tasks, transparency
+from graph_agent.api import about, behavior, chat, decisions, errors, monitoring, oidc, replay, rules, tasks, transparency
+from graph_agent.api.authenticator import authenticator
 from graph_agent.api.bodies import MESSAGES, add_schemas
+from graph_agent.api.callers import AuthenticatedCaller
+from graph_agent.api.errors import envelope
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.middleware import Refuse, layers_before, refuse_other_hosts, refuse_other_origins
-from graph_agent.api.monitoring import WorkerMetrics
-from graph_agent.api.services import ApiServices, LaunchSession, authenticator
+from graph_agent.api.oidc_issuer import oidc_issuer
+from graph_agent.api.server_metrics import server_metrics
+from graph_agent.api.services import ApiServices
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
 from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.api.worker_metrics import WorkerMetrics
+from graph_agent.api.write_check import WriteCheck
+from graph_agent.bootstrap.extras import extra_needed, import_extra, import_opentelemetry
 from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.stream import TurnStream
-from graph_agent.errors import ServiceError
+from graph_agent.errors import ConfigurationError, ServiceError
 from graph_agent.replays.pool import ReplayPool
 
 _log = logging.getLogger(__name__)
@@ -34,6 +44,7 @@ _log = logging.getLogger(__name__)
 SEAL_SECONDS = 1.0
 MAX_STREAMS = 1024
 """The number of event streams that one process serves at the same time."""
+_AGUI = "graph_agent.integrations.agui"
 # The operations of a generated client have the names of the functions: `chat`, not `chat_api_chat_post`.
 _OPERATION_ID = attrgetter("name")
 
@@ -49,8 +60,8 @@ def create_app(
     """Return the API over `runtime`, which the caller opens and closes, and the page. Raises `ConfigurationError`.
 
     Without authentication every client that reaches the port is the local user, unless `launch` asks for the launch token.
-    Without the page `/` describes the API. Requests that arrive on `metrics_port` get `/metrics` and nothing else, if the extra
-    `otel` is installed: the metrics of this process, or those of all workers that exchange them by `worker_metrics`.
+    Without the page `/` describes the API. Requests that arrive on `metrics_port` get `/metrics` and nothing else: the
+    metrics of this process, or those of all workers that exchange them by `worker_metrics`.
     """
     settings = runtime.settings
     refusals: list[Refuse] = [partial(monitoring.refuse_on_other_port, metrics_port), refuse_other_origins]
@@ -60,10 +71,7 @@ def create_app(
         refusals.append(partial(launch.refuse, open_to_all=is_page_request if page else None))
     layers = layers_before(refusals)
     if settings.otel:
-        # Imported here, because OpenTelemetry is an extra.
-        from graph_agent.integrations.opentelemetry.spans import TraceParent
-
-        layers.append(Middleware(TraceParent))
+        layers.append(Middleware(import_opentelemetry("spans").TraceParent))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
@@ -96,13 +104,13 @@ def create_app(
         replays=ReplayPool(build=runtime.build_graph),
         replay_streams=StreamPlaces(replay.MAX_STREAMS, one_user=one_user),
         analyses=StreamPlaces(rules.MAX_ANALYSES, one_user=one_user),
-        write_check=monitoring.WriteCheck(runtime.chat.check_writable, runtime.clock),
-        metrics=monitoring.server_metrics(runtime, admission) if metrics_port is not None or settings.otel else None,
+        write_check=WriteCheck(runtime.chat.check_writable, runtime.clock),
+        metrics=server_metrics(runtime, admission) if metrics_port is not None or settings.otel else None,
         worker_metrics=worker_metrics,
-        oidc=oidc.oidc_issuer(settings, caller),
+        oidc=oidc_issuer(settings, caller),
     )
     app = _Api(
-        routes=_routes(secured=settings.authenticates or launch is not None),
+        routes=_routes(_agui_module(), secured=settings.authenticates or launch is not None),
         title="graph-agent",
         summary="A message goes in, a governed decision comes out.",
         docs_url=None,
@@ -124,16 +132,34 @@ def create_app(
 
 
 @cache
-def _routes(*, secured: bool) -> list[BaseRoute]:
+def _routes(agui: ModuleType | None, *, secured: bool) -> list[BaseRoute]:
     """Return the routes that every application has: once for the process, because FastAPI works for 65 ms on a copy of them."""
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, agui, chat, decisions, replay, rules, behavior, tasks):
+    for module in (about, chat, decisions, replay, rules, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
+    routes.include_router(_route_without_agui() if agui is None else agui.router, dependencies=scheme)
     for module in (monitoring, transparency):
         routes.include_router(module.router)
     return routes.routes
+
+
+def _agui_module() -> ModuleType | None:
+    try:
+        return import_extra(_AGUI, "agui")
+    except ConfigurationError:
+        return None
+
+
+def _route_without_agui() -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/agui", include_in_schema=False)
+    async def missing_extra(_caller: AuthenticatedCaller) -> Response:
+        return envelope(404, "NOT_FOUND", f"{extra_needed('agui', 'POST /agui')}.")
+
+    return router
 
 
 class _Api(FastAPI):

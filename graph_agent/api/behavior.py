@@ -15,8 +15,9 @@ from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.api.bodies import errors, id_in_query, json_body, read_model
+from graph_agent.api.callers import Auditor
 from graph_agent.api.decisions import filters_of
-from graph_agent.api.services import Auditor, services
+from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, event, stream_route
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD

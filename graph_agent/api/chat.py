@@ -17,8 +17,9 @@ from starlette.responses import JSONResponse, Response
 
 from graph_agent.api.acceptor import WAITED
 from graph_agent.api.bodies import ERRORS_BY_ID, MESSAGES, IdInPath, MessageRequest, errors, id_in_query, json_body, read_model
+from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.decisions import log_of
-from graph_agent.api.services import AuthenticatedCaller, services
+from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, Responses, event, stream_route
 from graph_agent.chat.answer import ChatAnswer, ChatReply, StartedTurn
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage

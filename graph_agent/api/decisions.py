@@ -15,7 +15,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from graph_agent.api.bodies import ERRORS_BY_ID, IdInPath, errors, id_in_query
-from graph_agent.api.services import AuthenticatedCaller, services
+from graph_agent.api.callers import AuthenticatedCaller
+from graph_agent.api.services import services
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import failure_cause, findings
 from graph_agent.audit.metrics import MetricsSummary

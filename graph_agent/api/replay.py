@@ -20,8 +20,9 @@ from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.api.bodies import MAX_RULES_BYTES, IdInPath, PolicyText, errors, invalid, json_body, read_model
+from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
-from graph_agent.api.services import AuthenticatedCaller, services
+from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, event, stream_route
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import DecisionPage, LogQueryService

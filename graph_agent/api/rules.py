@@ -15,7 +15,8 @@ from starlette.responses import Response
 
 from graph_agent.analysis.process import analyze
 from graph_agent.api.bodies import MAX_RULES_BYTES, PolicyText, errors, invalid, json_body, read_model
-from graph_agent.api.services import Auditor, AuthenticatedCaller, services
+from graph_agent.api.callers import Auditor, AuthenticatedCaller
+from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, event, stream_route
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from graph_agent.api.services import LaunchSession
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.net.bearer_tokens import is_same
 
 PAGE_FOLDER = Path(__file__).parent / "page"

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 
 from graph_agent.api.bodies import errors, id_in_query
-from graph_agent.api.services import AuthenticatedCaller, services
+from graph_agent.api.callers import AuthenticatedCaller
+from graph_agent.api.services import services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.models.base import Frozen

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.agent_services import open_services
+from graph_agent.bootstrap.extras import import_opentelemetry
 from graph_agent.bootstrap.maintenance import maintenance_jobs
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
@@ -78,10 +79,8 @@ async def open_runtime(
         assert isinstance(audit, DatabaseAuditWriter)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
-            # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
-            from graph_agent.integrations.opentelemetry.spans import exporters, turn_spans
-
-            hooks.append(turn_spans(await stack.enter_async_context(exporters().open_tracing()), adapter))
+            otlp, spans = (import_opentelemetry(module) for module in ("otlp", "spans"))
+            hooks.append(spans.turn_spans(await stack.enter_async_context(otlp.open_tracing()), adapter))
         engine = services.engine(adapter, EngineOptions(config or services.config, graph=build(), hooks=hooks))
         # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
         await tools.start()

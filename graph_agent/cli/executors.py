@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from graph_agent.bootstrap.extras import import_extra
 from graph_agent.cli.options import option, replace_parameter
-from graph_agent.cli.running import import_extra
 from graph_agent.errors import ConfigurationError
 from graph_agent.replays.parallel import Checkpoint, J, P, Results, Work, run_in_order, start_worker
 

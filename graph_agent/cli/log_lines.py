@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Literal
 
+from graph_agent.bootstrap.extras import import_opentelemetry
+
 REPEATS_PER_MINUTE = 10
 _WINDOW_SECONDS = 60.0
 _MAX_MESSAGES = 1000
@@ -121,10 +123,7 @@ class RepeatLimit(logging.Filter):
 @contextmanager
 def log_to_collector() -> Iterator[None]:
     """Send the records that go to stderr to the OpenTelemetry collector too; not the lines of requests."""
-    # Imported here, because OpenTelemetry is an extra.
-    from graph_agent.integrations.opentelemetry.spans import exporters
-
-    with exporters().open_log_handler() as handler:
+    with import_opentelemetry("otlp").open_log_handler() as handler:
         handler.setFormatter(RedactingFormatter())
         handler.addFilter(RepeatLimit())
         logging.getLogger().addHandler(handler)

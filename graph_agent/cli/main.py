@@ -21,7 +21,8 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from graph_agent.cli.running import DONE, PROGRAM, configure_logging, import_extra, report_failures
+from graph_agent.bootstrap.extras import import_extra
+from graph_agent.cli.running import DONE, PROGRAM, configure_logging, report_failures
 
 
 class Command(NamedTuple):

@@ -10,15 +10,14 @@ import sys
 import traceback
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import IO, Any, NoReturn, Protocol, TypeVar
 
 import typer
 
 from graph_agent.cli import log_lines
-from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError, ServiceErrorCode
+from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
 
 T = TypeVar("T")
@@ -71,14 +70,6 @@ def wrong_usage(text: str) -> NoReturn:
     """Print `text` on stderr and exit with the code of a usage error."""
     print_error(text)
     raise typer.Exit(WRONG_USAGE)
-
-
-def import_extra(module: str, extra: str) -> ModuleType:
-    """Return a module of this package that needs `extra`. Raises `ConfigurationError` if the extra is not installed."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as exc:
-        raise ConfigurationError(f"this needs the extra '{extra}': pip install 'graph-agent[{extra}]'") from exc
 
 
 def configure_logging(*, verbose: bool = False, as_json: bool = False) -> None:

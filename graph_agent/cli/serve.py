@@ -20,10 +20,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from graph_agent.api.app import create_app
-from graph_agent.api.monitoring import WorkerMetrics
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.server import HttpServerConfig, Server
-from graph_agent.api.services import LaunchSession, services_of
+from graph_agent.api.services import services_of
 from graph_agent.api.static_page import is_built, read_page
+from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr

@@ -14,8 +14,8 @@ import httpx
 import uvicorn
 
 from graph_agent.api.app import create_app
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.server import HttpServerConfig
-from graph_agent.api.services import LaunchSession
 from graph_agent.api.static_page import Page
 from graph_agent.bootstrap.runtime import Runtime
 from tests.chat.environment import Environment, open_environment

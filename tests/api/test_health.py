@@ -9,7 +9,7 @@ from typing import NoReturn
 import httpx
 import pytest
 
-from graph_agent.api.monitoring import WriteCheck
+from graph_agent.api.write_check import WriteCheck
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, DatabaseUnavailableError

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from graph_agent.api import oidc
+from graph_agent.api import oidc_issuer as issuer_module
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
@@ -201,7 +201,7 @@ async def test_a_token_endpoint_at_a_link_local_address_is_not_asked(client: htt
 async def test_a_long_answer_is_not_read(client: httpx.AsyncClient, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = await begin(client, issuer)
     # The answer of the fixture is above this limit.
-    monkeypatch.setattr(oidc, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(issuer_module, "MAX_ANSWER_BYTES", 10)
     assert await error_of(client, sent) == (503, "SERVICE_UNAVAILABLE")
 
 

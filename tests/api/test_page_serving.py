@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from graph_agent.api.app import create_app
-from graph_agent.api.services import LaunchSession
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import PAGE_POLICY, VIEWS, Page
 from tests.chat.environment import Environment
 

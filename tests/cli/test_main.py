@@ -51,17 +51,27 @@ def test_an_administrator_needs_neither_langgraph_nor_mcp(home: Path, arguments:
     assert not loaded_by(*arguments) & {*TURN, *SERVER, *PROVIDERS}
 
 
-@pytest.mark.parametrize("arguments", [["ask", "hi"], ["serve", "--port", "0"]])
+@pytest.mark.parametrize(
+    ("environment", "arguments", "needed_by"),
+    [
+        ({"GRAPH_AGENT_OTEL": "1"}, ["ask", "hi"], "GRAPH_AGENT_OTEL"),
+        ({"GRAPH_AGENT_OTEL": "1"}, ["serve", "--port", "0"], "GRAPH_AGENT_OTEL"),
+        ({}, ["serve", "--port", "0", "--metrics-port", "0"], "--metrics-port"),
+    ],
+)
 def test_without_the_extra_for_telemetry_one_sentence_names_it(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], arguments: list[str], needed_by: str
 ) -> None:
-    monkeypatch.setenv("GRAPH_AGENT_OTEL", "1")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     # The extra is installed here.
-    monkeypatch.setitem(sys.modules, "graph_agent.integrations.opentelemetry.otlp", None)
-    monkeypatch.delattr("graph_agent.integrations.opentelemetry.otlp", raising=False)
+    for name in [name for name in sys.modules if name.startswith(("opentelemetry.", "graph_agent.integrations."))]:
+        monkeypatch.delitem(sys.modules, name)
+    for library in ("opentelemetry.sdk", "opentelemetry.exporter"):
+        monkeypatch.setitem(sys.modules, library, None)
     ended = cli(*arguments)
     assert ended.code == 1
-    assert ended.err.endswith("graph-agent: GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'\n")
+    assert ended.err.endswith(f"graph-agent: {needed_by} needs the extra 'otel': pip install 'graph-agent[otel]'\n")
     # What imports no exporter needs only the API, without the extra too.
     assert any(needed.startswith("opentelemetry-api") for needed in requires("mcp") or ())
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from graph_agent.api.app import create_app
-from graph_agent.api.services import LaunchSession
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.settings import Settings

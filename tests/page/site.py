@@ -14,7 +14,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from graph_agent.api.services import LaunchSession
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import read_page
 from graph_agent.bootstrap.runtime import Runtime
 from tests.api.live_server import live_server

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from graph_agent.api.services import LaunchSession
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import read_page
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.llm.scripted import ScriptedAdapter

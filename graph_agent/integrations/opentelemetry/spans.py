@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar, Token
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 # The API comes with the MCP SDK; only the exporters need the extra.
@@ -23,7 +22,7 @@ from opentelemetry import context, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from graph_agent.errors import ConfigurationError, ServiceError
+from graph_agent.errors import ServiceError
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.llm import LLMRequest, LLMResponse, TokenUsage
@@ -43,16 +42,6 @@ _OpenSpan = tuple[Span, Token[context.Context]]
 _call: ContextVar[_OpenSpan] = ContextVar("call")
 """The span of the current call. A context variable, because a task that the turn has abandoned may end its call during the next
 one."""
-
-
-def exporters() -> ModuleType:
-    """Return the module `otlp`. Raises `ConfigurationError` if the extra is not installed."""
-    try:
-        # Imported here, because the extra may not be installed.
-        from graph_agent.integrations.opentelemetry import otlp
-    except ImportError as exc:
-        raise ConfigurationError("GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'") from exc
-    return otlp
 
 
 def turn_spans(tracer: Tracer, adapter: LLMAdapter) -> Callable[[], TurnHook]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -12,9 +14,11 @@ from ag_ui.core import RunAgentInput, RunFinishedInterruptOutcome, TextMessageSt
 from ag_ui.core.events import Event
 from pydantic import TypeAdapter
 
-from graph_agent.api.agui import Translation, _read_run
+from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ServiceError
+from graph_agent.integrations.agui import Translation, _read_run
 from graph_agent.turn.events import EventKind, TurnEvent
+from tests.chat.environment import Environment
 
 EVENT: TypeAdapter[Any] = TypeAdapter(Event)
 
@@ -184,3 +188,16 @@ def test_only_the_parts_that_a_turn_uses_are_validated(monkeypatch: pytest.Monke
             _read_run(body)
     assert len(validated) == 2
     assert all(len(json.dumps(body)) < 500 for body in validated)
+
+
+async def test_without_the_extra_the_route_names_it(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The extra is installed here.
+    monkeypatch.delitem(sys.modules, "graph_agent.integrations.agui")
+    monkeypatch.setitem(sys.modules, "ag_ui", None)
+    client = served(environment.runtime())
+    answer = await client.post("/agui", json=run_input("hi"))
+    sentence = "POST /agui needs the extra 'agui': pip install 'graph-agent[agui]'."
+    assert (answer.status_code, answer.json()) == (404, {"error": {"code": "NOT_FOUND", "message": sentence}})
+    assert (await client.post("/api/chat", json={"content": "hi"})).status_code == 200

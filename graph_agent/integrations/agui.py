@@ -20,9 +20,9 @@ from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.api.bodies import Answers, MessageRequest, errors, invalid, read_object, validated
+from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.chat import start_streamed_turn, stream_of
 from graph_agent.api.errors import stream_error_body
-from graph_agent.api.services import AuthenticatedCaller
 from graph_agent.chat.stream import NumberedEvent
 from graph_agent.models.decision import unstorable
 from graph_agent.turn.events import EventKind, TurnEvent

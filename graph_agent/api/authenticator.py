@@ -1,0 +1,46 @@
+"""The caller of a request: the subject of a bearer token or session, or the local user of a server without sign-in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from graph_agent.api.cookies import SESSION
+from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.bootstrap.secret import signing_keys
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller
+from graph_agent.settings import Settings
+
+SESSION_HOURS = 8.0
+"""The longest session of a browser after a sign-in at the issuer. The issuer's tokens may expire within minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticator:
+    """Finds the caller of a request: the user of a bearer token, or of a browser whose user has signed in at the issuer."""
+
+    tokens: BearerTokens | None = None
+    """None on a server without sign-in, whose only user is the local one. `LaunchSession` checks who may send requests."""
+    sessions: BrowserSessions | None = None
+    """None without an issuer: no browser has a session then."""
+
+    async def caller(self, request: Request) -> Caller:
+        """Return the caller of a request. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
+        if self.tokens is None:
+            return Caller(LOCAL_USER)
+        authorization = request.headers.get("authorization")
+        if self.sessions is not None and authorization is None and (session := SESSION.read(request)):
+            return await self.sessions.caller(f"Bearer {session}")
+        return await self.tokens.caller(authorization)
+
+
+def authenticator(settings: Settings) -> Authenticator:
+    """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL."""
+    if not settings.authenticates:
+        return Authenticator()
+    tokens, sessions = BearerTokens.of(settings), None
+    if settings.oidc_issuer is not None and settings.secret is not None:
+        seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
+        sessions = BrowserSessions(signing_keys(settings)[0], seconds, tokens.roles)
+    return Authenticator(tokens, sessions)

@@ -1,0 +1,30 @@
+"""The route parameters that hold the caller of a request."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from graph_agent.api.services import services
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.net.bearer_tokens import Caller
+
+
+async def _caller(request: Request) -> Caller:
+    return await services(request).authenticator.caller(request)
+
+
+AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
+"""A route parameter that holds the caller; without a valid token the request ends with 401."""
+
+
+async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
+    # Without authentication the local user operates this machine, and can run commands that show the same.
+    if caller.reads is not None and services(request).authenticator.tokens is not None:
+        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This needs the role of an auditor.")
+    return caller
+
+
+Auditor = Annotated[Caller, Depends(_auditor)]
+"""A route parameter that holds a caller who may read what is computed from the record of all users; others get 403."""

@@ -1,0 +1,7 @@
+"""The fixtures of the API, for the integration that serves a route of it."""
+
+from __future__ import annotations
+
+from tests.api.conftest import client, environment, served
+
+__all__ = ["client", "environment", "served"]
