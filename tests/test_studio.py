@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from graph_agent.graph.topology import TOPOLOGY
 
-ROOT = Path(__file__).parents[1]
+EXAMPLE = Path(__file__).parents[1] / "examples" / "studio"
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def studio_graph(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[]
     for name in ("GEMINI_API_KEY", "DATABASE_URL", "GRAPH_AGENT_MODEL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GRAPH_AGENT_HOME", str(tmp_path))
-    path, _, name = json.loads((ROOT / "langgraph.json").read_text())["graphs"]["graph_agent"].partition(":")
-    spec = importlib.util.spec_from_file_location("loaded_by_langgraph", ROOT / path)
+    path, _, name = json.loads((EXAMPLE / "langgraph.json").read_text())["graphs"]["graph_agent"].partition(":")
+    spec = importlib.util.spec_from_file_location("loaded_by_langgraph", EXAMPLE / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

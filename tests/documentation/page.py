@@ -65,7 +65,9 @@ PREPARED = {
     "docs/page.md": "SERVE",
     "docs/policy.md": "python3 -m venv venv",
     "docs/record.md": "graph-agent ask 'add a task to buy milk' && graph-agent constitution show > stricter.md",
-    "docs/studio.md": "cp $ROOT/*.{md,toml,json,py} $ROOT/LICENSE . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1",
+    "docs/studio.md": (
+        "cp -r $ROOT/*.{md,toml,py} $ROOT/{LICENSE,examples} . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1"
+    ),
     "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin",
 }
 """The steps of a reader before the first block of a page. SERVE starts the page's server, CHAT is the command above."""

@@ -139,7 +139,7 @@ def test_a_wrong_block_is_a_problem(language: str, text: str, tmp_path: Path, co
     page = Page("README.md", tmp_path, commands, {})
     try:
         prepared, _ = page.shell.run(
-            "cp -r $ROOT/deploy $ROOT/langgraph.json $ROOT/graph_agent . && sed s/=$/=a/ deploy/example.env > deploy/.env"
+            "cp -r $ROOT/deploy $ROOT/examples/studio/* $ROOT/graph_agent . && sed s/=$/=a/ deploy/example.env > deploy/.env"
         )
         assert prepared == 0
         assert list(HOW.get(language, unknown_language)(page, Block("README.md", 1, language, text, None)))

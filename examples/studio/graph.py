@@ -1,4 +1,4 @@
-"""The graph for LangGraph Studio: `langgraph dev` loads it from `langgraph.json`.
+"""The graph for LangGraph Studio: `langgraph dev` loads it by the `langgraph.json` beside it.
 
 It has the nodes and edges of the topology. Each node waits for the next step of a turn that the chat service runs, so a turn in
 Studio is recorded and guarded like any other, and a thread of Studio is a conversation. Studio's state holds plain JSON values:
