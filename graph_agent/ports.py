@@ -19,7 +19,8 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 if TYPE_CHECKING:
     # Only named in signatures: an adapter, which imports this module, needs neither the record nor the policy.
     from graph_agent.models.facts import Facts
-    from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
+    from graph_agent.policy.cedar.compiled import Conditions
+    from graph_agent.policy.cedar.conditions import Ruling, Situation
     from graph_agent.policy.guard import AuthorizedCall
 
 

@@ -27,7 +27,8 @@ from graph_agent.analysis.symbols import (
     disjunction,
     text,
 )
-from graph_agent.policy.cedar.conditions import Conditions, Effect
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import Effect
 from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled

@@ -16,9 +16,11 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar import values
-from graph_agent.policy.cedar.conditions import Conditions, Effect, Situation
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import Effect, Situation
 from graph_agent.policy.cedar.types import Kind
-from graph_agent.policy.guard import PastCall, Verdict, judge_batch
+from graph_agent.policy.guard import Verdict, judge_batch
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 
 _ELSEWHERE = "elsewhere.test"

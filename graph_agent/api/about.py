@@ -20,7 +20,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import topology_of
 from graph_agent.graph.topology import END, START
 from graph_agent.models.base import Frozen
-from graph_agent.policy.allowed_tools import ALLOWED_TOOLS
+from graph_agent.policy import allowed_tools
 from graph_agent.policy.rules import ToolRule
 
 router = APIRouter(prefix="/api")
@@ -51,7 +51,7 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
     # Without its tools a server can still say what it is for.
     with suppress(ConfigurationError):
         rules = (await engine.prepare()).policy.rules.values()
-    has_tasks = set(engine.constitution.whitelist) >= ALLOWED_TOOLS
+    has_tasks = set(engine.constitution.whitelist) >= allowed_tools.ALLOWED_TOOLS
     reading = "show my tasks" if has_tasks else _reading_example(rules)
     return About(
         title=_title(engine.constitution.text),

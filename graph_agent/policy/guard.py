@@ -18,6 +18,7 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import Effect, Ruling, Situation
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 
@@ -95,21 +96,6 @@ class Judgement:
     error: str | None = None
     rule: str = ""
     """For REFUSED: the rule that refuses the call, as a clause for the user. For AWAITING: the rules that require the yes."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastCall:
-    """A call that was judged earlier in the turn. By default it was sent, and its outcome is not known."""
-
-    sequence: int
-    tool_name: str
-    arguments: dict[str, Any]
-    may_have_run: bool = True
-    """False for a call that was refused or skipped, or failed for certain."""
-    attempted: bool = True
-    """False for a call that was not sent: the model has read nothing of its tool."""
-    succeeded: bool = False
-    """True if its result says success."""
 
 
 class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a verdict, not an error)

@@ -13,7 +13,8 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.cedar.conditions import Conditions, ConditionsFile
+from graph_agent.policy.cedar.compiled import Conditions, compile_conditions
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.schema.check import ArgumentCheck
@@ -102,7 +103,7 @@ class Policy:
 
         Raises `ConfigurationError` if the rules cannot be read.
         """
-        return replace(self, conditions=file.compile(self.actions, recorded))
+        return replace(self, conditions=compile_conditions(file, self.actions, recorded))
 
     @property
     def declarations(self) -> list[ToolDeclaration]:

@@ -20,7 +20,8 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import Ruling, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter

@@ -37,7 +37,8 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Conditions, Effect, Ruling, Situation
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import Effect, Ruling, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot

@@ -11,7 +11,8 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect
-from graph_agent.policy.guard import PastCall, Verdict, judge_batch
+from graph_agent.policy.guard import Verdict, judge_batch
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 from graph_agent.policy.schema.keywords import walk
 from tests.policy.cedar_shop import PERMIT, ROLES, ShopTool, facts, policy_of

@@ -19,7 +19,8 @@ from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Situatio
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
-from graph_agent.policy.guard import PastCall, Verdict
+from graph_agent.policy.guard import Verdict
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import TEXT, ShopTool, facts, judge, policy_of, schema
 

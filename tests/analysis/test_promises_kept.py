@@ -17,11 +17,12 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Situation
 from graph_agent.policy.cedar.evaluation import CedarConditions
-from graph_agent.policy.guard import AuthorizedCall, PastCall
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays import replay
+from graph_agent.replays.replayer import replay
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.policy.cedar_shop import PERMIT, ShopTool, constitution_of, declarations_of, facts, policy_of, schema
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says

@@ -24,7 +24,8 @@ from graph_agent.models.facts import Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Conditions, ConditionsFile, Effect, Ruling, Situation
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Ruling, Situation
 from graph_agent.policy.confirmation import describe_in_full
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.guard import AuthorizedCall

@@ -10,7 +10,8 @@ from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.guard import Judgement, PastCall, judge_batch
+from graph_agent.policy.guard import Judgement, judge_batch
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy, compile_policy
 
 ROLES = ("manager", "support")

@@ -15,7 +15,8 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.guard import PastCall, Verdict, judge_batch, permitted_read
+from graph_agent.policy.guard import Verdict, judge_batch, permitted_read
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, RULES, SHOP, TEXT, ShopTool, facts, judge, policy_of, schema
 
@@ -500,8 +501,9 @@ def test_without_the_extra_a_file_is_refused_with_the_remedy() -> None:
     program = """
 import sys
 sys.modules["cedarpy"] = None
+from graph_agent.policy.cedar.compiled import compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
-ConditionsFile("permit (principal, action, resource);").compile([])
+compile_conditions(ConditionsFile("permit (principal, action, resource);"), [])
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "needs the extra 'policy': pip install 'graph-agent[policy]'" in ended.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,27 @@ def test_the_shipped_grants_are_exactly_these() -> None:
         ToolGrant("delete_task", "Remove tasks", requires_confirmation=True),
     )
     assert {"add_task", "list_tasks", "update_task", "complete_task", "delete_task"} == graph_agent.ALLOWED_TOOLS
+
+
+READS = """
+import sys
+opened = []
+sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
+
+def times_read():
+    return len([name for name in opened if name.endswith("constitution.md")])
+
+from graph_agent.policy import allowed_tools
+assert times_read() == 0
+assert "add_task" in allowed_tools.ALLOWED_TOOLS
+assert times_read() == 1
+assert allowed_tools.ALLOWED_TOOLS and times_read() == 1
+"""
+
+
+def test_the_whitelist_is_read_when_it_is_used_not_when_its_module_is_imported() -> None:
+    ended = subprocess.run([sys.executable, "-c", READS], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import (
     AuthorizedCall,
     Judgement,
-    PastCall,
     Verdict,
     judge_batch,
     permitted_read,
 )
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.scripted_turns import READS

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from graph_agent.models.facts import Facts
-from graph_agent.policy.guard import PastCall, Verdict
+from graph_agent.policy.guard import Verdict
+from graph_agent.policy.past_call import PastCall
 from tests.policy.cedar_shop import SHOP, facts, judge, policy_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")

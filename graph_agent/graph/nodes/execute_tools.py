@@ -18,9 +18,11 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
-from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
-from graph_agent.policy.guard import AWAITING, SKIPPED, AuthorizedCall, Judgement, PastCall, Verdict, judge_batch
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import Ruling, Situation
+from graph_agent.policy.guard import AWAITING, SKIPPED, AuthorizedCall, Judgement, Verdict, judge_batch
 from graph_agent.policy.objects import NamedObjects, named_objects
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_result, receipt
 from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.reply import fixed

@@ -1,4 +1,4 @@
-"""The file of conditions, `policy.cedar`, and how it decides a call. Cedar is loaded only if there is such a file."""
+"""The file of conditions, `policy.cedar`, and the words of its decisions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.models.facts import Facts
-from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
-
-if TYPE_CHECKING:
-    from graph_agent.policy.cedar.evaluation import CedarConditions
-    from graph_agent.policy.guard import PastCall
+from graph_agent.policy.past_call import PastCall
 
 
 class Effect(StrEnum):
@@ -77,10 +73,6 @@ class RuleDescription(NamedTuple):
     """True if the call is refused because a text matches a pattern: another spelling of the text does not match."""
 
 
-Conditions: TypeAlias = "CedarConditions"
-"""The compiled rules of a file. Their module is not imported here, because Cedar belongs to an extra."""
-
-
 def configured_roles(roles: Collection[str], example: str) -> str:
     """Return which roles rules can name, for an error about another one; without any, how to set `example`."""
     has = f"has {', '.join(roles)}" if roles else f"names none: set it, such as groups={example}"
@@ -119,19 +111,5 @@ class ConditionsFile:
 
     @classmethod
     def recorded(cls, value: Mapping[str, Any]) -> ConditionsFile:
-        """Return the file of a record, from the JSON of `Conditions.text`."""
+        """Return the file of a record, from the JSON of the compiled conditions' `text`."""
         return cls(value["rules"], roles=tuple(value["roles"]), time_zone=value["time_zone"])
-
-    def compile(self, actions: Sequence[ToolAction], recorded: str | None = None) -> CedarConditions:
-        """Return the rules for these tools. `recorded` is the text of a record that they are compiled from.
-
-        Raises `ConfigurationError` if the rules cannot be read, or if the extra is not installed.
-        """
-        try:
-            # Imported here, because the library is an extra, and most installations have no such file.
-            from graph_agent.policy.cedar.evaluation import CedarConditions
-        except ModuleNotFoundError as exc:
-            raise ConfigurationError(
-                f"the policy {self.name} needs the extra 'policy': pip install 'graph-agent[policy]'"
-            ) from exc
-        return CedarConditions(self, actions, recorded)
