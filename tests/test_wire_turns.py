@@ -21,12 +21,12 @@ from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.decision import DecisionContext, DecisionType, Message, OutcomeCategory
-from graph_agent.models.llm import LLMRequest, TokenUsage
+from graph_agent.models.llm import TokenUsage
 from graph_agent.models.result_size import MAX_RESULT_BYTES
 from graph_agent.reply.fixed import CAP_REPLY, CUT_MARK, FAILURE_REPLY, RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.hooks import HookedModelCall, TurnHook
 from tests.agent_service.environment import agent_services, at
 from tests.chat.environment import Environment, open_environment
 from tests.frozen_clock import freeze_loop_time
@@ -208,7 +208,7 @@ class OpeningHook(TurnHook):
     def __init__(self, opened: asyncio.Semaphore) -> None:
         self._opened = opened
 
-    def before_model_call(self, request: LLMRequest) -> None:  # noqa: ARG002 - the hook interface passes it
+    def before_model_call(self, call: HookedModelCall) -> None:  # noqa: ARG002 - the hook interface passes it
         self._opened.release()
 
 

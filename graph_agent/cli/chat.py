@@ -20,6 +20,7 @@ from graph_agent.errors import ServiceError
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
 from graph_agent.models.decision import PendingAction, ShownQuestion
+from graph_agent.models.record import RecordHeader
 from graph_agent.settings import Settings
 from graph_agent.turn.hooks import TurnHook
 
@@ -120,7 +121,7 @@ def step(
 class StepPrinter(TurnHook):
     """Prints every step of a turn as it is taken."""
 
-    def after_node(self, step: Step) -> None:
+    def after_node(self, turn: RecordHeader, step: Step) -> None:  # noqa: ARG002 (the interface has it)
         print_step(step)
 
 

@@ -21,7 +21,7 @@ from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCod
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.progress import ToolProgress
-from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.hooks import HookedToolCall, TurnHook
 
 _MAX_PROGRESS_LINES: Final = 100
 """For one turn, so that a server cannot flood the terminal."""
@@ -67,7 +67,7 @@ class ProgressLines(TurnHook):
     def __init__(self) -> None:
         self._left = _MAX_PROGRESS_LINES
 
-    def tool_progress(self, progress: ToolProgress) -> None:
+    def tool_progress(self, call: HookedToolCall, progress: ToolProgress) -> None:  # noqa: ARG002 (the interface has it)
         if self._left > 0:
             self._left -= 1
             print_stderr(progress_line(progress))

@@ -11,11 +11,11 @@ from typing import Any, Generic, TypeVar
 from graph_agent.clock import ignore_result
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import END
-from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import InterruptReason
 from graph_agent.models.tools import ToolResult
 from graph_agent.tools.progress import ToolProgress
-from graph_agent.turn.hooks import HookList, ToolCallMode, TurnHook
+from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode, TurnHook
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -48,25 +48,25 @@ class LatestProgress(TurnHook):
         self.latest: ToolProgress | None = None
         """None while no call runs that has reported any."""
 
-    def before_model_call(self, request: LLMRequest) -> None:  # noqa: ARG002 (the interface has it)
+    def before_model_call(self, call: HookedModelCall) -> None:  # noqa: ARG002 (the interface has it)
         self.call = RunningCall(None, None)
         self._on_change()
 
-    def after_model_call(self, outcome: LLMResponse | BaseException) -> None:  # noqa: ARG002 (the interface has it)
+    def after_model_call(self, call: HookedModelCall, outcome: LLMResponse | BaseException) -> None:  # noqa: ARG002 (the interface has it)
         self.call = None
 
-    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
-        self.call = RunningCall(tool_name, mode)
+    def before_tool_call(self, call: HookedToolCall) -> None:
+        self.call = RunningCall(call.tool_name, call.mode)
         self._on_change()
 
-    def tool_progress(self, progress: ToolProgress) -> None:
+    def tool_progress(self, call: HookedToolCall, progress: ToolProgress) -> None:  # noqa: ARG002 (the interface has it)
         now = asyncio.get_running_loop().time()
         # A server may report as often as it likes.
         if now - self._shown_at >= PROGRESS_SECONDS:
             self._shown_at, self.latest = now, progress
             self._on_change()
 
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:  # noqa: ARG002 (the interface has it)
+    def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:  # noqa: ARG002 (the interface has it)
         self._shown_at, self.latest, self.call = -inf, None, None
 
 
@@ -153,9 +153,9 @@ class TurnHandle(Generic[T_co]):
         self.steps.append(step)
         self.wake_listeners()
         if self.hooks:
-            self.hooks.notify(TurnHook.after_node, step)
+            self.hooks.notify(TurnHook.after_node, self.hooks.turn, step)
             if step.entered != END:
-                self.hooks.notify(TurnHook.before_node, step.entered)
+                self.hooks.notify(TurnHook.before_node, self.hooks.turn, step.entered)
 
     def follow_progress(self) -> None:
         """Keep the progress of the calls that begin from now on; the servers of tools are then asked for it."""

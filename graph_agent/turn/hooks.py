@@ -1,15 +1,16 @@
 """Lifecycle hooks: methods that a turn calls at its start and end, and around every node, model call and tool call.
 
-Live events, OpenTelemetry spans and the output of `graph-agent step` are hooks. A hook is synchronous and quick, because the
-turn waits for it; it can neither end nor change the turn. If it raises, the error is logged once, and the hook is dropped for
-the rest of that turn.
+Live events, OpenTelemetry spans and metrics, and the output of `graph-agent step` are hooks. Each method gets what it is about:
+no hook needs a context variable. A hook is synchronous and quick, because the turn waits for it; it can neither end nor change
+the turn. If it raises, the error is logged once, and the hook is dropped for the rest of that turn.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Concatenate, Literal, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from graph_agent.graph.stepping import Step
 from graph_agent.models.llm import LLMRequest, LLMResponse
@@ -25,34 +26,56 @@ T = TypeVar("T")
 ToolCallMode = Literal["run", "settle", "preview"]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HookedModelCall:
+    """A call of the model that is made. The methods before and after it get the same object, so a hook can use it as a key."""
+
+    turn: RecordHeader
+    request: LLMRequest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HookedToolCall:
+    """A call of a tool server that is made. The methods before, during and after it get the same object."""
+
+    turn: RecordHeader
+    tool_name: str
+    arguments: Mapping[str, Any]
+    mode: ToolCallMode
+    """`run`; `settle`, which asks what became of a call whose outcome is unknown; `preview`, for the question to the user."""
+
+
 class TurnHook:
-    """A hook of one turn; override the methods that you need.
+    """A hook of one turn; override the methods that you need. `turn` has the decision's id, the user, the message, the model.
 
     Only calls that are really made are reported: none that is refused, repeated, or replayed from the record. `outcome` is an
     exception where the call or the turn has no result: a cancellation, or a turn that was taken over or cannot be recorded.
     """
 
-    def before_turn(self, header: RecordHeader) -> None: ...
+    def before_turn(self, turn: RecordHeader) -> None: ...
 
-    def after_turn(self, outcome: DecisionRecord | BaseException) -> None: ...
+    def after_turn(self, turn: RecordHeader, outcome: DecisionRecord | BaseException) -> None: ...
 
-    def before_node(self, state: str) -> None: ...
+    def before_node(self, turn: RecordHeader, state: str) -> None: ...
 
-    def after_node(self, step: Step) -> None: ...
+    def after_node(self, turn: RecordHeader, step: Step) -> None: ...
 
-    def before_model_call(self, request: LLMRequest) -> None: ...
+    def before_model_call(self, call: HookedModelCall) -> None: ...
 
-    def after_model_call(self, outcome: LLMResponse | BaseException) -> None: ...
+    def after_model_call(self, call: HookedModelCall, outcome: LLMResponse | BaseException) -> None: ...
 
-    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None: ...
+    def before_tool_call(self, call: HookedToolCall) -> None: ...
 
-    def tool_progress(self, progress: ToolProgress) -> None: ...
+    def tool_progress(self, call: HookedToolCall, progress: ToolProgress) -> None: ...
 
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None: ...
+    def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None: ...
 
 
 class HookList(list[TurnHook]):
     """The hooks of one turn, in the order in which they are called."""
+
+    turn: RecordHeader
+    """Set before the first method is called."""
 
     @property
     def _shows_progress(self) -> bool:
@@ -70,24 +93,25 @@ class HookList(list[TurnHook]):
                 _log.exception("a %s failed in %s; it is dropped from this turn", type(hook).__name__, method.__name__)
                 self[:] = [one for one in self if one is not hook]
 
-    async def model_call(self, request: LLMRequest, call: Awaitable[LLMResponse]) -> LLMResponse:
-        """Await `call` between the two hook methods of a model call."""
-        self.notify(TurnHook.before_model_call, request)
-        return await self._awaited(call, TurnHook.after_model_call)
+    async def model_call(self, call: HookedModelCall, response: Awaitable[LLMResponse]) -> LLMResponse:
+        """Await the response between the two hook methods of a model call."""
+        self.notify(TurnHook.before_model_call, call)
+        return await self._awaited(response, lambda outcome: self.notify(TurnHook.after_model_call, call, outcome))
 
-    async def tool_call(self, tool_name: str, mode: ToolCallMode, call: Awaitable[ToolResult]) -> ToolResult:
-        """Await `call` between the two hook methods of a tool call; while it runs, its progress is reported."""
-        self.notify(TurnHook.before_tool_call, tool_name, mode)
+    async def tool_call(self, call: HookedToolCall, result: Awaitable[ToolResult]) -> ToolResult:
+        """Await the result between the two hook methods of a tool call; until then, the progress of the call is reported."""
+        self.notify(TurnHook.before_tool_call, call)
+        awaited = self._awaited(result, lambda outcome: self.notify(TurnHook.after_tool_call, call, outcome))
         if not self._shows_progress:
-            return await self._awaited(call, TurnHook.after_tool_call)
-        with progress_to(lambda progress: self.notify(TurnHook.tool_progress, progress)):
-            return await self._awaited(call, TurnHook.after_tool_call)
+            return await awaited
+        with progress_to(lambda progress: self.notify(TurnHook.tool_progress, call, progress)):
+            return await awaited
 
-    async def _awaited(self, work: Awaitable[T], after: Callable[[TurnHook, T | BaseException], None]) -> T:
+    async def _awaited(self, work: Awaitable[T], after: Callable[[T | BaseException], None]) -> T:
         try:
             outcome = await work
         except BaseException as exc:
-            self.notify(after, exc)
+            after(exc)
             raise
-        self.notify(after, outcome)
+        after(outcome)
         return outcome

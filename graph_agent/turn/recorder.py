@@ -46,7 +46,7 @@ from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter, UseCounter
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
-from graph_agent.turn.hooks import HookList, ToolCallMode
+from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode
 
 T = TypeVar("T")
 
@@ -278,7 +278,9 @@ class Recorder:
         self._model_calls += 1
         if (limit := await self._token_limit()) is None:
             response, ms = await self._timed(
-                EntryKind.MODEL, question, lambda: self._hooks.model_call(request, self._ports().generate(request))
+                EntryKind.MODEL,
+                question,
+                lambda: self._hooks.model_call(HookedModelCall(self.header, request), self._ports().generate(request)),
             )
         else:
             response, ms = LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED, cause=limit), 0
@@ -316,7 +318,7 @@ class Recorder:
             return known
         user_id = self.header.context.user_id
         return await self._call_tool(
-            EntryKind.PREVIEW, request, tool_name, lambda ports: ports.preview(tool_name, arguments, user_id)
+            EntryKind.PREVIEW, request, tool_name, arguments, lambda ports: ports.preview(tool_name, arguments, user_id)
         )
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
@@ -335,7 +337,7 @@ class Recorder:
             self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at)
             raise ResentCallError
         result = await self._call_tool(
-            EntryKind.EXECUTE, request, call.tool_name, lambda ports: ports.execute(call), at=invoked_at
+            EntryKind.EXECUTE, request, call.tool_name, call.arguments, lambda ports: ports.execute(call), at=invoked_at
         )
         if self._writer is not None:
             invocation = ToolInvocation(
@@ -358,7 +360,9 @@ class Recorder:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         if (known := self._known_result(EntryKind.SETTLE, request)) is not None:
             return known
-        return await self._call_tool(EntryKind.SETTLE, request, call.tool_name, lambda ports: ports.settle(call))
+        return await self._call_tool(
+            EntryKind.SETTLE, request, call.tool_name, call.arguments, lambda ports: ports.settle(call)
+        )
 
     def _known_result(self, kind: EntryKind, request: str) -> ToolResult | None:
         """Return the recorded result of a call, or that of a call in an interrupted turn; None if the call is to be made."""
@@ -378,13 +382,13 @@ class Recorder:
         kind: EntryKind,
         request: str,
         tool_name: str,
+        arguments: Mapping[str, Any],
         call: Callable[[ExternalPorts], Awaitable[ToolResult]],
         at: datetime | None = None,
     ) -> ToolResult:
         """Make a call to the tool server and record its result."""
-        result, ms = await self._timed(
-            kind, request, lambda: self._hooks.tool_call(tool_name, _TOOL_CALL_MODES[kind], call(self._ports()))
-        )
+        hooked = HookedToolCall(self.header, tool_name, arguments, _TOOL_CALL_MODES[kind])
+        result, ms = await self._timed(kind, request, lambda: self._hooks.tool_call(hooked, call(self._ports())))
         self._append(kind, request, result.to_json(), ms, at)
         return result
 

@@ -251,15 +251,16 @@ class TurnRun(TurnHandle[T]):
     async def _run_to_end(
         self, recorder: Recorder, *, opening: DecisionOpening | None = None, cancellable: bool = True
     ) -> FinishedTurn:
+        self.hooks.turn = recorder.header
         self.hooks.notify(TurnHook.before_turn, recorder.header)
         try:
             if opening is not None:
                 await self._open(opening, recorder.snapshot.config.timeout_seconds)
             finished = await self._drive(recorder, cancellable)
         except BaseException as exc:
-            self.hooks.notify(TurnHook.after_turn, exc)
+            self.hooks.notify(TurnHook.after_turn, recorder.header, exc)
             raise
-        self.hooks.notify(TurnHook.after_turn, finished.record)
+        self.hooks.notify(TurnHook.after_turn, recorder.header, finished.record)
         return finished
 
     async def _drive(self, recorder: Recorder, cancellable: bool) -> FinishedTurn:
@@ -294,7 +295,7 @@ class TurnRun(TurnHandle[T]):
     async def _walk(self, recorder: Recorder) -> list[Step]:
         """Walk the turn and report each step; return the steps of this walk."""
         steps: list[Step] = []
-        self.hooks.notify(TurnHook.before_node, START)
+        self.hooks.notify(TurnHook.before_node, recorder.header, START)
         async for step in recorder.walk(self._setup.graph):
             steps.append(step)
             self.add_step(step)

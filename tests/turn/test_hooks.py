@@ -9,12 +9,12 @@ import pytest
 
 from graph_agent.errors import LLMTimeoutError, RecordUnavailableError, ServiceError, ToolErrorCode
 from graph_agent.graph.stepping import Step
-from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.tools.progress import progress_listener
-from graph_agent.turn.hooks import HookList, ToolCallMode, TurnHook
+from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, TurnHook
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
@@ -26,31 +26,40 @@ class Listener(TurnHook):
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.outcomes: list[Any] = []
+        self.calls: list[tuple[str, HookedModelCall | HookedToolCall]] = []
+        self.turns: list[RecordHeader] = []
 
-    def before_turn(self, header: RecordHeader) -> None:
-        self.events.append(("turn", header.context.conversation_id))
+    def before_turn(self, turn: RecordHeader) -> None:
+        self.events.append(("turn", turn.context.conversation_id))
 
-    def after_turn(self, outcome: DecisionRecord | BaseException) -> None:
+    def after_turn(self, turn: RecordHeader, outcome: DecisionRecord | BaseException) -> None:
         self.events.append("turn ends")
+        self.turns.append(turn)
         self.outcomes.append(outcome)
 
-    def before_node(self, state: str) -> None:
+    def before_node(self, turn: RecordHeader, state: str) -> None:
+        self.turns.append(turn)
         self.events.append(state)
 
-    def after_node(self, step: Step) -> None:
+    def after_node(self, turn: RecordHeader, step: Step) -> None:
+        self.turns.append(turn)
         self.events.append((step.state, step.outcome))
 
-    def before_model_call(self, request: LLMRequest) -> None:
-        self.events.append(("model", len(request.messages)))
+    def before_model_call(self, call: HookedModelCall) -> None:
+        self.calls.append(("before", call))
+        self.events.append(("model", len(call.request.messages)))
 
-    def after_model_call(self, outcome: LLMResponse | BaseException) -> None:
+    def after_model_call(self, call: HookedModelCall, outcome: LLMResponse | BaseException) -> None:
+        self.calls.append(("after", call))
         self.events.append("model ends")
         self.outcomes.append(outcome)
 
-    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
-        self.events.append((tool_name, mode))
+    def before_tool_call(self, call: HookedToolCall) -> None:
+        self.calls.append(("before", call))
+        self.events.append((call.tool_name, call.mode))
 
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
+    def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:
+        self.calls.append(("after", call))
         self.events.append("tool ends")
         self.outcomes.append(outcome)
 
@@ -87,6 +96,18 @@ async def test_every_node_and_call_is_reported_before_and_after() -> None:
         "turn ends",
     ]
     assert hook.outcomes[-1] == finished.record
+
+
+async def test_each_method_gets_the_turn_and_both_of_a_call_get_the_same_call() -> None:
+    hook = Listener()
+    finished = await engine_of(calls(ADD), says("Added.")).run(asks(), hooks=[hook])
+    header = finished.record.header
+    assert [turn for turn in hook.turns if turn != header] == []
+    assert [call.turn for _, call in hook.calls if call.turn != header] == []
+    before, after = ([call for when, call in hook.calls if when == place] for place in ("before", "after"))
+    assert [one is other for one, other in zip(before, after, strict=True)] == [True] * 3
+    (tool,) = [call for call in before if isinstance(call, HookedToolCall)]
+    assert (tool.tool_name, tool.arguments, tool.mode) == (*ADD, "run")
 
 
 async def test_a_call_that_fails_is_reported_with_the_error_that_is_recorded() -> None:
@@ -140,8 +161,8 @@ async def test_a_turn_that_cannot_be_recorded_is_reported_with_its_error() -> No
 
 async def test_a_hook_that_raises_changes_nothing_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Listener):
-        def after_node(self, step: Step) -> None:
-            super().after_node(step)
+        def after_node(self, turn: RecordHeader, step: Step) -> None:
+            super().after_node(turn, step)
             raise RuntimeError("broken hook")
 
     plain = await engine_of(calls(ADD), says("Added.")).run(asks())
@@ -173,10 +194,10 @@ class CountsCalls:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
-        self.calls.append(f"{tool_name} {mode}")
+    def before_tool_call(self, call: HookedToolCall) -> None:
+        self.calls.append(f"{call.tool_name} {call.mode}")
 
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
+    def after_tool_call(self, _call: HookedToolCall, outcome: ToolResult | BaseException) -> None:
         self.calls.append(str(isinstance(outcome, ToolResult) and outcome.success))
 
 
@@ -188,5 +209,6 @@ async def test_a_hook_that_does_not_know_progress_is_called_for_the_rest() -> No
         assert progress_listener() is None
         return ToolResult(success=True)
 
-    await hooks.tool_call("act", "run", execute())
+    finished = await engine_of(says("hi")).run(asks())
+    await hooks.tool_call(HookedToolCall(finished.record.header, "act", {}, "run"), execute())
     assert hook.calls == ["act run", "True"]

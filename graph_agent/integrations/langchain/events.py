@@ -20,12 +20,12 @@ from graph_agent.graph.state import TurnCall
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.transcript import result_json
 from graph_agent.llm.openai_compatible import build_messages
-from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.events import TurnEvent, opening_event, step_events
-from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.hooks import HookedModelCall, TurnHook
 
 _in_node: ContextVar[bool] = ContextVar("in_node", default=False)
 
@@ -43,8 +43,8 @@ class NodeEvents(TurnHook):
         self._callbacks = get_async_callback_manager_for_config(config)
         self._write = get_stream_writer()
         self._model = model
-        self._running: Any = None
-        """The callbacks of the model call that is running."""
+        self._running: dict[HookedModelCall, Any] = {}
+        """The callbacks of each model call that is running."""
         # Functions, not coroutines: a node that is cancelled leaves some that nobody awaits.
         self._reports: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]] | None] = asyncio.Queue()
 
@@ -60,21 +60,21 @@ class NodeEvents(TurnHook):
             self._reports.put_nowait(None)
             await reporting
 
-    def before_turn(self, header: RecordHeader) -> None:  # noqa: ARG002 (the interface has it)
+    def before_turn(self, turn: RecordHeader) -> None:  # noqa: ARG002 (the interface has it)
         self._stream(opening_event(self._snapshot))
 
-    def after_node(self, step: Step) -> None:
+    def after_node(self, turn: RecordHeader, step: Step) -> None:  # noqa: ARG002 (the interface has it)
         for event in step_events(step, self._snapshot):
             self._stream(event)
         for call in step.turn.calls[len(step.before.calls) :]:
             if call.disposition is CallDisposition.EXECUTED:
                 self._reports.put_nowait(partial(self._report_tool, call))
 
-    def before_model_call(self, request: LLMRequest) -> None:
-        self._reports.put_nowait(partial(self._start_model, request))
+    def before_model_call(self, call: HookedModelCall) -> None:
+        self._reports.put_nowait(partial(self._start_model, call))
 
-    def after_model_call(self, outcome: LLMResponse | BaseException) -> None:
-        self._reports.put_nowait(partial(self._end_model, outcome))
+    def after_model_call(self, call: HookedModelCall, outcome: LLMResponse | BaseException) -> None:
+        self._reports.put_nowait(partial(self._end_model, call, outcome))
 
     def _stream(self, event: TurnEvent) -> None:
         self._write({"type": str(event.kind), **event.data})
@@ -83,18 +83,20 @@ class NodeEvents(TurnHook):
         while (report := await self._reports.get()) is not None:
             await report()
 
-    async def _start_model(self, request: LLMRequest) -> None:
-        messages = convert_to_messages(build_messages(request.messages, "", request.system_instruction))
-        self._running = (await self._callbacks.on_chat_model_start({"name": self._model}, [messages], name=self._model))[0]
+    async def _start_model(self, call: HookedModelCall) -> None:
+        messages = convert_to_messages(build_messages(call.request.messages, "", call.request.system_instruction))
+        started = await self._callbacks.on_chat_model_start({"name": self._model}, [messages], name=self._model)
+        self._running[call] = started[0]
 
-    async def _end_model(self, outcome: LLMResponse | BaseException) -> None:
+    async def _end_model(self, call: HookedModelCall, outcome: LLMResponse | BaseException) -> None:
+        running = self._running.pop(call)
         if isinstance(outcome, BaseException):
-            await self._running.on_llm_error(outcome)
+            await running.on_llm_error(outcome)
             return
         calls = [{"name": call.name, "args": call.arguments, "id": call.id} for call in outcome.function_calls or []]
         metadata = {"finish_reason": outcome.finish_reason, **({"error": outcome.error} if outcome.error else {})}
         message = AIMessage(outcome.content or "", tool_calls=calls, response_metadata=metadata)
-        await self._running.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]))
+        await running.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]))
 
     async def _report_tool(self, call: TurnCall) -> None:
         name, arguments = call.call.name, call.arguments

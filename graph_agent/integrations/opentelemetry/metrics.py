@@ -6,7 +6,6 @@ Labels have few values: categories, codes and names of tools; no ids, no users, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -20,17 +19,15 @@ from prometheus_client.registry import Collector
 
 from graph_agent.integrations.opentelemetry.otlp import LAST_SPANS_SECONDS, service_resource
 from graph_agent.models.llm import TokenUsage
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
-from graph_agent.turn.hooks import ToolCallMode, TurnHook
+from graph_agent.turn.hooks import HookedToolCall, TurnHook
 
 Readings = Mapping[str, Callable[[], Mapping[str, int]]]
 """The name of an instrument -> a function that returns its values, by the value of its label."""
 
 DURATION_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
 REFUSAL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1.0, 2.5)
-
-_call: ContextVar[tuple[str, ToolCallMode]] = ContextVar("call")
 
 
 class ServerMetrics(TurnHook):
@@ -89,7 +86,7 @@ class ServerMetrics(TurnHook):
                 family.samples += [one._replace(labels={**one.labels, "worker": worker}) for one in found.samples]
         return generate_latest(_Collected(families.values()))
 
-    def after_turn(self, outcome: DecisionRecord | BaseException) -> None:
+    def after_turn(self, turn: RecordHeader, outcome: DecisionRecord | BaseException) -> None:  # noqa: ARG002 (the interface has it)
         if not isinstance(outcome, DecisionRecord):
             return
         category = outcome.decision.outcome_category
@@ -101,12 +98,8 @@ class ServerMetrics(TurnHook):
         for kind, tokens in counts.items():
             self.tokens.add(tokens or 0, {"kind": kind})
 
-    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
-        _call.set((tool_name, mode))
-
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
-        tool_name, mode = _call.get()
-        self.tool_calls.add(1, {"tool": tool_name, "mode": mode, "outcome": _tool_outcome(outcome)})
+    def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:
+        self.tool_calls.add(1, {"tool": call.tool_name, "mode": call.mode, "outcome": _tool_outcome(outcome)})
 
 
 class _Collected(Collector):

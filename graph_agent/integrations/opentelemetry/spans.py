@@ -13,7 +13,7 @@ variables configure the exporters; the providers are our own, so that spans of o
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar, Token
+from contextvars import Token
 from functools import partial
 from typing import Any
 
@@ -25,11 +25,11 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from graph_agent.errors import ServiceError
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
-from graph_agent.models.llm import LLMRequest, LLMResponse, TokenUsage
+from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.ports import LLMAdapter
-from graph_agent.turn.hooks import ToolCallMode, TurnHook
+from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, TurnHook
 
 AGENT = "graph-agent"
 
@@ -38,10 +38,6 @@ _PROVIDERS: tuple[tuple[type, str], ...] = ((GeminiAdapter, "gcp.gemini"), (Open
 _ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 _OpenSpan = tuple[Span, Token[context.Context]]
 """A span that is current until its token is detached."""
-
-_call: ContextVar[_OpenSpan] = ContextVar("call")
-"""The span of the current call. A context variable, because a task that the turn has abandoned may end its call during the next
-one."""
 
 
 def turn_spans(tracer: Tracer, adapter: LLMAdapter) -> Callable[[], TurnHook]:
@@ -57,14 +53,14 @@ class TurnSpans(TurnHook):
         """`model` has the attributes that every span of the model gets."""
         self._tracer = tracer
         self._model = model
-        self._conversation_id = ""
         self._turn: _OpenSpan | None = None
+        self._calls: dict[HookedModelCall | HookedToolCall, _OpenSpan] = {}
+        """By call, because a task that the turn has abandoned may end its call during the next one."""
 
-    def before_turn(self, header: RecordHeader) -> None:
-        self._conversation_id = header.context.conversation_id
-        self._turn = self._open("invoke_agent", AGENT, SpanKind.INTERNAL, {**self._model, "gen_ai.agent.name": AGENT})
+    def before_turn(self, turn: RecordHeader) -> None:
+        self._turn = self._open(turn, "invoke_agent", AGENT, SpanKind.INTERNAL, {**self._model, "gen_ai.agent.name": AGENT})
 
-    def after_turn(self, outcome: DecisionRecord | BaseException) -> None:
+    def after_turn(self, turn: RecordHeader, outcome: DecisionRecord | BaseException) -> None:  # noqa: ARG002 (the interface has it)
         assert self._turn is not None
         span = self._turn[0]
         if isinstance(outcome, DecisionRecord):
@@ -73,13 +69,14 @@ class TurnSpans(TurnHook):
             _set_error(span, outcome.code if isinstance(outcome, ServiceError) else type(outcome).__name__)
         _end(self._turn)
 
-    def before_model_call(self, request: LLMRequest) -> None:
+    def before_model_call(self, call: HookedModelCall) -> None:
+        request = call.request
         limits = {"gen_ai.request.temperature": request.temperature, "gen_ai.request.max_tokens": request.max_tokens}
         model = self._model["gen_ai.request.model"]
-        _call.set(self._open("chat", model, SpanKind.CLIENT, {**self._model, **limits}))
+        self._calls[call] = self._open(call.turn, "chat", model, SpanKind.CLIENT, {**self._model, **limits})
 
-    def after_model_call(self, outcome: LLMResponse | BaseException) -> None:
-        opened = _call.get()
+    def after_model_call(self, call: HookedModelCall, outcome: LLMResponse | BaseException) -> None:
+        opened = self._calls.pop(call)
         span = opened[0]
         if isinstance(outcome, LLMResponse):
             span.set_attribute("gen_ai.response.finish_reasons", [outcome.finish_reason])
@@ -92,21 +89,23 @@ class TurnSpans(TurnHook):
             _set_error(span, type(outcome).__name__)
         _end(opened)
 
-    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
-        attributes = {"gen_ai.tool.name": tool_name, "gen_ai.tool.type": "function", "graph_agent.tool.mode": mode}
-        _call.set(self._open("execute_tool", tool_name, SpanKind.INTERNAL, attributes))
+    def before_tool_call(self, call: HookedToolCall) -> None:
+        attributes = {"gen_ai.tool.name": call.tool_name, "gen_ai.tool.type": "function", "graph_agent.tool.mode": call.mode}
+        self._calls[call] = self._open(call.turn, "execute_tool", call.tool_name, SpanKind.INTERNAL, attributes)
 
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
-        opened = _call.get()
+    def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:
+        opened = self._calls.pop(call)
         if not isinstance(outcome, ToolResult):
             _set_error(opened[0], type(outcome).__name__)
         elif not outcome.success:
             _set_error(opened[0], outcome.error_code or "TOOL_EXECUTION_ERROR")
         _end(opened)
 
-    def _open(self, operation: str, subject: str, kind: SpanKind, attributes: Mapping[str, Any]) -> _OpenSpan:
+    def _open(
+        self, turn: RecordHeader, operation: str, subject: str, kind: SpanKind, attributes: Mapping[str, Any]
+    ) -> _OpenSpan:
         """Start a span and make it the current one, the parent of those that follow."""
-        named = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": self._conversation_id, **attributes}
+        named = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": turn.context.conversation_id, **attributes}
         span = self._tracer.start_span(f"{operation} {subject}", kind=kind, attributes=named)
         return span, context.attach(trace.set_span_in_context(span))
 

@@ -19,7 +19,7 @@ from graph_agent.integrations.langchain import as_node
 from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.models.tools import ToolResult
 from graph_agent.settings import Settings
-from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.hooks import HookedToolCall, TurnHook
 from graph_agent.turn.setup import EngineOptions
 from tests.integrations.langchain.chat_model import THREAD, graph_with, said
 
@@ -27,7 +27,7 @@ from tests.integrations.langchain.chat_model import THREAD, graph_with, said
 class Kill(TurnHook):
     """Kills the process when a tool has acted, before its result is recorded."""
 
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
+    def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:  # noqa: ARG002 (the interface has it)
         assert isinstance(outcome, ToolResult)
         if outcome.data and "receipt" in outcome.data:
             os.kill(os.getpid(), signal.SIGKILL)
