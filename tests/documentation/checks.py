@@ -95,7 +95,7 @@ def run_python(page: Page, block: Block) -> Iterator[str]:
         compile(block.text, block.file, "exec")
         return
     example = ROOT / "examples" / "functions.py"
-    if block.page == "docs/your_own_tools.md":
+    if block.page == "docs/your_own_tools.md" and "graph_agent.testing" not in block.text:
         if block.text not in example.read_text(encoding="utf-8"):
             yield f"it is not in {example.name}"
         return
