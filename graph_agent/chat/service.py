@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Unpack
 
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
-from graph_agent.chat.conversations.turns import TurnRequest, TurnStore, busy, in_progress
+from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery
@@ -31,7 +33,6 @@ from graph_agent.models.decision import (
     DecisionContext,
     OutcomeCategory,
     PendingAction,
-    ShownQuestion,
     content_problem,
 )
 from graph_agent.models.llm import FunctionCall
@@ -113,15 +114,10 @@ class ChatService:
         user_id: str,
         content: str | None = None,
         *,
-        conversation_id: str | None = None,
-        answers: ConfirmationAnswer | None = None,
-        shown: ShownQuestion | None = None,
-        idem_key: str | None = None,
         hooks: Iterable[TurnHook] = (),
-        roles: tuple[str, ...] = (),
-        dry_run: bool = False,
+        **fields: Unpack[MessageFields],
     ) -> ChatAnswer:
-        """Answer one message; without `conversation_id`, in a new conversation.
+        """Answer one message; without `conversation_id`, in a new conversation. `fields` are those of `TurnRequest`.
 
         `answers` is the user's answer to a pending action, by its id: it belongs to the action's conversation, and `content`
         is then only shown there. `shown` is the question that the client shows: a typed yes answers no other one. Conditions of
@@ -129,9 +125,7 @@ class ChatService:
         sent. If the caller is cancelled, the turn is ended and its record closed first. A `dry_run` judges calls; it changes
         nothing and answers no question.
         """
-        words = _words_of(content, answers)
-        request = TurnRequest(user_id, words, conversation_id, idem_key, answers, shown, roles, dry_run)
-        started = await self._start(request, hooks)
+        started = await self._start(TurnRequest(user_id, _words_of(content, fields.get("answers")), **fields), hooks)
         return started if isinstance(started, ChatAnswer) else await started.result()
 
     async def call(
@@ -160,23 +154,14 @@ class ChatService:
         user_id: str,
         content: str | None = None,
         *,
-        conversation_id: str | None = None,
-        answers: ConfirmationAnswer | None = None,
-        shown: ShownQuestion | None = None,
-        idem_key: str | None = None,
-        arrived_at: float | None = None,
         stepwise: bool = False,
-        roles: tuple[str, ...] = (),
-        dry_run: bool = False,
+        **fields: Unpack[MessageFields],
     ) -> StartedTurn:
         """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled.
 
-        The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now. With `stepwise`
-        each node but the first waits for `request_step`.
+        With `stepwise` each node but the first waits for `request_step`.
         """
-        words = _words_of(content, answers)
-        request = TurnRequest(user_id, words, conversation_id, idem_key, answers, shown, roles, dry_run)
-        started = await self._start(request, arrived_at=arrived_at)
+        started = await self._start(TurnRequest(user_id, _words_of(content, fields.get("answers")), **fields))
         if not isinstance(started, ChatAnswer):
             # The turn has not taken a step yet, so no call is missed.
             started.follow_progress()
@@ -275,18 +260,16 @@ class ChatService:
         """End every running turn, and wait until each has its terminal row and its answer."""
         await self._engine.aclose()
 
-    async def _start(
-        self, request: TurnRequest, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
-    ) -> StartedTurn:
+    async def _start(self, request: TurnRequest, hooks: Iterable[TurnHook] = ()) -> StartedTurn:
         request = _well_formed(request)
-        since = self._stores.clock.monotonic()
+        session_of = partial(ChatSession, self._stores, since=self._stores.clock.monotonic(), arrived_at=request.arrived_at)
         accepting = asyncio.ensure_future(self._accept(request))
         try:
-            return self._run(await asyncio.shield(accepting), since, hooks, arrived_at)
+            return self._run(await asyncio.shield(accepting), session_of, hooks)
         except asyncio.CancelledError:
             # The claim is committed in any case, and with it the opening row: the turn is ended and its record closed.
             with suppress(ServiceError):
-                run = self._run(await accepting, since, hooks, arrived_at)
+                run = self._run(await accepting, session_of, hooks)
                 if not isinstance(run, ChatAnswer):
                     run.cancel()
                     await run.ended()
@@ -295,15 +278,13 @@ class ChatService:
     def _run(
         self,
         accepted: tuple[ClaimedTurn, TurnStart] | ChatAnswer,
-        since: float,
+        session_of: Callable[[ClaimedTurn], ChatSession],
         hooks: Iterable[TurnHook],
-        arrived_at: float | None,
     ) -> StartedTurn:
         if isinstance(accepted, ChatAnswer):
             return accepted
         turn, start = accepted
-        session, user_id = ChatSession(self._stores, turn, since), turn.user_id
-        run = self._engine.start(start, session, turn.decision_id, user_id=user_id, hooks=hooks, arrived_at=arrived_at)
+        run = self._engine.start(start, session_of(turn), turn.decision_id, user_id=turn.user_id, hooks=hooks)
         if turn.stopped:
             run.cancel()
         return run

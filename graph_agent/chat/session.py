@@ -45,11 +45,12 @@ class ChatStores:
 class ChatSession(TurnSession[ChatAnswer]):
     """The session of one claimed turn, whose record is open. Every failure leaves an unknown outcome."""
 
-    def __init__(self, stores: ChatStores, turn: ClaimedTurn, since: float) -> None:
-        """`since` is the monotonic time just before the turn was claimed."""
+    def __init__(self, stores: ChatStores, turn: ClaimedTurn, since: float, arrived_at: float | None = None) -> None:
+        """`since` is the monotonic time just before the turn was claimed, `arrived_at` that of its request."""
         self._stores = stores
         self._turn = turn
         self._since = since
+        self.arrived_at = arrived_at
         message_id = stores.ids.new()
         self._claim = TurnClaim(
             stores.audit.database,

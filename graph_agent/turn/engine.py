@@ -173,14 +173,10 @@ class LLMAgentEngine(TurnSetup):
         *,
         user_id: str | None = None,
         hooks: Iterable[TurnHook] = (),
-        arrived_at: float | None = None,
     ) -> TurnRun[T]:
-        """Start a run, which continues whatever becomes of the caller. `session` gives it its result.
-
-        The deadline counts from `arrived_at`, in seconds of the monotonic clock; by default from now.
-        """
+        """Start a run, which continues whatever becomes of the caller. `session` gives it its result."""
         all_hooks = [*(make() for make in self._hooks), *hooks]
-        run = TurnRun(self, start, session, decision_id or self.ports.ids.new(), user_id, all_hooks, arrived_at)
+        run = TurnRun(self, start, session, decision_id or self.ports.ids.new(), user_id, all_hooks)
         run.begin()
         return run
 

@@ -73,15 +73,13 @@ class LatestProgress(TurnHook):
 class TurnHandle(Generic[T_co]):
     """The steps and the result of a turn. No caller can cancel its owner task: a client that disconnects leaves no open row."""
 
-    def __init__(self, decision_id: str, user_id: str | None, hooks: Iterable[TurnHook] = (), arrived_at: float = 0.0) -> None:
+    def __init__(self, decision_id: str, user_id: str | None, hooks: Iterable[TurnHook] = ()) -> None:
         self.decision_id = decision_id
         self.user_id = user_id
         """None if only the record knows it."""
         self.hooks = HookList(hooks)
         self.progress = LatestProgress(self.wake_listeners)
         """Empty unless `follow_progress` was called."""
-        self.arrived_at = arrived_at
-        """The time at which the request arrived, from which its deadline counts."""
         self.deadline = 0.0
         """The deadline of the turn, in seconds of the engine's monotonic clock; 0 until the graph is started."""
         self.steps: list[Step] = []

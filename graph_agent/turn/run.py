@@ -92,6 +92,8 @@ class TurnSession(Generic[T]):
     """Uses up the confirmations of this turn instead of the engine's store."""
     attempt: int = 1
     """The number of the attempt of the turn."""
+    arrived_at: float | None = None
+    """The time from which the deadline of the turn counts, in seconds of the monotonic clock; by default its start."""
 
     @asynccontextmanager
     async def surround(self, run: TurnRun[Any]) -> AsyncGenerator[None]:  # noqa: ARG002 (for subclasses)
@@ -130,9 +132,9 @@ class TurnRun(TurnHandle[T]):
         decision_id: str,
         user_id: str | None,
         hooks: Iterable[TurnHook] = (),
-        arrived_at: float | None = None,
     ) -> None:
-        super().__init__(decision_id, user_id, hooks, setup.ports.clock.monotonic() if arrived_at is None else arrived_at)
+        super().__init__(decision_id, user_id, hooks)
+        self._began_at = setup.ports.clock.monotonic() if session.arrived_at is None else session.arrived_at
         self._setup = setup
         self._start = start
         self._session = session
@@ -144,7 +146,7 @@ class TurnRun(TurnHandle[T]):
             external=replace(setup.external, confirmations=confirmations, attempt=session.attempt),
             writer=self._writer,
             hooks=self.hooks,
-            began_at=self.arrived_at,
+            began_at=self._began_at,
         )
         """Returns a recorder around the real ports."""
 
@@ -181,7 +183,7 @@ class TurnRun(TurnHandle[T]):
     async def _open(self, opening: DecisionOpening, timeout_seconds: float) -> None:
         """Commit the opening row. Raises `ServiceError` SERVICE_UNAVAILABLE if that is not possible: nothing is called."""
         try:
-            seconds = self.arrived_at + timeout_seconds - self._setup.ports.clock.monotonic()
+            seconds = self._began_at + timeout_seconds - self._setup.ports.clock.monotonic()
             await run_with_timeout(seconds, self._writer.write_opening(opening))
         except errors.TurnTakenOverError:
             raise
@@ -267,7 +269,7 @@ class TurnRun(TurnHandle[T]):
         """Run the graph in the driver task, and close the record whatever ends it."""
         clock, reserve = self._setup.ports.clock, _reserve(recorder)
         now = clock.monotonic()
-        self.deadline = self.arrived_at + recorder.snapshot.config.timeout_seconds
+        self.deadline = self._began_at + recorder.snapshot.config.timeout_seconds
         with turn_deadline(clock, self.deadline - reserve):
             driver = asyncio.create_task(self._walk(recorder))
         reason = await self._wait_for(driver, max(0.0, self.deadline - reserve - now), cancellable=cancellable)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, Row, func, select
 
@@ -38,6 +38,18 @@ _TRIES = 5
 """The number of attempts to insert a claim. Each may conflict with a turn that ends before it can be read."""
 
 
+class MessageFields(TypedDict, total=False):
+    """The fields of a `TurnRequest` that a message may have."""
+
+    conversation_id: str | None
+    idem_key: str | None
+    answers: ConfirmationAnswer | None
+    shown: ShownQuestion | None
+    roles: tuple[str, ...]
+    dry_run: bool
+    arrived_at: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
     """A message of a user. Without `conversation_id` it starts a conversation; without `idem_key` it is never a repetition."""
@@ -55,6 +67,8 @@ class TurnRequest:
     """True to change nothing: the calls are only judged."""
     called: tuple[FunctionCall, ...] = ()
     """The calls of a decision without a model, which `content` names."""
+    arrived_at: float | None = None
+    """The time from which the deadline of the turn counts, in seconds of the clock's monotonic time; by default its start."""
 
     @property
     def body_digest(self) -> str:
