@@ -4,6 +4,7 @@
     ├── ConfigurationError            the settings or files are not valid: one sentence
     │   ├── ConstitutionError         with the line number
     │   └── ToolDefinitionError       a server's definition of a tool cannot be used; `tool` is its name
+    │       └── ToolGrantError        the tool's line in the constitution does not fit what the server declares
     ├── LLMError                      a model call failed; `code` says how
     │   ├── RateLimitError            `retry_after` in seconds, if the provider named a time
     │   ├── LLMTimeoutError           also a builtin TimeoutError; TimeoutError in the documents
@@ -126,6 +127,10 @@ class ToolDefinitionError(ConfigurationError):
     def __init__(self, tool: str, message: str) -> None:
         self.tool = tool
         super().__init__(message)
+
+
+class ToolGrantError(ToolDefinitionError):
+    """The line of a tool in the constitution does not fit what its server declares."""
 
 
 class LLMError(GraphAgentError):

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from graph_agent.errors import ConfigurationError, ToolDefinitionError
+from graph_agent.errors import ConfigurationError, ToolDefinitionError, ToolGrantError
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
@@ -181,7 +181,8 @@ def compile_policy(
 
     Tools that are served but not listed are left out. Raises `ConfigurationError` for a tool that is listed but not served,
     unless it is `unavailable` (with `partial` it is left out). Raises `ToolDefinitionError` for a description or schema that
-    exceeds the limits, and for markers that contradict what the server declares. `servers` has the server of each tool.
+    exceeds the limits, and `ToolGrantError` for markers that contradict what the server declares. `servers` has the server of
+    each tool.
     """
     served = {declaration.name: declaration for declaration in declarations}
     missing = [name for name in constitution.whitelist if name not in served and name not in unavailable]
@@ -206,7 +207,7 @@ def compile_policy(
         _require_consistent_markers(grant, declared)
         bound = grant.bound_argument
         if bound is not None and bound not in declaration.parameters.get("properties", {}):
-            raise ToolDefinitionError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
+            raise ToolGrantError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
         rules[grant.name] = ToolRule(grant, declaration, declared, check, _declares_user_id(declaration.parameters), names)
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
     return Policy(constitution, rules, absent, servers)
@@ -230,14 +231,14 @@ def _require_consistent_markers(grant: ToolGrant, traits: ToolTraits) -> None:
     tool = f"the tool '{grant.name}'"
     if grant.reads and not traits.read_only and (traits.destructive or traits.ledger):
         problem = f"the constitution marks {tool} with (reads), but its server says that it writes"
-        raise ToolDefinitionError(grant.name, problem)
+        raise ToolGrantError(grant.name, problem)
     harmless = traits.destructive is False or (traits.destructive is None and (grant.reads or traits.read_only))
     if grant.requires_confirmation or grant.without_confirmation or harmless:
         return
     needed = "its line in the constitution needs (requires confirmation) or (without confirmation)"
     if traits.destructive:
-        raise ToolDefinitionError(grant.name, f"the server marks {tool} as destructive: {needed}")
-    raise ToolDefinitionError(grant.name, f"the server of {tool} is not trusted: {needed}, or (reads)")
+        raise ToolGrantError(grant.name, f"the server marks {tool} as destructive: {needed}")
+    raise ToolGrantError(grant.name, f"the server of {tool} is not trusted: {needed}, or (reads)")
 
 
 @lru_cache(maxsize=256)

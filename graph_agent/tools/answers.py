@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from mcp import MCPError, types
 
@@ -41,6 +41,14 @@ class NotConnectedError(Exception):
     """The call was not sent, because the server is not connected."""
 
 
+class NoAnswerError(Exception):
+    """The call was sent, and there is no answer; `lost` if the connection has ended."""
+
+    def __init__(self, *, lost: bool) -> None:
+        self.lost = lost
+        super().__init__()
+
+
 class OutputSchemaError(Exception):
     """The call was answered, but the answer does not fit the output schema of the tool."""
 
@@ -58,7 +66,7 @@ UNUSABLE = _failure(ToolErrorCode.UNKNOWN_ERROR, "The tool's answer cannot be us
 UNAVAILABLE = _failure(
     ToolErrorCode.TOOL_UNAVAILABLE, "The tool is unavailable now: its server does not answer; nothing was done."
 )
-REFUSED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool did not accept the call; nothing was done.")
+REFUSED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The server refused the call before it ran; nothing was done.")
 FAILED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool reported a failure.")
 CHANGE_FAILED = _failure(ToolErrorCode.TOOL_REPORTED_FAILURE, "The tool reported a failure; what was done before is not known.")
 INPUT_REQUIRED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool asked for more input, which is not supported.")
@@ -66,24 +74,28 @@ CHANGE_NEEDS_INPUT = _failure(
     ToolErrorCode.TOOL_REPORTED_FAILURE,
     "The tool asked for more input, which is not supported; what was done before is not known.",
 )
-UNCHECKABLE = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool's output schema cannot be used; nothing was done.")
 NO_TIME = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "No time is left for the call; nothing was done.")
 NOT_FOUND = _failure(ToolErrorCode.NOT_FOUND, "There is nothing under this id.")
 NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would act on cannot be shown.")
 OUTCOME_UNKNOWN = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
 
-_BY_CODE = {
-    types.REQUEST_TIMEOUT: TIMED_OUT,
-    types.CONNECTION_CLOSED: CONNECTION_LOST,
-    types.INVALID_PARAMS: REFUSED,
-    types.METHOD_NOT_FOUND: REFUSED,
-}
-"""JSON-RPC error code -> result. Any other code may come from a call that was running, so its outcome is unknown."""
+REFUSED_BEFORE_THE_CALL: Final = frozenset({types.METHOD_NOT_FOUND, types.INVALID_PARAMS})
+"""The codes with which MCP lets a server refuse a call that it has not begun: an unknown method or tool, and arguments that do
+not fit. Every other code may come from a call that was running, and so may these after a report of its progress."""
 
 
-def ends_session(error: BaseException) -> bool:
-    """True if the session cannot be used any more: the connection is closed, or the server does not know the session."""
-    return isinstance(error, MCPError) and error.code in (types.CONNECTION_CLOSED, types.INVALID_REQUEST)
+def _after_error(code: int, *, trusted: bool, change: bool, begun: bool) -> ToolResult:
+    """Return what is known of a call that the server has answered with a JSON-RPC error: the one place that says so.
+
+    | who answers              | a read | a change                                  |
+    |--------------------------|--------|-------------------------------------------|
+    | a server                 | failed | what was done before is not known         |
+    | a trusted server, before | failed | nothing was done, if the code is one of   |
+    | any report of progress   |        | `REFUSED_BEFORE_THE_CALL`                 |
+    """
+    if trusted and not begun and code in REFUSED_BEFORE_THE_CALL:
+        return REFUSED
+    return CHANGE_FAILED if change else FAILED
 
 
 def from_answer(
@@ -91,11 +103,12 @@ def from_answer(
     *,
     trusted: bool = True,
     change: bool = False,
+    begun: bool = False,
 ) -> ToolResult:
     """Return the result of a call; `answer` is the session's result, its exception, or None after a timeout.
 
     The result envelope of a `trusted` server says what was done. A failure of any other server proves nothing: if the call can
-    `change` something, what was done before is not known.
+    `change` something, what was done before is not known. `begun` says that the server has reported progress.
     """
     if answer is None:
         return TIMED_OUT
@@ -103,6 +116,8 @@ def from_answer(
     if needs_url or isinstance(answer, types.InputRequiredResult):
         # Neither a form nor a URL is followed, and nothing proves that the tool stopped before it acted.
         return CHANGE_NEEDS_INPUT if change and not trusted else INPUT_REQUIRED
+    if isinstance(answer, MCPError):
+        return _with_server_text(_after_error(answer.code, trusted=trusted, change=change, begun=begun), answer.message)
     if isinstance(answer, BaseException):
         return _from_error(answer)
     structured = answer.structured_content
@@ -151,8 +166,8 @@ def from_preview(answer: types.ReadResourceResult | types.InputRequiredResult | 
 def _from_error(error: BaseException) -> ToolResult:
     if isinstance(error, NotConnectedError | NoTimeError):
         return UNAVAILABLE if isinstance(error, NotConnectedError) else NO_TIME
-    if isinstance(error, MCPError):
-        return _BY_CODE.get(error.code, CONNECTION_LOST)
+    if isinstance(error, NoAnswerError) and error.lost:
+        return CONNECTION_LOST
     # The call was made, but its result does not parse or violates the tool's output schema.
     return UNUSABLE if isinstance(error, Exception) else CONNECTION_LOST
 
@@ -176,6 +191,10 @@ def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
 def _reported_failure(answer: types.CallToolResult, failure: ToolResult) -> ToolResult:
     """Return `failure` with the text of the server as data, from which the model can learn what to correct."""
     text = _content_text(answer.content) or json.dumps(answer.structured_content, ensure_ascii=False)
+    return _with_server_text(failure, text)
+
+
+def _with_server_text(failure: ToolResult, text: str) -> ToolResult:
     shown = one_line(text, MAX_SERVER_TEXT)
     return failure.model_copy(update={"data": {"server_text": shown}}) if shown else failure
 

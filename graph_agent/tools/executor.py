@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
-from mcp import ClientSession, types
+from mcp import ClientSession, MCPError, types
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.types import CallToolResult, InputRequiredResult, RequestParamsMeta, Tool
+from mcp.types import CONNECTION_CLOSED, CallToolResult, InputRequiredResult, RequestParamsMeta, Tool
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
@@ -28,9 +28,9 @@ from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.identity import Identity, invalid_header
-from graph_agent.tools.progress import ToolProgress, progress_listener
+from graph_agent.tools.progress import ProgressListener, ToolProgress, progress_listener
 from graph_agent.tools.session import CircuitBreaker, Session, attempt
-from graph_agent.tools.transport import HttpServer, Server
+from graph_agent.tools.transport import NO_ANSWER, HttpServer, Server
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,8 @@ class McpToolExecutor:
         self._difference = difference or (lambda _: None)
         self.refused: Mapping[str, str] = {}
         """The tools that differ from their pinned definition, and how."""
+        self.left_out: Mapping[str, str] = {}
+        """The tools whose definition cannot be used, and why."""
         self._trusted = isinstance(server, MCPServer) if trusted is None else trusted
         self._server = server
         self._name = name
@@ -189,18 +191,17 @@ class McpToolExecutor:
         """Send a permitted call at most once; see `ToolServer`. `tool` is the server's own name of the tool, if it differs."""
         started = self._clock.monotonic()
         tool = tool or call.tool_name
-        try:
-            check = self._result_check(tool)
-        except SchemaRefusedError:
-            return answers.UNCHECKABLE
+        check = self._result_check(tool)
         meta = self._meta(call.user_id, call.operation_key if call.mutating else None, "run")
         if call.mutating:
             attempt = {"decision": call.decision_id, "sequence": call.sequence, "attempt": call.attempt}
             meta = cast("RequestParamsMeta", {**meta, ATTEMPT_META: attempt})
-        answer = await self._ask(_tool_call(tool, call.arguments, meta), deadline)
+        progress = _Progress(progress_listener())
+        answer = await self._ask(_tool_call(tool, call.arguments, meta, progress), deadline)
         if check is not None and isinstance(answer, CallToolResult) and not answer.is_error:
             answer = answer if check.accepts(answer.structured_content) else answers.OutputSchemaError()
-        return self._with_duration(answers.from_answer(answer, trusted=self._trusted, change=call.mutating), started)
+        result = answers.from_answer(answer, trusted=self._trusted, change=call.mutating, begun=progress.reported)
+        return self._with_duration(result, started)
 
     async def settle(self, call: SentCall, *, deadline: float | None = None, tool: str | None = None) -> ToolResult:
         """Return the outcome of an operation without running it; see `ToolServer`. Unknown if the tool has no ledger."""
@@ -230,22 +231,27 @@ class McpToolExecutor:
         """Return the answer to `request`, its exception, or None after a timeout."""
         limit = self._limit(deadline)
         started = self._clock.monotonic()
-        session = await self._open(limit)
+        opened = await self._open(limit)
+        session = self._session
         time_left = limit - (self._clock.monotonic() - started)
-        if session is None or self._session is None:
+        if opened is None or session is None:
             return answers.NotConnectedError()
         if time_left <= 0:
             return answers.NoTimeError()
-        self._session.received = 0
+        session.received = 0
         self.in_flight += 1
         try:
-            answer = await attempt(request(session), time_left)
+            with session.requesting():
+                answer = await attempt(request(opened), time_left)
         finally:
             self.in_flight -= 1
         if answer is not None and not isinstance(answer, BaseException):
             self._breaker.record_success()
-        if isinstance(answer, BaseException) and answers.ends_session(answer) and self._session is not None:
-            self._session.abandon()
+        # Any other error is the server's own, with which it has answered: the connection is as good as before.
+        if isinstance(answer, MCPError) and (answer.data is NO_ANSWER or (answer.code == CONNECTION_CLOSED and session.closed)):
+            if answer.code == CONNECTION_CLOSED:
+                session.retire()
+            return answers.NoAnswerError(lost=answer.code == CONNECTION_CLOSED)
         return answer
 
     async def _open(self, seconds: float) -> ClientSession | None:
@@ -257,7 +263,7 @@ class McpToolExecutor:
         session = self._session
         if session is not None and (session.dead or session.loop is not asyncio.get_running_loop()):
             self._failure = session.explanation or self._failure
-            session.abandon()
+            session.retire()
             session = self._session = None
         if session is None:
             if self._breaker.open:
@@ -266,6 +272,7 @@ class McpToolExecutor:
         opened = await session.wait_until_open(seconds)
         if opened is not None and session.tools is not self._listed_tools:
             self._listed_tools = session.tools
+            self.left_out = session.left_out
             differences = {tool.name: self._difference(tool) for tool in session.tools}
             self.refused = {name: why for name, why in differences.items() if why is not None}
             self._tools = {tool.name: tool for tool in session.tools if tool.name not in self.refused}
@@ -300,14 +307,21 @@ class McpToolExecutor:
         return _VARIABLE.sub(lambda found: quote(str(values[found[1]]), safe=""), template)
 
     def _result_check(self, tool_name: str) -> ResultCheck | None:
-        """Return the check of a tool's structured content; None if there is no output schema. Raises `SchemaRefusedError`."""
+        """Return the check of a tool's structured content; None if there is no output schema that can be used."""
         tool = self._tools.get(tool_name)
         if tool is None or tool.output_schema is None:
             return None
         # Kept, because a schema can be long and is asked for at every call.
         if tool_name not in self._output_schemas:
             self._output_schemas[tool_name] = canonical_json(tool.output_schema)
-        return _compiled_check(self._output_schemas[tool_name])
+            try:
+                _compiled_check(self._output_schemas[tool_name])
+            except SchemaRefusedError as exc:
+                text = "the results of the tool %r of the MCP server '%s' are not checked: its outputSchema %s"
+                logger.warning(text, tool_name, self._name, exc)
+                self._output_schemas[tool_name] = ""
+        schema = self._output_schemas[tool_name]
+        return _compiled_check(schema) if schema else None
 
     def _meta(self, user_id: str, operation_key: str | None, mode: str) -> RequestParamsMeta:
         """Return the user and the operation key of a call; nothing for a server that is not trusted."""
@@ -327,25 +341,31 @@ class McpToolExecutor:
 
 
 def _tool_call(
-    tool_name: str, parameters: dict[str, Any], meta: RequestParamsMeta
+    tool_name: str, parameters: dict[str, Any], meta: RequestParamsMeta, progress: _Progress | None = None
 ) -> Callable[[ClientSession], Awaitable[CallToolResult | InputRequiredResult]]:
     # `Client.call_tool` could send the call twice, and `ClientSession.call_tool` validates the result against the server's
     # output schema, whose patterns could block the event loop. So the request is sent directly.
     call = types.CallToolRequest(params=types.CallToolRequestParams(name=tool_name, arguments=parameters, _meta=meta))
-    return lambda session: session.send_request(call, _ANSWER, progress_callback=_progress_callback())
+    callback = None if progress is None else progress.callback
+    return lambda session: session.send_request(call, _ANSWER, progress_callback=callback)
 
 
-def _progress_callback() -> ProgressFnT | None:
-    """Return a callback for the listener of the current call. Without a listener the server is not asked for progress."""
-    listener = progress_listener()
-    if listener is None:
-        return None
+class _Progress:
+    """The progress of one call. Without a listener the server is not asked for it."""
+
+    def __init__(self, listener: ProgressListener | None) -> None:
+        self.reported = False
+        self._listener = listener
+
+    @property
+    def callback(self) -> ProgressFnT | None:
+        return None if self._listener is None else self._report
 
     # The session's own task calls it, which does not have the context of the call.
-    async def report(progress: float, total: float | None, message: str | None) -> None:
-        listener(ToolProgress(progress, total, message))
-
-    return report
+    async def _report(self, progress: float, total: float | None, message: str | None) -> None:
+        assert self._listener is not None
+        self.reported = True
+        self._listener(ToolProgress(progress, total, message))
 
 
 # Cached, because sessions are opened again with the same tools, and a check takes milliseconds to compile.

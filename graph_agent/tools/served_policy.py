@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from graph_agent.clock import run_with_timeout
-from graph_agent.errors import ToolDefinitionError
+from graph_agent.errors import ToolDefinitionError, ToolGrantError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
@@ -17,6 +17,8 @@ from graph_agent.tools.played import PlayedTools
 from graph_agent.tools.server_group import McpServerGroup
 
 _log = logging.getLogger(__name__)
+
+_UNUSABLE = "the definition of this tool by its server cannot be used"
 
 
 @dataclass(eq=False, repr=False)
@@ -38,7 +40,8 @@ class ServedPolicy:
     async def current(self) -> Policy:
         """Return the policy for the tools that are served now: the same object until these change.
 
-        Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
+        Raises `ConfigurationError` if a server that answers has never served a listed tool, or if the line of a tool does not
+        fit what its server declares. A tool whose definition cannot be used is unavailable, and the others continue.
         """
         complete = await self._servers_answer()
         served = self.tools.declarations()
@@ -53,16 +56,17 @@ class ServedPolicy:
         return self._policy
 
     def _compile(self, served: Sequence[ToolDeclaration], *, strict: bool) -> Policy:
-        """Compile the policy for the `served` tools. Unless `strict`, what is missing or unusable is unavailable.
+        """Compile the policy for the `served` tools. Unless `strict`, what is missing is unavailable.
 
         The policy is strict once, when all servers answer for the first time: later a change of one server must not stop the
         others.
         """
         usable = {tool.name: tool for tool in served}
         group = self.tools if isinstance(self.tools, McpServerGroup) else None
-        reasons = {} if group is None else group.uncertain
-        expected = () if strict or self.allow_missing_tools else self.constitution.whitelist
+        unusable = {} if group is None else {name: f"{_UNUSABLE}: {why}" for name, why in group.left_out().items()}
+        reasons = unusable if group is None else {**unusable, **group.uncertain}
         while True:
+            expected = [name for name in self.constitution.whitelist if not strict or name in unusable]
             missing = {name: reasons.get(name, NOT_SERVED) for name in expected if name not in usable}
             traits = {name: self.tools.traits(name) for name in usable}
             try:
@@ -71,13 +75,16 @@ class ServedPolicy:
                     usable.values(),
                     traits,
                     partial=self.allow_missing_tools,
-                    unavailable=missing,
+                    unavailable={} if self.allow_missing_tools else missing,
                     servers=self._servers(usable),
                 )
                 return policy if self.conditions is None else policy.with_conditions(self.conditions)
             except ToolDefinitionError as exc:
-                if strict:
-                    raise
+                if isinstance(exc, ToolGrantError):
+                    if strict:
+                        raise
+                else:
+                    unusable[exc.tool] = reasons[exc.tool] = f"{_UNUSABLE}: {exc}"
                 _log.warning("the tool %s is unavailable: %s", exc.tool, exc)
                 del usable[exc.tool]
 

@@ -187,6 +187,15 @@ class McpServerGroup:
         title = tool.title or annotations.title
         return Claims(self._servers[route.server], tool.name, title, tool.description or "", hints)
 
+    def left_out(self) -> dict[str, str]:
+        """Return the tools whose definition cannot be used, by every name under which they could be granted, and why."""
+        return {
+            name: why
+            for server, executor in self.executors.items()
+            for tool, why in executor.left_out.items()
+            for name in ([] if self._servers[server].prefixed else [tool]) + [f"{server}.{tool}"]
+        }
+
     def pins(self) -> Pins:
         """Return pins of the tools that the servers list now."""
         return Pins.of({name: executor.listed for name, executor in self.executors.items()})

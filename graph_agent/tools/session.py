@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import Context
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from graph_agent.clock import wait_for_task
 from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError
 from graph_agent.ports import Clock
 from graph_agent.tools.stdio import MAX_STDERR_BYTES
-from graph_agent.tools.transport import Server, SignInRequiredError, ToolListError, all_tools, transport_to
+from graph_agent.tools.transport import Observer, Server, SignInRequiredError, ToolListError, all_tools, transport_to
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,12 @@ class Session:
         """True after the server has announced that its tools have changed."""
         self.received = 0
         """Messages from a server outside this process since the last request."""
+        self.left_out: dict[str, str] = {}
+        """The tools of the list that cannot be used, and why."""
+        self.closed = False
+        """True after the connection has ended."""
+        self._requests = 0
+        """The number of requests that wait for an answer."""
         self._limit: asyncio.Timeout | None = None
         """The time limit of connecting."""
         self._leaving = asyncio.Event()
@@ -93,6 +99,24 @@ class Session:
         if not done:
             self._owner.cancel()
 
+    @contextlib.contextmanager
+    def requesting(self) -> Iterator[None]:
+        """Keep a connection that is retired open for one request."""
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            if self.dead and not self._requests:
+                self.abandon()
+
+    def retire(self) -> None:
+        """Send no more requests, and close the connection after those that are running, which may be of other users."""
+        self.dead = True
+        # The requests of another loop cannot be waited for: that loop may have ended.
+        if not self._requests or self.loop is not asyncio.get_running_loop():
+            self.abandon()
+
     def abandon(self) -> None:
         """Close the connection without waiting, from any thread. If the loop is closed, the connection is closed too."""
         self.dead = True
@@ -103,7 +127,7 @@ class Session:
         self._limit = asyncio.timeout(self._connect_seconds)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = transport_to(self._server, self._on_closed, self._on_stderr, self._on_received)
+                transport = transport_to(self._server, self._observer())
                 async with self._limit:
                     # No response cache: the tool list is requested once, and every other request must reach the server.
                     client = await stack.enter_async_context(Client(transport, cache=None, message_handler=self._on_message))
@@ -117,18 +141,30 @@ class Session:
             self._fail(_reason(error))
             logger.warning("the connection to the MCP server%s failed (%s)", self._name, self.failure)
         finally:
-            self.dead = True
+            self.dead = self.closed = True
             if not self._ready.done():
                 self._ready.set_result(None)
+
+    def _observer(self) -> Observer:
+        return Observer(
+            is_open=lambda: self.open,
+            on_closed=self._on_closed,
+            # The next request opens another session.
+            on_session_ended=self.retire,
+            on_received=self._on_received,
+            on_stderr=self._on_stderr,
+            on_left_out=self.left_out.__setitem__,
+        )
 
     async def relist(self, opened: ClientSession, seconds: float) -> None:
         """Read the tools again. If that fails, the session is closed: it is not known what its tools are now."""
         self.stale = False
+        self.left_out.clear()
         tools = await attempt(all_tools(opened), seconds)
         if isinstance(tools, list):
             self.tools = tools
         else:
-            self.abandon()
+            self.retire()
 
     async def _subscribe(self, client: Client) -> None:
         """Subscribe to changes of the tools, as protocol 2026-07-28 requires; earlier versions send notifications unasked."""
@@ -154,7 +190,7 @@ class Session:
         """Mark the session dead after the server has closed the connection, so that no call is sent into it."""
         if not self.dead and not self._leaving.is_set():
             self._fail("it closed the connection")
-        self.dead = True
+        self.dead = self.closed = True
         self._leaving.set()
 
     def _fail(self, reason: str) -> None:

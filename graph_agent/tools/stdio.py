@@ -22,6 +22,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
+from graph_agent.tools.json_text import well_formed
+
 logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -107,8 +109,9 @@ async def _next_line(stdout: asyncio.StreamReader) -> bytes:
 
 def _parse(line: bytes) -> SessionMessage | Exception:
     """Return the message on a line, or the error that the SDK's session reports for an invalid one."""
+    text = well_formed(line.decode("utf-8", "replace"))
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError as error:
         return error
 

@@ -10,7 +10,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import httpx2
 from anyio.abc import ObjectReceiveStream
@@ -18,11 +19,22 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCResponse, PaginatedRequestParams, Tool
-from pydantic import ValidationError
+from mcp.types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCResponse,
+    PaginatedRequestParams,
+    Tool,
+)
 
 from graph_agent.net.addresses import RefusedAddressError, is_loopback, require_allowed_host, require_protected
-from graph_agent.reply.text import one_line
+from graph_agent.tools.json_text import WellFormedText
+from graph_agent.tools.listed_tools import UnusableToolError, usable_tool
 from graph_agent.tools.stdio import stdio_transport, weight
 
 logger = logging.getLogger(__name__)
@@ -46,49 +58,84 @@ Server: TypeAlias = MCPServer[Any] | StdioServerParameters | HttpServer | str
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
-MAX_NAME = 200
-"""Limit for a tool's name in characters. A constitution grants shorter ones only."""
 MAX_LIST_BYTES = 16 * 1024 * 1024
 """Limit for all tools together, as JSON."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Limit for one body or one event over HTTP; reading stops there."""
 
 
-def transport_to(
-    server: Server, on_closed: Callable[[], None], on_stderr: Callable[[bytes], None], on_received: Callable[[], None]
-) -> Any:
-    """Return the transport for the SDK's client. `on_closed` is called when a server outside this process disconnects.
+@dataclass(frozen=True)
+class Observer:
+    """The callbacks for what the SDK's session does not report. They return at once."""
 
-    `on_stderr` gets the end of a command's stderr each time it grows; `on_received` is called for each message that arrives.
-    """
+    is_open: Callable[[], bool]
+    """Returns True after the connection was opened, until it is lost or closed."""
+    on_closed: Callable[[], None]
+    """The server has closed the connection. Not called for a server in this process."""
+    on_session_ended: Callable[[], None]
+    """The server over HTTP does not know the session any more, or does not answer a request; others may still be answered."""
+    on_received: Callable[[], None]
+    """A message has arrived."""
+    on_stderr: Callable[[bytes], None]
+    """The stderr of a command has grown. The argument is its end."""
+    on_left_out: Callable[[str, str], None]
+    """A tool of the list, by its name, cannot be used, and why."""
+
+
+def transport_to(server: Server, observer: Observer) -> Any:
+    """Return the transport for the SDK's client."""
     if isinstance(server, MCPServer):
         return server
     if isinstance(server, str):
         server = HttpServer(server)
-    transport = _over_http(server) if isinstance(server, HttpServer) else stdio_transport(server, on_stderr)
-    return _observed(transport, on_closed, on_received)
+    if isinstance(server, HttpServer):
+        return _observed(_over_http(server, observer), observer, over_http=True)
+    return _observed(stdio_transport(server, observer.on_stderr), observer, over_http=False)
 
 
 @asynccontextmanager
-async def _over_http(server: HttpServer) -> AsyncIterator[Any]:
+async def _over_http(server: HttpServer, observer: Observer) -> AsyncIterator[Any]:
     await asyncio.to_thread(require_allowed_host, server.url)
-    async with size_limited_client(server) as client:
-        client.event_hooks = {**client.event_hooks, "response": [_limit_body, _require_credentials]}
+
+    async def require_session(response: httpx2.Response) -> None:
+        if response.status_code == 401 and not observer.is_open():
+            raise SignInRequiredError("the server asks for credentials")
+        unknown = response.status_code == 404 and "mcp-session-id" in response.request.headers
+        if response.request.method == "POST" and (unknown or response.status_code == 401):
+            observer.on_session_ended()
+
+    async with size_limited_client(server, client=partial(_EachForItself, observer)) as client:
+        client.event_hooks = {**client.event_hooks, "response": [_limit_body, require_session]}
         async with streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams:
             yield streams
+
+
+class _EachForItself(httpx2.AsyncClient):
+    """Gives a request that gets no answer an error of HTTP. The SDK would end the session, and with it the calls of others."""
+
+    def __init__(self, observer: Observer, **settings: Any) -> None:
+        self._observer = observer
+        super().__init__(**settings)
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            return await super().send(request, **options)
+        except httpx2.RequestError:
+            if not self._observer.is_open():
+                raise
+            self._observer.on_session_ended()
+            return httpx2.Response(502, request=request)
 
 
 class SignInRequiredError(ConnectionError):
     """The server refuses to answer without credentials, or with those that it got."""
 
 
-async def _require_credentials(response: httpx2.Response) -> None:
-    """Raise `SignInRequiredError` for status 401, which the SDK reports as an internal error."""
-    if response.status_code == 401:
-        raise SignInRequiredError("the server asks for credentials")
-
-
-def size_limited_client(server: HttpServer, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+def size_limited_client(
+    server: HttpServer,
+    transport: httpx2.AsyncBaseTransport | None = None,
+    client: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
+) -> httpx2.AsyncClient:
     """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body, or of each event of a stream."""
 
     # Imported here, because it delays the start, and only a server over HTTP needs it.
@@ -104,7 +151,7 @@ def size_limited_client(server: HttpServer, transport: httpx2.AsyncBaseTransport
         if (request.url.scheme, request.url.netloc) == (own.scheme, own.netloc):
             request.headers.update(server.headers)
 
-    return httpx2.AsyncClient(
+    return client(
         headers={"Accept-Encoding": "identity"},
         # An event stream can be idle for a long time; every call has its own deadline.
         timeout=httpx2.Timeout(30, read=300),
@@ -121,43 +168,56 @@ async def _limit_body(response: httpx2.Response) -> None:
     response.stream = _LimitedStream(response.stream, events="text/event-stream" in response.headers.get("Content-Type", ""))
 
 
+class BrokenAnswerError(httpx2.ReadError, httpx2.StreamError):
+    """The body of an answer ends too early or is too large. It is of both kinds, because the SDK ends the session at others."""
+
+
 class _LimitedStream(httpx2.AsyncByteStream):
-    """A body that raises an error when it, or one of its `events`, exceeds `MAX_MESSAGE_BYTES` by its `weight`."""
+    """A body of text that raises an error when it, or one of its `events`, exceeds `MAX_MESSAGE_BYTES` by its `weight`."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, *, events: bool) -> None:
         self._stream = stream
         self._events = events
+        self._text = WellFormedText()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         used, end = 0, b""
-        async for chunk in self._stream:
+        async for chunk in self._read():
             # An empty line ends an event, also one that is divided between chunks.
             joined = end + chunk
             ended = max(map(joined.rfind, (b"\n\n", b"\n\r\n", b"\r\r"))) if self._events else -1
             used = used + weight(chunk) if ended < 0 else weight(joined[ended:])
             if used > MAX_MESSAGE_BYTES:
-                raise httpx2.ReadError("the answer is too large")
+                raise BrokenAnswerError("the answer is too large")
             end = joined[-2:]
-            yield chunk
+            yield self._text.feed(chunk)
+        yield self._text.feed(b"", last=True)
+
+    async def _read(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.TransportError as exc:
+            raise BrokenAnswerError("the answer has no end") from exc
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
 @asynccontextmanager
-async def _observed(transport: Any, on_closed: Callable[[], None], on_received: Callable[[], None]) -> AsyncIterator[Any]:
+async def _observed(transport: Any, observer: Observer, *, over_http: bool) -> AsyncIterator[Any]:
     """Wrap `transport` so that its end and its messages are reported, which an SDK session does not do."""
     async with transport as (read, write):
-        yield _ObservedStream(read, on_closed, on_received), write
+        yield _ObservedStream(read, observer, over_http=over_http), write
 
 
 class _ObservedStream(ObjectReceiveStream[Any]):
-    """A read stream that calls `on_received` for each message and `on_closed` at its end, and leaves invalid tools out."""
+    """A read stream that reports each message and its end, and leaves unusable tools out of a list."""
 
-    def __init__(self, stream: Any, on_closed: Callable[[], None], on_received: Callable[[], None]) -> None:
+    def __init__(self, stream: Any, observer: Observer, *, over_http: bool) -> None:
         self._stream = stream
-        self._on_closed = on_closed
-        self._on_received = on_received
+        self._observer = observer
+        self._over_http = over_http
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -166,14 +226,35 @@ class _ObservedStream(ObjectReceiveStream[Any]):
         try:
             message = await self._stream.receive()
         except BaseException:
-            self._on_closed()
+            self._observer.on_closed()
             raise
-        self._on_received()
-        drop_invalid_tools(message)
+        self._observer.on_received()
+        content = message.message if isinstance(message, SessionMessage) else None
+        if isinstance(content, JSONRPCResponse):
+            leave_out_unusable_tools(content.result, self._observer)
+        if isinstance(content, JSONRPCError) and self._over_http and _is_of_sdk(content.error):
+            content.error.data = NO_ANSWER
         return message
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+NO_ANSWER: Final = object()
+"""The `data` of an error that the SDK made instead of an answer, which no server can send."""
+
+_ERRORS_OF_SDK: Final = {
+    CONNECTION_CLOSED: ("SSE stream ",),
+    INTERNAL_ERROR: ("Server returned an error response",),
+    INVALID_REQUEST: ("Session terminated", "server answered a request with 202", "Redirect to ", "Unexpected content type: "),
+    METHOD_NOT_FOUND: ("Not Found",),
+    PARSE_ERROR: ("Failed to parse ",),
+}
+"""The errors that the SDK's HTTP client makes for a request without a usable answer: code -> the beginnings of the texts."""
+
+
+def _is_of_sdk(error: ErrorData) -> bool:
+    return error.message.startswith(_ERRORS_OF_SDK.get(error.code, ())) and error.data is None
 
 
 class ToolListError(Exception):
@@ -183,7 +264,7 @@ class ToolListError(Exception):
 async def all_tools(session: ClientSession) -> list[Tool]:
     """Return every tool. Raises `ToolListError` for a list that exceeds the limits or has two tools with the same name."""
     tools: dict[str, Tool] = {}
-    size, cursor = 0, None
+    size, cursor, cursors = 0, None, set[str]()
     for _ in range(MAX_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         if len(tools) + len(page.tools) > MAX_TOOLS:
@@ -191,34 +272,34 @@ async def all_tools(session: ClientSession) -> list[Tool]:
         size += sum(len(tool.model_dump_json().encode()) for tool in page.tools)
         if size > MAX_LIST_BYTES:
             raise ToolListError("its list of tools is too large")
+        cursor = page.next_cursor
+        # Before the names, because a page that is sent again has the tools of an earlier one.
+        if cursor in cursors:
+            raise ToolListError("its list of tools does not end: a cursor comes again")
         for tool in page.tools:
             if tool.name in tools:
                 raise ToolListError("it serves two tools of one name")
             tools[tool.name] = tool
-        cursor = page.next_cursor
-        if cursor is None:
+        # An empty cursor is no cursor: servers write it where a language has no other value for none.
+        if not cursor:
             return list(tools.values())
+        cursors.add(cursor)
     raise ToolListError("its list of tools does not end")
 
 
-def drop_invalid_tools(message: object) -> None:
-    """Leave the tools with an invalid definition out of a list, for which the session would refuse the whole list."""
-    if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCResponse):
-        result = message.message.result
-        if isinstance(tools := result.get("tools"), list):
-            result["tools"] = [tool for tool in tools if _is_valid(tool)]
-
-
-def _is_valid(listed: object) -> bool:
-    name = listed.get("name") if isinstance(listed, dict) else None
-    try:
-        Tool.model_validate(listed, by_name=False)
-    except ValidationError:
-        problem = "whose definition is not valid"
-    else:
-        # A name of several lines could write one of its own into what the commands print.
-        if one_line(str(name), MAX_NAME) == name:
-            return True
-        problem = "whose name is no line of plain text"
-    logger.warning("an MCP server lists the tool %.100r, %s: it is left out", name, problem)
-    return False
+def leave_out_unusable_tools(result: dict[str, Any], observer: Observer) -> None:
+    """Mend the tools in the result of a request, and leave those out that the session would refuse the whole list for."""
+    if not isinstance(listed := result.get("tools"), list):
+        return
+    result["tools"] = tools = []
+    for one in listed:
+        name = one.get("name") if isinstance(one, dict) else None
+        try:
+            tool, unchecked = usable_tool(one)
+        except UnusableToolError as exc:
+            logger.warning("an MCP server lists the tool %.100r, whose %s: it is left out%s", name, *exc.in_words)
+            observer.on_left_out(str(name), str(exc))
+            continue
+        if unchecked is not None:
+            logger.warning("the results of the tool %.100r of an MCP server are not checked: %s", name, unchecked)
+        tools.append(tool)

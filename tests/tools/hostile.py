@@ -14,6 +14,9 @@ from typing import Any
 CANCELLED: list[int] = []
 """The requests that the client has cancelled."""
 
+WAITING: list[dict[str, Any]] = []
+"""The call that another one is waited for."""
+
 WHAT = sys.argv[1] if len(sys.argv) > 1 else "none"
 FLOOD = 2_000
 """More messages than a client of a test accepts. Without an end both would work on them until the server is killed."""
@@ -61,6 +64,14 @@ def list_tools(request: dict[str, Any]) -> None:
             answer(request, tools=[{**TOOL, "name": "аct"}, {**TOOL, "name": "Act"}, TOOL])  # the first а is Cyrillic
         case "lists without end":
             answer(request, tools=[{**TOOL, "name": f"act{cursor}"}], nextCursor=str(cursor + 1))
+        case "lists a definition beside a good one":
+            answer(request, tools=[{"name": "bad", "description": "b", **json.loads(sys.argv[2])}, TOOL])
+        case "repeats a cursor":
+            answer(request, tools=[TOOL], nextCursor="7")
+        case "ends with an empty cursor":
+            answer(request, tools=[TOOL], nextCursor="")
+        case "describes with half an emoji":
+            answer(request, tools=[{**TOOL, "description": "acts \ud835"}])
         case "lists one name twice":
             answer(request, tools=[TOOL, {**TOOL, "description": "acts otherwise"}])
         case "lies about a tool":
@@ -108,6 +119,19 @@ def call_tool(request: dict[str, Any]) -> None:
             say({"id": request["id"] + 1, "result": {"content": text("not yours")}})
         case "fails with a secret":
             answer(request, content=text("password is hunter2"), isError=True)
+        case "errs":
+            if len(sys.argv) > 4:
+                token = request["params"]["_meta"]["progressToken"]
+                say({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+            say({"id": request["id"], "error": {"code": int(sys.argv[2]), "message": sys.argv[3]}})
+        case "errs while another call runs":
+            if not WAITING:
+                WAITING.append(request)
+            else:
+                say({"id": request["id"], "error": {"code": int(sys.argv[2]), "message": "no board 'Q3'"}})
+                answer(WAITING[0], content=text("the other call"))
+        case "answers with half an emoji":
+            answer(request, content=text("\ud835 \U0001d54f \\ud835"), structuredContent={"half \udd4f": "\ud835"})
         case "errs with a secret":
             say({"id": request["id"], "error": {"code": -32603, "message": "password is hunter2", "data": "hunter2"}})
         case "answers with every kind":

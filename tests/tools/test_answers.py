@@ -30,16 +30,38 @@ def test_data_that_is_not_json_is_unusable_and_its_effect_unknown(data: dict[str
     ("answer", "result"),
     [
         (None, answers.TIMED_OUT),
-        (MCPError(-32001, "hunter2"), answers.TIMED_OUT),
-        (MCPError(-32000, "hunter2"), answers.CONNECTION_LOST),
-        (MCPError(-32600, "hunter2"), answers.CONNECTION_LOST),
         (answers.NotConnectedError(), answers.UNAVAILABLE),
+        (answers.NoTimeError(), answers.NO_TIME),
+        (answers.NoAnswerError(lost=True), answers.CONNECTION_LOST),
+        (answers.NoAnswerError(lost=False), answers.UNUSABLE),
         (ValueError("hunter2"), answers.UNUSABLE),
         (KeyboardInterrupt(), answers.CONNECTION_LOST),
     ],
 )
 def test_every_failure_has_its_result(answer: BaseException | None, result: object) -> None:
     assert answers.from_answer(answer) == result
+
+
+CODES = [-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, -32020, -32022, -32099, 0, 1, 404]
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_error_says_in_the_words_of_the_server_why_and_proves_nothing_but_a_refusal_of_a_trusted_one(
+    code: int, trusted: bool, begun: bool
+) -> None:
+    error = MCPError(code, "no board 'Q3':\nchoose one of Q1, Q2")
+    change = answers.from_answer(error, trusted=trusted, change=True, begun=begun)
+    read = answers.from_answer(error, trusted=trusted, begun=begun)
+    assert change.data == read.data == {"server_text": "no board 'Q3': choose one of Q1, Q2"}
+    refused = trusted and not begun and code in (-32601, -32602)
+    assert (change.unknown, change.error_code) == (
+        not refused,
+        ToolErrorCode.TOOL_EXECUTION_ERROR if refused else ToolErrorCode.TOOL_REPORTED_FAILURE,
+    )
+    assert ("nothing was done" in str(change.error), "nothing was done" in str(read.error)) == (refused, refused)
+    assert (read.success, read.unknown) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -71,6 +72,97 @@ async def test_a_tool_with_an_unusable_definition_is_left_out_with_a_warning(
         assert "whose definition is not valid: it is left out" in caplog.text
 
 
+OBJECT: dict[str, Any] = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "reason"),
+    [
+        ({"inputSchema": {**OBJECT, "properties": {"a": "string"}}}, "the property 'a' in its inputSchema must be a schema"),
+        ({"inputSchema": {**OBJECT, "properties": {"a": None}}}, "must be a schema, and is null"),
+        ({"inputSchema": {**OBJECT, "properties": {"a": ["string"]}}}, "must be a schema, and is a list"),
+        ({"inputSchema": {**OBJECT, "required": True}}, "required in its inputSchema must be a list of names"),
+        ({"inputSchema": {**OBJECT, "required": [7]}}, "required in its inputSchema must be a list of names"),
+        ({"inputSchema": {"type": "array"}}, "its inputSchema must have the type object"),
+        ({"inputSchema": {"type": ["object", "null"]}}, "its inputSchema must have the type object"),
+        ({"inputSchema": 7}, "must be a JSON Schema of type object, and is a number"),
+        ({}, "must be a JSON Schema of type object, and is null"),
+        ({"inputSchema": OBJECT, "title": 7}, "title in its definition does not fit the protocol"),
+        ({"inputSchema": OBJECT, "description": ["a"]}, "description in its definition does not fit the protocol"),
+    ],
+)
+async def test_a_bad_definition_costs_its_tool_alone_and_the_warning_says_why(
+    definition: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with hostile("lists a definition beside a good one", json.dumps(definition)) as executor:
+        assert (executor.get_available_tools(), executor.failure) == (["act"], None)
+        assert reason in executor.left_out["bad"]
+        assert (await executor.execute(permitted("act", {}, "ann"))).success
+    assert "the tool 'bad', whose definition is not valid: it is left out" in caplog.text
+    assert reason in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({}, OBJECT),
+        ({"properties": {"a": {}}}, {**OBJECT, "properties": {"a": {}}}),
+        ({"type": ["object"]}, OBJECT),
+        ({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}, {**OBJECT, "properties": {"a": {"type": "string"}}}),
+        ({**OBJECT, "properties": []}, {**OBJECT, "properties": {}}),
+        ({**OBJECT, "properties": None, "required": None}, {**OBJECT, "properties": {}}),
+        ({**OBJECT, "$schema": 7}, OBJECT),
+        (
+            {**OBJECT, "properties": {"a": {"type": "string", "required": True}, "b": {"required": False}}},
+            {**OBJECT, "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]},
+        ),
+        # A property may have the name of a keyword.
+        (
+            {**OBJECT, "properties": {"required": {"type": "INTEGER"}}},
+            {**OBJECT, "properties": {"required": {"type": "integer"}}},
+        ),
+    ],
+)
+async def test_a_slip_that_every_client_accepts_is_accepted(given: dict[str, Any], read: dict[str, Any]) -> None:
+    async with hostile("lists a definition beside a good one", json.dumps({"inputSchema": given})) as executor:
+        assert [tool.parameters for tool in executor.declarations() if tool.name == "bad"] == [read]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "integer"}}},
+        {"type": "array", "items": {}},
+        {**OBJECT, "properties": {"a": "integer"}},
+        {**OBJECT, "$ref": "#"},
+        {**OBJECT, "properties": {"a": {"pattern": "("}}},
+        "any",
+        7,
+    ],
+)
+async def test_a_bad_output_schema_costs_the_check_and_not_the_tool(schema: Any) -> None:
+    definition = json.dumps({"inputSchema": OBJECT, "outputSchema": schema})
+    async with hostile("lists a definition beside a good one", definition) as executor:
+        assert executor.get_available_tools() == ["bad", "act"]
+        # Without structured content a checked result would not be used.
+        checked = schema == {"properties": {"a": {"type": "integer"}}}
+        assert (await executor.execute(permitted("bad", {}, "ann"))).success is not checked
+
+
+async def test_half_an_emoji_is_read_as_a_replacement_character() -> None:
+    async with hostile("answers with half an emoji") as executor:
+        result = await executor.execute(permitted("act", {}, "ann"))
+    assert result.data == {"half \ufffd": "\ufffd"}
+    assert result.content[1].size == len("\ufffd \U0001d54f \\ud835".encode())
+    async with hostile("describes with half an emoji") as executor:
+        assert [tool.description for tool in executor.declarations()] == ["acts \ufffd"]
+
+
+async def test_an_empty_cursor_ends_the_list() -> None:
+    async with hostile("ends with an empty cursor") as executor:
+        assert (executor.get_available_tools(), executor.failure) == (["act"], None)
+
+
 async def test_a_tool_whose_name_could_write_a_line_of_its_own_is_left_out_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -111,21 +203,51 @@ async def test_unusual_content_is_returned_as_data(what: str, data: dict[str, An
     ("what", "code"),
     [
         ("dies in the call", "UNKNOWN_ERROR"),
-        ("errs with a secret", "UNKNOWN_ERROR"),
         ("answers with an odd result", "UNKNOWN_ERROR"),
         ("answers not a number", "UNKNOWN_ERROR"),
         ("promises another output", "UNKNOWN_ERROR"),
         ("promises a structured output", "UNKNOWN_ERROR"),
-        # Nothing is sent if the answer could not be checked.
-        ("promises an endless output", "TOOL_EXECUTION_ERROR"),
     ],
 )
 async def test_an_unusable_answer_is_a_failure_without_server_text(what: str, code: str) -> None:
     async with hostile(what) as executor:
         result = await executor.execute(permitted("act", {}, "ann"))
         assert (result.success, result.error_code, result.data) == (False, code, None)
-        assert "hunter2" not in str(result.error)
         assert await executor.ready()
+
+
+@pytest.mark.parametrize("code", [-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, 1])
+async def test_an_error_answer_has_the_text_of_the_server_and_leaves_the_connection_open(code: int) -> None:
+    async with hostile("errs", str(code), "no board 'Q3': choose one of Q1, Q2") as executor:
+        for _ in range(2):
+            read = await executor.execute(permitted("act", {}, "ann"))
+            change = await executor.execute(permitted("act", {}, "ann", "k"))
+            assert read.data == change.data == {"server_text": "no board 'Q3': choose one of Q1, Q2"}
+            assert (read.error_code, change.error_code) == ("TOOL_EXECUTION_ERROR", "TOOL_REPORTED_FAILURE")
+            assert result_json(change)["data"] == change.data
+        assert executor.connected
+
+
+@pytest.mark.parametrize("code", [-32000, -32600])
+async def test_the_error_of_one_call_does_not_end_the_call_of_another_user(code: int) -> None:
+    async with hostile("errs while another call runs", str(code)) as executor:
+        bob, ann = await asyncio.gather(
+            executor.execute(permitted("act", {}, "bob")), executor.execute(permitted("act", {}, "ann"))
+        )
+    assert {str(bob.data), str(ann.data)} == {"{'text': 'the other call'}", "{'server_text': \"no board 'Q3'\"}"}
+
+
+@pytest.mark.parametrize(("progress", "nothing_done"), [((), True), (("after progress",), False)])
+async def test_a_trusted_server_proves_by_a_code_that_nothing_was_done_until_it_has_reported_progress(
+    progress: tuple[str, ...], nothing_done: bool
+) -> None:
+    arguments = ["-IS", str(HERE / "hostile.py"), "errs", "-32602", "no such board", *progress]
+    server = StdioServerParameters(command=sys.executable, args=arguments)
+    async with McpToolExecutor(server, timeout=120, trusted=True) as executor:
+        with progress_to(lambda _: None):
+            result = await executor.execute(permitted("act", {}, "ann", "k"))
+    assert (result.unknown, "nothing was done" in str(result.error)) == (not nothing_done, nothing_done)
+    assert result.data == {"server_text": "no such board"}
 
 
 @pytest.mark.parametrize("what", ["never answers", "answers only another", "answers with no result", "answers without ground"])
@@ -250,6 +372,7 @@ async def test_a_very_long_answer_keeps_its_beginning() -> None:
         ("lists without end", "its list of tools does not end"),
         ("lists one name twice", "it serves two tools of one name"),
         ("lists a large schema", "its list of tools is too large"),
+        ("repeats a cursor", "its list of tools does not end: a cursor comes again"),
     ],
 )
 async def test_a_rejected_tool_list_is_logged_without_server_text(
@@ -279,8 +402,10 @@ async def test_data_that_is_not_json_from_an_in_process_server_is_unusable() -> 
 
     async with McpToolExecutor(server, timeout=120) as executor:
         result = await executor.execute(permitted("act", {}, "ann"))
-        assert (result.success, result.unknown) == (False, True)
-        assert ToolResult.model_validate(result.to_json()) == result
+        assert not result.success
+        change = await executor.execute(permitted("act", {}, "ann", "k"))
+        assert (change.success, change.unknown) == (False, True)
+        assert ToolResult.model_validate(change.to_json()) == change
 
 
 class Trickling(httpx2.AsyncByteStream):
