@@ -22,7 +22,8 @@ from graph_agent.policy.schema.upgrade import upgraded
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
 MAX_ARGUMENT_BYTES: Final = 16 * 1024
-MAX_ARGUMENT_DEPTH: Final = 5
+MAX_ARGUMENT_DEPTH: Final = 16
+"""Levels of objects and lists. A paragraph of Notion with two levels of blocks below it has 14, a mail of Microsoft Graph 6."""
 MAX_RESULT_DEPTH: Final = 32
 MAX_STEPS: Final = 20_000_000
 """Upper limit of the steps of one check: the number of schemas that apply to one value, multiplied by the number of bytes of
@@ -33,7 +34,11 @@ _MAX_ANNOTATIONS: Final = 200_000
 _IDENTIFIED: Final = frozenset(keywords.REFERENCES) | {"$anchor", "$dynamicAnchor"}
 _INVALID: Final = "is not valid JSON Schema, or refers to what is not in it"
 _SMALL_ARGUMENTS: Final = 256
-"""A schema is refused if even arguments of this many bytes can take more than MAX_STEPS."""
+UNDECLARED: Final = "unevaluatedProperties"
+"""The keyword that is reported for a property that the schema does not declare."""
+_USUAL_DEPTH: Final = 5
+"""A schema is refused if even arguments of this many bytes and levels can take more than MAX_STEPS. Most need no more levels.
+In a schema that refers to itself each level multiplies the cost, so that of deeper arguments is counted by their own levels."""
 _AUTOMATA: Final = {1 << 14: 20, 1 << 16: 80, 1 << 18: 320, 1 << 20: 1280}
 """Size of a pattern's automaton in bytes -> the cost of one search, as a number of schemas. Larger automata are refused."""
 
@@ -59,9 +64,9 @@ class ArgumentCheck:
         schema = Schema(_read(text))
         _require_valid_targets(schema)
         # First the original, because the strict copy of a schema that is too expensive would be expensive to make.
-        cost = _affordable_cost(schema)
+        self._costs = [_Costs(schema)]
         strict = schema.strict()
-        self._cost = max(cost, _affordable_cost(Schema(strict)))
+        self._costs.append(_Costs(Schema(strict)))
         self._original, self._strict = _compiled(schema.root), _compiled(strict)
 
     def first_issue(self, arguments: dict[str, Any]) -> ValidationIssue | None:
@@ -69,14 +74,18 @@ class ArgumentCheck:
 
         Raises `CheckTooExpensiveError`.
         """
-        if self._cost * MAX_ARGUMENT_BYTES > MAX_STEPS and self._cost * len(canonical_json(arguments)) > MAX_STEPS:
+        levels = _levels(arguments)
+        cost = max(costs.of(levels) for costs in self._costs)
+        if cost * MAX_ARGUMENT_BYTES > MAX_STEPS and cost * len(canonical_json(arguments)) > MAX_STEPS:
             raise CheckTooExpensiveError
         error = next(iter(self._original.iter_errors(arguments)), None)
+        keyword = None if error is None else error.kind.name
         if error is None:
             error = next(iter(self._strict.iter_errors(arguments)), None)
-            if error is None or declares_all(self._original, arguments, _MAX_ANNOTATIONS // self._cost):
+            if error is None or declares_all(self._original, arguments, _MAX_ANNOTATIONS // cost):
                 return None
-        return ValidationIssue(error.kind.name, "/".join(str(step) for step in error.instance_path))
+            keyword = UNDECLARED if error.kind.name == "additionalProperties" else error.kind.name
+        return ValidationIssue(str(keyword), "/".join(str(step) for step in error.instance_path))
 
 
 class ResultCheck:
@@ -88,12 +97,12 @@ class ResultCheck:
     def __init__(self, text: str) -> None:
         schema = Schema(_read(text))
         _require_valid_targets(schema)
-        self._cost = _affordable_cost(schema, MAX_RESULT_DEPTH)
+        self._costs = _Costs(schema)
         self._validator = _compiled(schema.root)
 
     def accepts(self, result: Any) -> bool:
         """Return True if `result` is valid; False also if it is too large or too deep to be checked."""
-        if _too_deep(result, MAX_RESULT_DEPTH) or self._cost * len(canonical_json(result)) > MAX_STEPS:
+        if _too_deep(result, MAX_RESULT_DEPTH) or self._costs.of(_levels(result)) * len(canonical_json(result)) > MAX_STEPS:
             return False
         return self._validator.is_valid(result)
 
@@ -136,13 +145,29 @@ def _require_valid_targets(schema: Schema) -> None:
                 known.update(map(id, new))
 
 
-def _affordable_cost(schema: Schema, depth: int = MAX_ARGUMENT_DEPTH) -> int:
-    """Return the steps for each byte of values of `depth` levels. Raises `SchemaRefusedError` if they are too many."""
-    # One level less than the values may have: the last level has only scalar values, whose check is cheap.
-    cost = _cost(schema, schema.root, depth - 1, {})
-    if cost * _SMALL_ARGUMENTS > MAX_STEPS:
-        raise SchemaRefusedError("asks too much of one value")
-    return cost
+class _Costs:
+    """The steps of a check for each byte of a value, by the number of its levels.
+
+    Raises `SchemaRefusedError` if they are too many for a usual value.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._known: dict[int, int] = {}
+        try:
+            usual = self.of(_USUAL_DEPTH)
+        except RecursionError:
+            raise SchemaRefusedError("refers from schema to schema too often") from None
+        if usual * _SMALL_ARGUMENTS > MAX_STEPS:
+            raise SchemaRefusedError("asks too much of one value")
+
+    def of(self, levels: int) -> int:
+        """Return the steps for each byte of a value of so many levels."""
+        levels = max(levels, _USUAL_DEPTH)
+        if levels not in self._known:
+            # One level less than the value has: the last level has only scalar values, whose check is cheap.
+            self._known[levels] = _cost(self._schema, self._schema.root, levels - 1, {})
+        return self._known[levels]
 
 
 def _cost(schema: Schema, part: Any, depth: int, known: dict[tuple[int, int], int]) -> int:
@@ -194,6 +219,13 @@ def _pattern_cost(pattern: str) -> int:
             continue
         return cost
     raise SchemaRefusedError("has a pattern that cannot be searched for in bounded time")
+
+
+def _levels(value: Any) -> int:
+    """Return how many levels of objects and lists a value has; 0 for a scalar value."""
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)
 
 
 def _too_deep(value: Any, levels: int = MAX_SCHEMA_DEPTH) -> bool:

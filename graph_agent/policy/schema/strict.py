@@ -1,7 +1,8 @@
 """An untrusted JSON Schema of draft 2020-12, and a strict copy that rejects undeclared properties.
 
 The strict copy rejects undeclared properties at every level whose properties are declared. It uses
-`unevaluatedProperties: false`, which takes `allOf` and `$ref` into account. The keyword is added where the schema of a value
+`unevaluatedProperties: false`, which takes `allOf` and `$ref` into account, or where there are none the cheaper
+`additionalProperties: false`. The keyword is added where the schema of a value
 begins, never in a branch, because there it would reject the properties that a sibling branch declares. Objects that the
 original leaves open on purpose stay open: `additionalProperties`, maps, objects without declared properties.
 
@@ -29,6 +30,10 @@ _COMPLETE: Final = "x-graph-agent-complete"
 """The mark of a schema that declares every property of an object for which it holds."""
 
 
+_NOTHING_ELSE: Final = {False: {"unevaluatedProperties": False}, True: {"additionalProperties": False}}
+"""What rejects undeclared properties, by `_is_alone`: the second is the same there, and does not check everything twice."""
+
+
 class Schema:
     """A valid and upgraded JSON Schema whose references are resolved within it."""
 
@@ -49,7 +54,7 @@ class Schema:
             if {"additionalProperties", "unevaluatedProperties"} & schema.keys():
                 # It leaves no property of a valid object undeclared.
                 schema[_COMPLETE] = True
-        return {"unevaluatedProperties": False, **_strict_copy(self.root)}
+        return {**_NOTHING_ELSE[_is_alone(self.root)], **_strict_copy(self.root)}
 
     def resolved(self, reference: Any) -> Any:
         """Return the schema that `reference` names. Raises `SchemaRefusedError`."""
@@ -110,9 +115,14 @@ def _strict_copy(schema: Any) -> Any:
     copy = keywords.with_subschemas(
         schema, lambda keyword, part: part if keyword in keywords.CONDITIONS else _strict_copy(part)
     )
-    if _STRICT in schema:
-        copy.setdefault("unevaluatedProperties", False)
+    if _STRICT in schema and "unevaluatedProperties" not in schema:
+        copy = {**_NOTHING_ELSE[_is_alone(schema)], **copy}
     return copy
+
+
+def _is_alone(schema: dict[str, Any]) -> bool:
+    """True if no other schema declares properties of the same value."""
+    return not schema.keys() & (keywords.BRANCHES | keywords.CONDITIONS | {*keywords.REFERENCES, "unevaluatedProperties"})
 
 
 def declares_all(marked: Draft202012Validator, arguments: dict[str, Any], max_values: int) -> bool:
