@@ -120,7 +120,12 @@ class Settings(BaseModel):
     @field_validator("home")
     @classmethod
     def _expanded(cls, value: Path) -> Path:
-        return value.expanduser()
+        try:
+            return value.expanduser()
+        except RuntimeError:
+            # A container may run with a user id that has no account, and without HOME.
+            text = "GRAPH_AGENT_HOME is needed, because this user has no home folder: a folder that this process may write"
+            raise ConfigurationError(text) from None
 
     @field_validator("previous_secrets", "auditors", "log_signing_keys", "log_witnesses", mode="before")
     @classmethod

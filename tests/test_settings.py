@@ -55,5 +55,20 @@ def test_a_wrong_value_is_an_error_that_names_the_variable_and_not_the_value(var
     assert "hunter2" not in str(error.value)
 
 
+def test_a_user_without_a_home_reads_which_variable_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="GRAPH_AGENT_HOME is needed, because this user has no home"):
+        read_settings({"GRAPH_AGENT_HOME": "~nobody-has-this-name/data"})
+
+    def no_account(_: int) -> None:
+        raise KeyError
+
+    # As in a container with `--user 1234`.
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", no_account)
+    with pytest.raises(ConfigurationError, match="GRAPH_AGENT_HOME is needed, because this user has no home"):
+        read_settings({})
+    assert read_settings({"GRAPH_AGENT_HOME": "/data"}).home == Path("/data")
+
+
 def test_settings_are_equal_by_value_and_can_be_keys() -> None:
     assert len({read_settings({}), Settings()}) == 1

@@ -57,7 +57,10 @@ async def sign_in_to(settings: Settings, name: str, show: Callable[[str], None])
     server = next((one.server for one in _servers(settings) if one.name == name), None)
     if not isinstance(server, HttpServer):
         raise ConfigurationError(f"the file of servers has no server '{name}' with a url")
-    settings.home.mkdir(parents=True, exist_ok=True)
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise ConfigurationError(f"the folder {settings.home} (GRAPH_AGENT_HOME) cannot be created") from exc
     await sign_in(server, _sign_ins(settings), show)
 
 
@@ -131,7 +134,7 @@ def problems(tools: McpServerGroup) -> list[str]:
     down = [f"'{name}' ({tools.failure(name)})" for name, executor in tools.executors.items() if not executor.connected]
     differing = [f"{server}.{tool} ({why})" for server, one in tools.executors.items() for tool, why in one.refused.items()]
     # The first start of an npx or uvx command downloads the server, which can take longer than its time limit.
-    hint = " (`timeout` in the file of servers gives them more time)" if any("in time" in text for text in down) else ""
+    hint = " (`start_timeout` in the file of servers gives them more time)" if any("in time" in text for text in down) else ""
     return [
         *([f"these MCP servers do not answer: {', '.join(down)}{hint}"] if down else []),
         *([f"these tools differ from their pinned definitions: {', '.join(differing)}"] if differing else []),

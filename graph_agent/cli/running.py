@@ -19,6 +19,7 @@ import typer
 from graph_agent.cli import log_lines
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
+from graph_agent.tools.progress import starts_to
 
 T = TypeVar("T")
 
@@ -87,7 +88,8 @@ def open_in_loop(resource: AbstractAsyncContextManager[T]) -> Iterator[tuple[T, 
     The loop does not run between two calls of `run`, so a prompt may block. Ctrl-C cancels the running coroutine, SIGTERM ends
     the command; the resource is closed in both cases.
     """
-    with _handle_sigterm(), asyncio.Runner() as runner, ExitStack() as stack:
+    # Before the loop, whose tasks inherit it.
+    with starts_to(print_stderr), _handle_sigterm(), asyncio.Runner() as runner, ExitStack() as stack:
         entered = runner.run(resource.__aenter__())
         stack.push(lambda *failure: runner.run(resource.__aexit__(*failure)))
         yield entered, runner.run

@@ -49,7 +49,8 @@ class McpToolExecutor:
 
     One session serves all calls, including concurrent ones. It is opened by `start` or by the first call, and opened again
     after it has failed. A session belongs to the event loop in which it was opened; in another loop the executor opens another
-    one. A call is sent at most once. `timeout` (seconds) limits every call without its own deadline, including the connection.
+    one. A call is sent at most once. `timeout` (seconds) limits every call without its own deadline, and `start_timeout`, by
+    default the same, the connection.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class McpToolExecutor:
         server: Server,
         *,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        start_timeout: float | None = None,
         clock: Clock | None = None,
         name: str = "",
         trusted: bool | None = None,
@@ -85,6 +87,7 @@ class McpToolExecutor:
         self._server = server
         self._name = name
         self._timeout = timeout
+        self._start_timeout = timeout if start_timeout is None else start_timeout
         self._clock = clock or SystemClock()
         self._breaker = CircuitBreaker(self._clock)
         self._failure: str | None = None
@@ -100,7 +103,7 @@ class McpToolExecutor:
 
         A later call tries again. A server that has failed before is connected to in the background, so that turns do not wait.
         """
-        opened = await self._open(0.0 if self._breaker.failing else self._timeout)
+        opened = await self._open(0.0 if self._breaker.failing else self._start_timeout)
         session = self._session
         if opened is None or session is None or not session.stale:
             return opened is not None
@@ -268,7 +271,7 @@ class McpToolExecutor:
         if session is None:
             if self._breaker.open:
                 return None
-            session = self._session = Session(self._server, self._timeout, self._name, self._breaker.record_failure)
+            session = self._session = Session(self._server, self._start_timeout, self._name, self._breaker.record_failure)
         opened = await session.wait_until_open(seconds)
         if opened is not None and session.tools is not self._listed_tools:
             self._listed_tools = session.tools

@@ -1,8 +1,12 @@
-"""The progress of a tool call, from the client of its server to the program that shows it. Progress extends no deadline."""
+"""The progress of a tool call and of the start of a server, from its client to the program that shows it.
+
+Progress extends no deadline.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,6 +25,28 @@ class ToolProgress:
 ProgressListener: TypeAlias = Callable[[ToolProgress], None]
 
 _listener: ContextVar[ProgressListener | None] = ContextVar("progress_listener", default=None)
+
+
+_logger = logging.getLogger(__name__)
+_start_listener: ContextVar[Callable[[str], None]] = ContextVar("start_listener", default=_logger.info)
+
+
+@contextmanager
+def starts_to(listener: Callable[[str], None]) -> Iterator[None]:
+    """Report to `listener` in one line each that servers are still starting; tasks created here inherit it."""
+    token = _start_listener.set(listener)
+    try:
+        yield
+    finally:
+        _start_listener.reset(token)
+
+
+def report_start(servers: Sequence[str], seconds: float) -> None:
+    """Report that these servers have been starting for so long: `starting files …, 12 s`. A running turn shows it too."""
+    text = f"starting {', '.join(servers)} …"
+    _start_listener.get()(f"{text}, {seconds:.0f} s")
+    if (listener := _listener.get()) is not None:
+        listener(ToolProgress(round(seconds), None, text))
 
 
 @contextmanager

@@ -33,6 +33,8 @@ from graph_agent.tools.transport import HttpServer, Server
 
 MAX_FILE_CHARS = 1024 * 1024
 DEFAULT_TIMEOUT_SECONDS = 10.0
+DEFAULT_START_SECONDS = 60.0
+"""The first `npx` or `uvx` of a machine downloads the server."""
 MAX_TIMEOUT_SECONDS = 3600.0
 _MIN_SECRET = 4
 """A shorter line of a value, such as a brace, is no secret, and neither is a shorter argument."""
@@ -68,13 +70,21 @@ class ServerConfig:
     prefixed: bool = False
     """Its tools are named `server.tool`, even if no other server has a tool of the same name."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
-    """The seconds for one call without a deadline, and for connecting."""
+    """The seconds for one call without a deadline."""
+    start_timeout: float | None = None
+    """The seconds for connecting, which may have to download the server first; None: see `start_seconds`."""
     credentials: ClientCredentials | None = None
     """The OAuth client credentials by which the runtime identifies itself to a server over HTTP."""
     empty: tuple[str, ...] = field(default=(), repr=False)
     """The command, with its arguments, that removes the data of the server before a test case; none if it has no such way."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """The values that no message may contain: of variables and headers, in arguments, and in the URL."""
+
+    @property
+    def start_seconds(self) -> float:
+        """The seconds for connecting: `start_timeout`, or a `timeout` that was chosen, or `DEFAULT_START_SECONDS`."""
+        chosen = None if self.timeout == DEFAULT_TIMEOUT_SECONDS else self.timeout
+        return self.start_timeout or chosen or DEFAULT_START_SECONDS
 
 
 class _Entry(BaseModel):
@@ -100,6 +110,7 @@ class _Entry(BaseModel):
     """A command and its arguments, which remove the data of the server: `validate --real-tools` runs it before each case."""
     disabled: bool = False
     timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=MAX_TIMEOUT_SECONDS)
+    start_timeout: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT_SECONDS)
 
 
 def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerConfig]:
@@ -183,6 +194,7 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         trusted=read.trusted,
         prefixed=read.prefix,
         timeout=read.timeout,
+        start_timeout=read.start_timeout,
         credentials=read.oauth,
         empty=tuple(read.empty),
         secrets=tuple(sorted(filter(None, secrets), key=len, reverse=True)),

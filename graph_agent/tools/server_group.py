@@ -30,10 +30,13 @@ from graph_agent.tools import answers
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import Identity, SignIns, UserHeaders, signed_in, token_source
 from graph_agent.tools.pins import Pins
+from graph_agent.tools.progress import report_start
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.session import NO_COMMAND
 from graph_agent.tools.transport import HttpServer
 
+REPORT_EVERY_SECONDS = 3.0
+"""The time between two reports on servers that are starting."""
 MAX_USER_SESSIONS = 100
 """The number of sessions with the headers of one user. Beyond it the session that was used longest ago is closed."""
 
@@ -104,6 +107,7 @@ class McpServerGroup:
         return McpToolExecutor(
             server.server,
             timeout=server.timeout,
+            start_timeout=server.start_seconds,
             clock=self._clock,
             name=server.name,
             trusted=server.trusted,
@@ -145,9 +149,23 @@ class McpServerGroup:
 
     async def start(self) -> bool:
         """Connect to every server that is not connected; False if one cannot be reached now, or has a tool that is refused."""
-        connected = await asyncio.gather(*(executor.start() for executor in self.executors.values()))
+        connected = await self._started()
         self._refresh()
         return all(connected) and not self.uncertain and not any(executor.refused for executor in self.executors.values())
+
+    async def _started(self) -> list[bool]:
+        """Return for each server whether it is connected. One that takes long is reported, so that nobody waits in silence."""
+        starts = {name: asyncio.create_task(executor.start()) for name, executor in self.executors.items()}
+        begun = asyncio.get_running_loop().time()
+        try:
+            while waiting := [name for name, start in starts.items() if not start.done()]:
+                await asyncio.wait(starts.values(), timeout=REPORT_EVERY_SECONDS)
+                if waiting := [name for name in waiting if not starts[name].done()]:
+                    report_start(waiting, asyncio.get_running_loop().time() - begun)
+        finally:
+            for start in starts.values():
+                start.cancel()
+        return [start.result() for start in starts.values()]
 
     def failure(self, server: str) -> str:
         """Return the reason for which a server does not answer, without secret values."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -66,7 +67,8 @@ class TurnHook:
 
     def before_tool_call(self, call: HookedToolCall) -> None: ...
 
-    def tool_progress(self, call: HookedToolCall, progress: ToolProgress) -> None: ...
+    def tool_progress(self, call: HookedToolCall | None, progress: ToolProgress) -> None:
+        """Show the progress of a call; of the servers' start, before any call, if there is none."""
 
     def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None: ...
 
@@ -101,11 +103,14 @@ class HookList(list[TurnHook]):
     async def tool_call(self, call: HookedToolCall, result: Awaitable[ToolResult]) -> ToolResult:
         """Await the result between the two hook methods of a tool call; until then, the progress of the call is reported."""
         self.notify(TurnHook.before_tool_call, call)
-        awaited = self._awaited(result, lambda outcome: self.notify(TurnHook.after_tool_call, call, outcome))
+        with self.progress_shown(call):
+            return await self._awaited(result, lambda outcome: self.notify(TurnHook.after_tool_call, call, outcome))
+
+    def progress_shown(self, call: HookedToolCall | None = None) -> AbstractContextManager[None]:
+        """Return a context in which progress is reported to the hooks; servers are asked for it only if one shows it."""
         if not self._shows_progress:
-            return await awaited
-        with progress_to(lambda progress: self.notify(TurnHook.tool_progress, call, progress)):
-            return await awaited
+            return nullcontext()
+        return progress_to(lambda progress: self.notify(TurnHook.tool_progress, call, progress))
 
     async def _awaited(self, work: Awaitable[T], after: Callable[[T | BaseException], None]) -> T:
         try:

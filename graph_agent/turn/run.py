@@ -176,7 +176,8 @@ class TurnRun(TurnHandle[T]):
             return None
         if isinstance(new, OpenedTurn):
             return await self._run_to_end(self._recorder(new.header, new.snapshot))
-        snapshot = await self._setup.prepare()
+        with self.hooks.progress_shown():
+            snapshot = await self._setup.prepare()
         turn = OpenedTurn(self._setup.header(new, snapshot, self.decision_id), snapshot)
         return await self._run_to_end(self._recorder(turn.header, snapshot), opening=turn.opening)
 

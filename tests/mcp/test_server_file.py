@@ -23,6 +23,16 @@ def read(tmp_path: Path, entries: Any, **environment: str) -> list[ServerConfig]
     return read_server_file(file, environment)
 
 
+@pytest.mark.parametrize(
+    ("keys", "seconds"), [({}, 60), ({"timeout": 3}, 3), ({"start_timeout": 90}, 90), ({"timeout": 3, "start_timeout": 90}, 90)]
+)
+def test_a_server_has_a_minute_to_start_unless_the_file_says_otherwise(
+    tmp_path: Path, keys: dict[str, Any], seconds: float
+) -> None:
+    (server,) = read(tmp_path, {"files": {"command": "npx", **keys}})
+    assert (server.start_seconds, server.timeout) == (seconds, keys.get("timeout", 10))
+
+
 def test_commands_and_urls_are_read_with_their_variables(tmp_path: Path) -> None:
     command, url = read(
         tmp_path,

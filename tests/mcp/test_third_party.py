@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -101,9 +102,27 @@ async def test_readyz_names_the_server_that_is_down(tmp_path: Path, servers: Ser
 
 
 def test_a_server_that_starts_slowly_is_named_with_what_helps(cli: Cli, servers: Servers) -> None:
-    file = servers(slow={"command": "sleep", "args": ["600"], "timeout": 0.2})
+    file = servers(slow={"command": "sleep", "args": ["600"], "start_timeout": 0.2})
     ended = cli("constitution", "new", "--mcp", str(file))
-    assert (ended.code, "'slow' (it does not answer in time) (`timeout` in the file" in ended.err) == (1, True), ended.err
+    assert (ended.code, "'slow' (it does not answer in time) (`start_timeout` in the file" in ended.err) == (1, True), ended.err
+
+
+def test_a_start_that_takes_long_is_waited_for_and_reported(
+    cli: Cli, servers: Servers, constitution: Path, notes: Path, tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graph_agent.tools.server_group.REPORT_EVERY_SECONDS", 0.2)
+    entry = notes_server(notes)
+    # The command starts the server after a line of progress was printed, however slow the machine is.
+    held, launcher = tmp_path / "held", executable(tmp_path / "slow.sh", f'sleep 2; exec {fork_server.python()} "$@"')
+    file = servers(notes={**entry, "command": str(launcher), "timeout": 1, "start_timeout": 120}, quick=notes_server(held))
+    held.mkdir()
+    files = ("--mcp", str(file), "--constitution", str(constitution))
+    granted(constitution, "## Available Tools\n- notes.write_note: Write a note (without confirmation)\n")
+    ended = cli(
+        "ask", "note", *files, "--model", script(call("notes.write_note", name="a", text="1"), SAID), "--timeout", "600"
+    )
+    assert (ended.code, text(notes / "a")) == (0, "1"), ended.err
+    assert re.search(r"^starting (notes|notes, quick|quick, notes) …, \d+ s$", ended.err, re.MULTILINE)
 
 
 def test_the_variables_name_the_files_too(

@@ -17,8 +17,8 @@ from graph_agent.policy.schema.check import (
     MAX_ARGUMENT_DEPTH,
     ArgumentCheck,
     CheckTooExpensiveError,
-    SchemaRefusedError,
 )
+from graph_agent.policy.schema.keywords import SchemaRefusedError
 
 
 def verdict(schema: dict[str, Any], arguments: dict[str, Any]) -> Verdict:
@@ -88,8 +88,8 @@ def test_a_paragraph_of_notion_can_be_written_with_blocks_below_it(levels: int) 
 
 
 def nested(levels: int) -> dict[str, Any]:
-    value: Any = 1
-    for _ in range(levels):
+    value: dict[str, Any] = {"a": 1}
+    for _ in range(levels - 1):
         value = {"a": value}
     return value
 
