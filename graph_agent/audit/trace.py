@@ -154,7 +154,7 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
 
 def _calls(connection: Connection, table: Table, row_type: type[C], decision_id: str) -> list[C]:
     """Return the rows of `table` that belong to a decision, in their sequence."""
-    columns = [table.c[name] for name in row_type.model_fields]
+    columns = [table.c[name] for name in row_type.model_fields if name in table.c]
     wanted = select(*columns).where(table.c.decision_id == decision_id).order_by(table.c.sequence)
     return [row_type.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
 

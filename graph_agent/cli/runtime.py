@@ -67,7 +67,7 @@ class ProgressLines(TurnHook):
     def __init__(self) -> None:
         self._left = _MAX_PROGRESS_LINES
 
-    def tool_progress(self, call: HookedToolCall, progress: ToolProgress) -> None:  # noqa: ARG002 (the interface has it)
+    def tool_progress(self, call: HookedToolCall | None, progress: ToolProgress) -> None:  # noqa: ARG002 (the interface has it)
         if self._left > 0:
             self._left -= 1
             print_stderr(progress_line(progress))

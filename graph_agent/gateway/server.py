@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -49,12 +49,17 @@ from graph_agent.net.mcp_http import ROLES
 from graph_agent.net.mcp_sessions import SESSIONS, SESSIONS_OF_A_USER
 from graph_agent.net.scopes import WRITE_SCOPE
 from graph_agent.policy.rules import Policy, ToolRule
+from graph_agent.tools.parts import AnswerParts, collected_parts
+from graph_agent.tools.progress import ToolProgress, progress_to
+from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 
 _log = logging.getLogger(__name__)
 
 DECISION_META: Final = "graph_agent/decision"
 """The id of the decision, in the metadata of a result."""
+MAX_LINKS: Final = 1_000
+"""The number of resources of a session that can be read."""
 WATCH_SECONDS: Final = 2.0
 WAITING: Final = "waiting_for_the_user"
 """The state of a result whose call waits for its user."""
@@ -79,6 +84,18 @@ class Client:
     """Held by the call that runs: a conversation has one turn at a time, so the others queue."""
     questions: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the question to its answer."""
+
+    links: dict[str, str] = field(default_factory=dict)
+    """The addresses of resources that results have linked to, and the tool of each; the newest last."""
+
+    def remember_links(self, tool_name: str, blocks: Sequence[types.ContentBlock]) -> None:
+        """Let the client read the resources that a result of a tool links to."""
+        for block in blocks:
+            if isinstance(block, types.ResourceLink):
+                self.links.pop(block.uri, None)
+                self.links[block.uri] = tool_name
+        while len(self.links) > MAX_LINKS:
+            del self.links[next(iter(self.links))]
 
     @property
     def in_use(self) -> bool:
@@ -126,6 +143,7 @@ class Gateway:
             "graph-agent-gateway",
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_read_resource=self._read_resource,
             on_subscriptions_listen=ListenHandler(self._events),
         )
         # What a client sends back with an answer is only what this server gave it, for the same call.
@@ -175,7 +193,9 @@ class Gateway:
     ) -> types.CallToolResult | types.InputRequiredResult:
         client = self._client(context)
         try:
-            return await self._answer(context, params, client)
+            with collected_parts() as parts:
+                async with _progress_passed_on(context):
+                    return await self._answer(context, params, client, parts)
         except ServiceError as exc:
             return _result(ToolResult(success=False, error=exc.message))
         except (ConfigurationError, RecordError) as exc:
@@ -183,7 +203,7 @@ class Gateway:
             return _result(ToolResult(success=False, error="The call cannot be made right now."))
 
     async def _answer(
-        self, context: Context, params: types.CallToolRequestParams, client: Client
+        self, context: Context, params: types.CallToolRequestParams, client: Client, parts: AnswerParts
     ) -> types.CallToolResult | types.InputRequiredResult:
         rule = (await self._engine.prepare()).policy.rules.get(params.name)
         if rule is not None and rule.mutating and not _may_write(context):
@@ -215,18 +235,37 @@ class Gateway:
                 if given is None:
                     return self._waiting(client, answer)
                 answer = await self._confirm(context, client, pending.id, given)
-        return _result(await self._outcome(answer), answer.decision_id)
+        tool_name, result = await self._outcome(answer)
+        # By the tool of the record: the call that was confirmed may be another than the one that asks.
+        blocks = next((blocks for (decision, _), blocks in parts.of_call.items() if decision == answer.decision_id), [])
+        client.remember_links(tool_name, blocks)
+        return _result(result, answer.decision_id, blocks)
+
+    async def _read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult | types.InputRequiredResult:
+        """Read what a result has linked to, from the server that linked to it. Nothing else can be read."""
+        client = self._client(context)
+        tool_name, tools = client.links.get(str(params.uri), ""), self._engine.external.tools
+        policy = (await self._engine.prepare()).policy
+        if tool_name in policy.rules and isinstance(tools, McpServerGroup):
+            found = await tools.read_resource(tool_name, str(params.uri), client.user_id)
+            if found is not None:
+                return found
+        raise MCPError(types.INVALID_PARAMS, "No result of this session links to such a resource, or it cannot be read now.")
 
     async def _confirm(self, context: Context, client: Client, pending_id: str, given: FormAnswer) -> ChatAnswer:
         answers = ConfirmationAnswer(pending_action=pending_id, yes=given.yes)
         async with client.turns:
             return await self._chat.send(client.user_id, given.words, answers=answers, roles=_roles_of(context))
 
-    async def _outcome(self, answer: ChatAnswer) -> ToolResult:
-        """Return the result of the one call of a decision; its reply, if no call was made."""
+    async def _outcome(self, answer: ChatAnswer) -> tuple[str, ToolResult]:
+        """Return the tool and the result of the one call of a decision; its reply, if no call was made."""
         record = await self._engine.audit.load(answer.decision_id)
         made = record.invocations if isinstance(record, DecisionRecord) else []
-        return made[0].tool_result if made else ToolResult(success=False, error=answer.reply)
+        if made:
+            return made[0].tool_name, made[0].tool_result
+        return "", ToolResult(success=False, error=answer.reply)
 
     def _waiting(
         self, client: Client, answer: ChatAnswer | None = None, given: FormAnswer | None = None
@@ -273,14 +312,62 @@ def _listed(rule: ToolRule) -> types.Tool:
     )
 
 
-def _result(result: ToolResult, decision_id: str | None = None, **more: str) -> types.CallToolResult:
+def _result(
+    result: ToolResult, decision_id: str | None = None, blocks: Sequence[types.ContentBlock] = (), **more: str
+) -> types.CallToolResult:
+    """Return a result as JSON, and after it the parts of the server's answer as they came."""
     structured = {**result_json(result), **more}
+    text = json.dumps(structured, ensure_ascii=False)
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
+        content=[types.TextContent(type="text", text=text), *([] if _has_all(structured, blocks) else blocks)],
         structured_content=structured,
         is_error=not result.success,
         _meta={DECISION_META: decision_id} if decision_id else None,
     )
+
+
+def _has_all(structured: dict[str, Any], blocks: Sequence[types.ContentBlock]) -> bool:
+    """True if the JSON has everything that is in `blocks`: one text, which would only be read twice."""
+    data = structured.get("data")
+    texts = [block.text for block in blocks if isinstance(block, types.TextContent)]
+    if len(texts) < len(blocks):
+        return False
+    return data == {"text": "\n".join(texts)} or (
+        data is not None and "truncated" not in structured and _is_json_of(data, texts)
+    )
+
+
+def _is_json_of(data: Any, texts: Sequence[str]) -> bool:
+    """True if the one text is the structured content once more, as MCP recommends."""
+    try:
+        return len(texts) == 1 and bool(json.loads(texts[0]) == data)
+    except (ValueError, RecursionError):
+        return False
+
+
+@asynccontextmanager
+async def _progress_passed_on(context: Context) -> AsyncGenerator[None]:
+    """Meanwhile pass the progress of a call on, if the client has asked for it."""
+    if (context.meta or {}).get("progress_token") is None:
+        yield
+        return
+    reports: asyncio.Queue[ToolProgress] = asyncio.Queue()
+
+    async def pass_on() -> None:
+        while True:
+            report = await reports.get()
+            with suppress(MCPError, OSError):
+                await context.session.report_progress(report.done, report.total, report.message)
+            reports.task_done()
+
+    passing = asyncio.create_task(pass_on())
+    try:
+        with progress_to(reports.put_nowait):
+            yield
+        # What was reported before the answer is sent before it.
+        await reports.join()
+    finally:
+        passing.cancel()
 
 
 def _token_of(context: Context) -> Any:

@@ -20,7 +20,7 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import LLMResponse, TokenUsage
-from graph_agent.models.tools import ToolResult
+from graph_agent.models.tools import ContentItem, ToolResult
 
 RECORD_VERSION = 1
 """The version of the format of a record. Records of another version are not replayed."""
@@ -197,12 +197,17 @@ class ToolInvocation(Frozen):
     error_message: str | None = None
     duration_ms: int = Field(default=0, ge=0)
     invoked_at: UtcDatetime
+    # Left out of the JSON if it is empty, as in most results.
+    content: list[ContentItem] = Field(default_factory=list, exclude_if=not_)
+    """The parts of which the answer of an MCP server consisted."""
 
     @property
     def tool_result(self) -> ToolResult:
-        """The result of the call, without the parts of which a server's answer consisted."""
+        """The result of the call."""
         code = None if self.error_code is None else ToolErrorCode(self.error_code)
-        return ToolResult(success=self.success, data=self.result, error=self.error_message, error_code=code)
+        return ToolResult(
+            success=self.success, data=self.result, error=self.error_message, error_code=code, content=self.content
+        )
 
 
 class CallState(StrEnum):

@@ -79,8 +79,9 @@ def invocation_rows(record: Json) -> list[dict[str, Any]]:
 
 
 def invocation_row(decision_id: str, invocation: Json) -> dict[str, Any]:
-    """Return one row of `tool_invocation_logs`."""
-    return {**invocation, "decision_id": decision_id, "invoked_at": datetime.fromisoformat(invocation["invoked_at"])}
+    """Return one row of `tool_invocation_logs`. The parts of an answer are in the record only."""
+    columns = {name: value for name, value in invocation.items() if name != "content"}
+    return {**columns, "decision_id": decision_id, "invoked_at": datetime.fromisoformat(invocation["invoked_at"])}
 
 
 def call_rows(record: Json) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from mcp import ClientSession, MCPError, types
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.types import CONNECTION_CLOSED, CallToolResult, InputRequiredResult, RequestParamsMeta, Tool
+from mcp.types import CONNECTION_CLOSED, CallToolResult, InputRequiredResult, ReadResourceResult, RequestParamsMeta, Tool
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
@@ -28,6 +28,7 @@ from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.identity import Identity, invalid_header
+from graph_agent.tools.parts import report_parts
 from graph_agent.tools.progress import ProgressListener, ToolProgress, progress_listener
 from graph_agent.tools.session import CircuitBreaker, Session, attempt
 from graph_agent.tools.transport import NO_ANSWER, HttpServer, Server
@@ -203,6 +204,8 @@ class McpToolExecutor:
         answer = await self._ask(_tool_call(tool, call.arguments, meta, progress), deadline)
         if check is not None and isinstance(answer, CallToolResult) and not answer.is_error:
             answer = answer if check.accepts(answer.structured_content) else answers.OutputSchemaError()
+        if isinstance(answer, CallToolResult):
+            report_parts(call.decision_id, call.sequence, answer.content)
         result = answers.from_answer(answer, trusted=self._trusted, change=call.mutating, begun=progress.reported)
         return self._with_duration(result, started)
 
@@ -229,6 +232,11 @@ class McpToolExecutor:
         meta = self._meta(user_id, None, "run")
         answer = await self._ask(lambda session: session.read_resource(uri, meta=meta, allow_input_required=True), deadline)
         return self._with_duration(answers.from_preview(answer), started)
+
+    async def read_resource(self, uri: str) -> ReadResourceResult | None:
+        """Return a resource of the server; None if it cannot be read in time."""
+        answer = await self._ask(lambda session: session.read_resource(uri, allow_input_required=True), None)
+        return answer if isinstance(answer, ReadResourceResult) else None
 
     async def _ask(self, request: Callable[[ClientSession], Awaitable[T]], deadline: float | None) -> T | BaseException | None:
         """Return the answer to `request`, its exception, or None after a timeout."""

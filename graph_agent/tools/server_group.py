@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mcp import StdioServerParameters
-from mcp.types import ToolAnnotations
+from mcp.types import ReadResourceResult, ToolAnnotations
 
 from graph_agent.clock import SystemClock
 from graph_agent.models.llm import ToolDeclaration
@@ -234,6 +234,11 @@ class McpServerGroup:
         """Describe the target of a call; see `ToolServer`."""
         executor, tool = await self._reach(tool_name, user_id)
         return answers.UNAVAILABLE if executor is None else await executor.preview(tool, parameters, user_id, deadline=deadline)
+
+    async def read_resource(self, tool_name: str, uri: str, user_id: str) -> ReadResourceResult | None:
+        """Return a resource of the server of a tool, for a user; None if it cannot be read in time."""
+        executor, _ = await self._reach(tool_name, user_id)
+        return None if executor is None else await executor.read_resource(uri)
 
     async def _reach(self, tool_name: str, user_id: str) -> tuple[McpToolExecutor | None, str]:
         """Return the executor of a tool for a user, None if no server serves the tool, and the name of the tool there.

@@ -59,7 +59,7 @@ class LatestProgress(TurnHook):
         self.call = RunningCall(call.tool_name, call.mode)
         self._on_change()
 
-    def tool_progress(self, call: HookedToolCall, progress: ToolProgress) -> None:  # noqa: ARG002 (the interface has it)
+    def tool_progress(self, call: HookedToolCall | None, progress: ToolProgress) -> None:  # noqa: ARG002 (the interface has it)
         now = asyncio.get_running_loop().time()
         # A server may report as often as it likes.
         if now - self._shown_at >= PROGRESS_SECONDS:

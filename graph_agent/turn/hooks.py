@@ -17,7 +17,7 @@ from graph_agent.graph.stepping import Step
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
-from graph_agent.tools.progress import ToolProgress, progress_to
+from graph_agent.tools.progress import ToolProgress, progress_listener, progress_to
 
 _log = logging.getLogger(__name__)
 
@@ -107,10 +107,20 @@ class HookList(list[TurnHook]):
             return await self._awaited(result, lambda outcome: self.notify(TurnHook.after_tool_call, call, outcome))
 
     def progress_shown(self, call: HookedToolCall | None = None) -> AbstractContextManager[None]:
-        """Return a context in which progress is reported to the hooks; servers are asked for it only if one shows it."""
+        """Return a context in which progress is reported to the hooks, and to the listener of the caller of the turn.
+
+        Servers are asked for progress only if somebody shows it.
+        """
+        outer = progress_listener()
         if not self._shows_progress:
             return nullcontext()
-        return progress_to(lambda progress: self.notify(TurnHook.tool_progress, call, progress))
+
+        def report(progress: ToolProgress) -> None:
+            self.notify(TurnHook.tool_progress, call, progress)
+            if outer is not None:
+                outer(progress)
+
+        return progress_to(report)
 
     async def _awaited(self, work: Awaitable[T], after: Callable[[T | BaseException], None]) -> T:
         try:

@@ -1,0 +1,51 @@
+"""The content parts of a call's answer as they came, for a program that passes them on. The record has only their digests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcp.types import ContentBlock
+
+MAX_PASSED_BYTES: Final = 4 * 1024 * 1024
+"""Limit for the parts of one answer, as JSON. The parts after it are left out."""
+
+
+@dataclass
+class AnswerParts:
+    """The parts of the answers to the calls that were made while it was the collector."""
+
+    of_call: dict[tuple[str, int], list[ContentBlock]] = field(default_factory=dict)
+    """By decision and sequence."""
+
+    def add(self, decision_id: str, sequence: int, blocks: Sequence[ContentBlock]) -> None:
+        passed, left = [], MAX_PASSED_BYTES
+        for block in blocks:
+            left -= len(block.model_dump_json(by_alias=True, exclude_none=True))
+            if left < 0:
+                break
+            passed.append(block)
+        self.of_call[decision_id, sequence] = passed
+
+
+_collector: ContextVar[AnswerParts | None] = ContextVar("answer_parts", default=None)
+
+
+@contextmanager
+def collected_parts() -> Iterator[AnswerParts]:
+    """Yield the parts of the calls that are made meanwhile, also by tasks that are created here."""
+    collector = AnswerParts()
+    token = _collector.set(collector)
+    try:
+        yield collector
+    finally:
+        _collector.reset(token)
+
+
+def report_parts(decision_id: str, sequence: int, blocks: Sequence[ContentBlock]) -> None:
+    """Give the parts of an answer to the collector, if there is one."""
+    if (collector := _collector.get()) is not None:
+        collector.add(decision_id, sequence, blocks)

@@ -1,0 +1,68 @@
+"""An MCP server over stdio whose answers have parts of every kind. Run as a script."""
+
+from __future__ import annotations
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+
+server = MCPServer("parts", log_level="ERROR")
+
+LINK = ResourceLink(type="resource_link", uri="notes://today", name="today", mime_type="text/plain")
+PDF = BlobResourceContents(uri="file:///a.pdf", mime_type="application/pdf", blob="JVBERg==")
+PARTS: dict[str, list[ContentBlock]] = {
+    "link": [LINK],
+    "audio": [AudioContent(type="audio", data="aGk=", mime_type="audio/wav")],
+    "pdf": [EmbeddedResource(type="resource", resource=PDF)],
+    "image": [TextContent(type="text", text="a cat"), ImageContent(type="image", data="aGk=", mime_type="image/png")],
+    "text": [TextContent(type="text", text="only text")],
+    "long": [TextContent(type="text", text="x" * 50_000)],
+    "huge": [
+        TextContent(type="text", text="short"),
+        ImageContent(type="image", data="aGk=" * 2_000_000, mime_type="image/png"),
+    ],
+}
+
+
+@server.tool()
+async def show(what: str) -> CallToolResult:
+    return CallToolResult(content=list(PARTS[what]))
+
+
+@server.tool()
+async def structured() -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text='{"n": 1}'), LINK], structured_content={"n": 1})
+
+
+@server.tool()
+async def fails() -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text="no"), LINK], is_error=True)
+
+
+@server.tool()
+async def works(context: Context) -> str:
+    for done in (1, 2, 3):
+        await context.report_progress(done, 3, f"step {done}")
+    return "done"
+
+
+@server.resource("notes://today")
+async def today() -> str:
+    return "buy milk"
+
+
+@server.resource("notes://secret")
+async def secret() -> str:
+    return "not linked"
+
+
+if __name__ == "__main__":
+    server.run("stdio")

@@ -1,0 +1,91 @@
+"""What a gateway passes on of an answer: every part as it came, linked resources, and progress."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError
+from mcp.types import TextContent, TextResourceContents
+
+from graph_agent.bootstrap.runtime import Runtime, open_runtime
+from graph_agent.gateway.server import DECISION_META, Gateway
+from graph_agent.models.record import DecisionRecord
+from tests import fork_server
+from tests.gateway.parts_server import LINK, PARTS
+from tests.mcp.conftest import Servers
+from tests.mcp.test_third_party import settings
+
+MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
+LINES = "".join(f"- {name}: Show (reads)\n" for name in ("show", "structured", "fails", "works"))
+
+
+@asynccontextmanager
+async def connected(tmp_path: Path, servers: Servers, mode: Any) -> AsyncIterator[tuple[Client, Runtime]]:
+    constitution = tmp_path / "constitution.md"
+    constitution.write_text(f"## Available Tools\n{LINES}", encoding="utf-8")
+    script = str(Path(__file__).parent / "parts_server.py")
+    file = servers(parts={"command": fork_server.python(), "args": [script], "timeout": 60})
+    async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
+        gateway = Gateway(runtime.engine, runtime.chat, user_id="local", page="http://127.0.0.1:1")
+        async with gateway.maintained(), Client(gateway.server, mode=mode) as client:
+            yield client, runtime
+
+
+async def test_every_part_comes_as_it_came_and_the_record_has_kind_and_digest(tmp_path: Path, servers: Servers) -> None:
+    async with connected(tmp_path, servers, "auto") as (client, runtime):
+        for what in ("link", "audio", "pdf", "image"):
+            result = await client.call_tool("show", {"what": what})
+            assert result.content[1:] == PARTS[what]
+            assert result.meta is not None
+            record = await runtime.audit.load(result.meta[DECISION_META])
+            assert isinstance(record, DecisionRecord)
+            kinds = [str(item.kind) for item in record.invocations[0].tool_result.content]
+            assert kinds == {"link": ["link"], "audio": ["audio"], "pdf": ["resource"], "image": ["text", "image"]}[what]
+            assert all(item.sha256 for item in record.invocations[0].tool_result.content)
+        beside = await client.call_tool("structured", {})
+        assert (beside.content[-1], beside.structured_content and beside.structured_content["data"]) == (LINK, {"n": 1})
+        failed = await client.call_tool("fails", {})
+        assert (failed.is_error, failed.content[-1]) == (True, LINK)
+
+
+async def test_a_text_is_passed_on_once_and_in_full(tmp_path: Path, servers: Servers) -> None:
+    async with connected(tmp_path, servers, "auto") as (client, _):
+        short = await client.call_tool("show", {"what": "text"})
+        assert (len(short.content), short.structured_content and short.structured_content["data"]) == (1, {"text": "only text"})
+        full = await client.call_tool("show", {"what": "long"})
+        assert full.content[1:] == PARTS["long"]
+        huge = await client.call_tool("show", {"what": "huge"})
+        # The image is beyond the limit: its kind and size are named.
+        assert huge.content[1:] == []
+        assert isinstance(huge.content[0], TextContent)
+        assert "image: image/png, " in huge.content[0].text
+
+
+@MODES
+async def test_a_resource_can_be_read_after_a_result_has_linked_to_it(tmp_path: Path, servers: Servers, mode: str) -> None:
+    async with connected(tmp_path, servers, mode) as (client, _):
+        with pytest.raises(MCPError, match="No result of this session links"):
+            await client.read_resource(LINK.uri)
+        await client.call_tool("show", {"what": "link"})
+        (read,) = (await client.read_resource(LINK.uri)).contents
+        assert isinstance(read, TextResourceContents)
+        assert read.text == "buy milk"
+        with pytest.raises(MCPError, match="No result of this session links"):
+            await client.read_resource("notes://secret")
+
+
+async def test_progress_is_passed_on_to_a_client_that_asks_for_it(tmp_path: Path, servers: Servers) -> None:
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    # In memory, the newest revision has no token in the request, by which a server sees that progress is wanted.
+    async with connected(tmp_path, servers, "legacy") as (client, _):
+        assert not (await client.call_tool("works", {}, progress_callback=report)).is_error
+        assert not (await client.call_tool("works", {})).is_error
+    assert sorted(seen) == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
