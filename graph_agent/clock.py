@@ -93,10 +93,10 @@ def time_left() -> float | None:
     return max(0.0, at - clock.monotonic())
 
 
-def attempt_limit(own: float) -> float:
-    """Return the seconds that one attempt may take: its own limit, or half of the turn's time left if that is less."""
+def attempt_limit(own: float, share: float = 0.5) -> float:
+    """Return the seconds that one attempt may take: its own limit, or this share of the turn's time left if that is less."""
     left = time_left()
-    return own if left is None else min(own, left / 2)
+    return own if left is None else min(own, left * share)
 
 
 async def run_with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:

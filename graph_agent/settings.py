@@ -80,6 +80,8 @@ class Settings(BaseModel):
 
     timeout_seconds: float = Field(default=30, gt=0, le=3600, alias="GRAPH_AGENT_TIMEOUT_SECONDS")
     """A turn's deadline."""
+    attempt_seconds: float | None = Field(default=None, gt=0, le=3600, alias="GRAPH_AGENT_ATTEMPT_SECONDS")
+    """The limit of one request to the model; unset: the time that is left of the turn."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     turn_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_TURN_TOKENS")

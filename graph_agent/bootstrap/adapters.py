@@ -12,7 +12,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import DEFAULT_MODEL, successor
 from graph_agent.llm.gemini import GeminiAdapter
-from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
+from graph_agent.llm.openai_compatible import NO_KEY, OpenAICompatibleAdapter
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.ports import LLMAdapter
@@ -44,24 +44,22 @@ def choose_model(settings: Settings, explicit: str | None = None) -> ModelChoice
     return ModelChoice("rules", "no GEMINI_API_KEY is set")
 
 
-def choose_adapter(settings: Settings, explicit: str | None = None, limits: LLMConfig | None = None) -> tuple[LLMAdapter, str]:
+def choose_adapter(settings: Settings, explicit: str | None = None) -> tuple[LLMAdapter, str]:
     """Return the adapter, and one line that says which it is, why it was chosen, and which model replaces its model.
 
-    `limits` are those of a provider's adapter. Raises `ConfigurationError` if the key, the model or the file is missing.
+    Raises `ConfigurationError` if the key, the model or the file is missing.
     """
     choice = choose_model(settings, explicit)
-    adapter = _adapter(settings, choice, limits)
+    adapter = _adapter(settings, choice)
     name = choice.kind if adapter.model == choice.kind else f"{choice.kind} ({adapter.model})"
     replacement = successor(adapter.model)
     return adapter, f"{name}: {choice.reason}" + (f"; its successor is {replacement}" if replacement else "")
 
 
 @asynccontextmanager
-async def open_adapter(
-    settings: Settings, explicit: str | None = None, limits: LLMConfig | None = None
-) -> AsyncGenerator[tuple[LLMAdapter, str]]:
+async def open_adapter(settings: Settings, explicit: str | None = None) -> AsyncGenerator[tuple[LLMAdapter, str]]:
     """Yield what `choose_adapter` returns, and close the connections of the adapter on leaving."""
-    adapter, reason = choose_adapter(settings, explicit, limits)
+    adapter, reason = choose_adapter(settings, explicit)
     try:
         yield adapter, reason
     finally:
@@ -76,7 +74,7 @@ def _read(text: str, reason: str) -> ModelChoice:
     return ModelChoice(kind, reason, script or None)
 
 
-def _adapter(settings: Settings, choice: ModelChoice, limits: LLMConfig | None) -> LLMAdapter:
+def _adapter(settings: Settings, choice: ModelChoice) -> LLMAdapter:
     if choice.script is not None:
         return ScriptedAdapter.from_file(choice.script)
     if choice.kind == "rules":
@@ -84,18 +82,18 @@ def _adapter(settings: Settings, choice: ModelChoice, limits: LLMConfig | None) 
         from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 
         return RuleBasedAdapter()
-    return _gemini(settings, limits) if choice.kind == "gemini" else _openai(settings, limits)
+    return _gemini(settings) if choice.kind == "gemini" else _openai(settings)
 
 
-def _gemini(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
+def _gemini(settings: Settings) -> LLMAdapter:
     key = _text(settings.gemini_api_key)
     if not key:
         raise ConfigurationError("the model 'gemini' needs GEMINI_API_KEY")
     model, url, storage = settings.gemini_model or DEFAULT_MODEL, settings.gemini_base_url, settings.allow_model_storage
-    return GeminiAdapter(key, model, base_url=url, config=limits, allow_storage=storage)
+    return GeminiAdapter(key, model, base_url=url, config=_config(settings), allow_storage=storage)
 
 
-def _openai(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
+def _openai(settings: Settings) -> LLMAdapter:
     """Return the adapter for OPENAI_BASE_URL, OpenAI, or Gemini's own compatible endpoint.
 
     A key is sent only to the provider that issued it.
@@ -106,11 +104,16 @@ def _openai(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
         if not settings.openai_model:
             raise ConfigurationError("the model 'openai' needs OPENAI_MODEL, the name of a model of that server")
         url = settings.openai_base_url or OPENAI_ENDPOINT
-        return OpenAICompatibleAdapter(key, settings.openai_model, base_url=url, config=limits, allow_storage=storage)
+        return OpenAICompatibleAdapter(key, settings.openai_model, base_url=url, config=_config(settings), allow_storage=storage)
     if gemini_key:
         model = settings.openai_model or settings.gemini_model or DEFAULT_MODEL
-        return OpenAICompatibleAdapter(gemini_key, model, config=limits, allow_storage=storage)
+        return OpenAICompatibleAdapter(gemini_key, model, config=_config(settings), allow_storage=storage)
     raise ConfigurationError("the model 'openai' needs OPENAI_API_KEY, OPENAI_BASE_URL or GEMINI_API_KEY")
+
+
+def _config(settings: Settings) -> LLMConfig | None:
+    """Return the limits that the settings set; the adapter replaces the key and the model."""
+    return None if settings.attempt_seconds is None else LLMConfig(api_key=NO_KEY, timeout_seconds=settings.attempt_seconds)
 
 
 def _text(secret: SecretStr | None) -> str:

@@ -17,9 +17,8 @@ from graph_agent.bootstrap.toolbox import served_policy, shared_identities
 from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import print_text
-from graph_agent.clock import SystemClock
+from graph_agent.clock import SystemClock, turn_deadline
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
-from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
@@ -71,10 +70,7 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
 
 
 async def _model(context: _Context) -> str:
-    # As long as the first attempt of a turn may take.
-    limits = LLMConfig(api_key="-", timeout_seconds=context.settings.timeout_seconds / 2, max_retries=0)
-    opening = open_adapter(context.settings, context.model, limits)
-    adapter, reason = await context.stack.enter_async_context(opening)
+    adapter, reason = await context.stack.enter_async_context(open_adapter(context.settings, context.model))
     context.adapter = adapter
     return f"{reason}; {_OTHER_MODELS}" if adapter.model == "rules" else reason
 
@@ -84,7 +80,9 @@ async def _endpoint(context: _Context) -> str:
         raise ConfigurationError("cannot be checked without a model")
     if not isinstance(context.adapter, ProviderAdapter):
         return "none needed"
-    return f"answers; requires calls: {await context.adapter.check()}"
+    clock = SystemClock()
+    with turn_deadline(clock, clock.monotonic() + context.settings.timeout_seconds):
+        return f"answers; requires calls: {await context.adapter.check()}"
 
 
 async def _constitution(context: _Context) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -27,8 +28,9 @@ ApiKey = Annotated[NotBlank, AfterValidator(_check_key), Field(repr=False)]
 class LLMConfig(Frozen, kw_only=False):
     """A key, a model and the limits of one call.
 
-    `timeout_seconds` limits one attempt; a turn's deadline can make it shorter. `max_retries` is the number of further attempts
-    after a retryable failure. `max_tokens` is the budget of the reply: what a model needs for thinking is added on the wire.
+    `timeout_seconds` limits one attempt; if it is not set, an attempt of a turn has the time that is left of the turn. A turn's
+    deadline can make it shorter. `max_retries` is the number of further attempts after a retryable failure. `max_tokens` is the
+    budget of the reply: what a model needs for thinking is added on the wire.
     """
 
     api_key: ApiKey
@@ -39,13 +41,22 @@ class LLMConfig(Frozen, kw_only=False):
     max_retries: int = Field(default=1, ge=0, le=5)
     thinking: Effort = "low"
 
+    @property
+    def turn_limit(self) -> float:
+        """The seconds that one attempt of a turn may take, if the turn's deadline is no shorter limit."""
+        return self.timeout_seconds if "timeout_seconds" in self.model_fields_set else math.inf
+
 
 def make_config(api_key: str, model: str, config: LLMConfig | None) -> LLMConfig:
     """Return `config`, or the default one, with this key and model. Raises `ConfigurationError`."""
     try:
-        return LLMConfig.model_validate({**(dict(config) if config else {}), "api_key": api_key, "model": model.strip()})
+        return LLMConfig.model_validate({**(_set_fields(config) if config else {}), "api_key": api_key, "model": model.strip()})
     except ValidationError as exc:
         raise ConfigurationError(f"the model's configuration is not valid: {first_violation(exc)}") from None
+
+
+def _set_fields(config: LLMConfig) -> dict[str, Any]:
+    return {name: value for name, value in config if name in config.model_fields_set}
 
 
 def check_base_url(url: str, *appended: str) -> str:

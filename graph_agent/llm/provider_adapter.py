@@ -40,6 +40,10 @@ MIN_DELAY_SECONDS = 0.1
 """The shortest delay before a retry if the provider requests none. It is random, up to twice as long, so that concurrent turns
 do not retry at the same time."""
 
+_SHARE_OF_AN_ATTEMPT = 0.9
+"""The share of the turn's remaining time that one attempt may take. A model that needs most of a turn for its answer gets it;
+the rest is for the end of the turn."""
+
 _SHARE_FOR_THE_ATTEMPT = 0.1
 """The share of the remaining time that a delay must leave for the attempt after it."""
 
@@ -116,7 +120,7 @@ class ProviderAdapter(RequestAdapter):
                 return await call_with_retries(
                     lambda seconds: client.post(body, seconds),
                     self._http_client.translate_error,
-                    limit=self._config.timeout_seconds,
+                    limit=self._config.timeout_seconds if time_left() is None else self._config.turn_limit,
                     retries=self._config.max_retries,
                 )
 
@@ -261,10 +265,11 @@ async def call_with_retries(
 ) -> str:
     """Return the result of `attempt(seconds)`, called again up to `retries` times after a retryable failure.
 
-    Raises the translated error of the last attempt, chained from the SDK's exception.
+    An attempt that timed out is not repeated with less time than it took. Raises the translated error of the last attempt,
+    chained from the SDK's exception.
     """
     for number in range(retries + 1):
-        seconds = attempt_limit(limit)
+        began_with, seconds = time_left(), attempt_limit(limit, _SHARE_OF_AN_ATTEMPT)
         if seconds <= 0:
             raise LLMTimeoutError("no time is left in this turn")
         try:
@@ -278,6 +283,8 @@ async def call_with_retries(
             requested, left = failure.error.retry_after, time_left()
             delay = requested if requested is not None else MIN_DELAY_SECONDS * random.uniform(1, 2)
             fits = delay <= (limit if left is None else left) * (1 - _SHARE_FOR_THE_ATTEMPT)
+            if isinstance(failure.error, LLMTimeoutError) and began_with is not None and left is not None:
+                fits = fits and left - delay >= began_with - left
             if number == retries or not failure.retryable or not fits:
                 raise failure.error from exc
         await asyncio.sleep(delay)

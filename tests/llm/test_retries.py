@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from typing import Any
 
 import pytest
 
-from graph_agent.clock import SystemClock, turn_deadline
+from graph_agent.clock import ManualClock, SystemClock, turn_deadline
 from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
+from graph_agent.llm.config import LLMConfig
+from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.provider_adapter import call_with_retries, connection_slot
-from graph_agent.llm.provider_errors import Failure
+from graph_agent.llm.provider_errors import Failure, timeout_failure
+from graph_agent.models.llm import LLMMessage
 
 
 class Provider:
@@ -70,12 +75,49 @@ async def test_a_delay_that_fits_is_respected() -> None:
     assert time.monotonic() - began >= 0.05
 
 
-async def test_each_attempt_gets_at_most_half_of_the_remaining_time() -> None:
+async def test_an_attempt_gets_the_remaining_time_but_for_the_end_of_the_turn() -> None:
     provider = Provider(limited(0.0))
     clock = SystemClock()
     with turn_deadline(clock, clock.monotonic() + 200):
         await call_with_retries(provider.call, provider.translate, limit=900, retries=1)
-    assert all(50 < seconds <= 100 for seconds in provider.limits)
+    assert all(170 < seconds <= 180 for seconds in provider.limits)
+
+
+@pytest.mark.parametrize(("took", "attempts"), [(20, 2), (49, 2), (51, 1), (90, 1)])
+async def test_a_timeout_is_retried_only_with_as_much_time_as_the_attempt_took(took: float, attempts: int) -> None:
+    clock, limits = ManualClock(), []
+
+    async def attempt(seconds: float) -> str:
+        limits.append(seconds)
+        if len(limits) == 1:
+            clock.advance(seconds=took)
+            raise OSError
+        return "answer"
+
+    call = call_with_retries(attempt, lambda _: timeout_failure(), limit=900, retries=1)
+    with turn_deadline(clock, clock.monotonic() + 100):
+        if attempts == 1:
+            with pytest.raises(LLMTimeoutError):
+                await call
+        else:
+            assert await call == "answer"
+    assert len(limits) == attempts
+
+
+@pytest.mark.parametrize(("config", "limit"), [(LLMConfig(api_key="k"), 540), (LLMConfig(api_key="k", timeout_seconds=9), 9)])
+async def test_an_attempt_has_the_time_of_the_turn_unless_it_is_set(config: LLMConfig, limit: float) -> None:
+    adapter = OpenAICompatibleAdapter("k", "m", base_url="http://127.0.0.1:1", config=config)
+    clock, limits = ManualClock(), []
+
+    async def post(_: dict[str, Any], seconds: float) -> str:
+        limits.append(seconds)
+        return json.dumps({"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]})
+
+    adapter._open_post = lambda _: post  # type: ignore[method-assign]  # noqa: SLF001 - the test must not wait for the limit
+    with turn_deadline(clock, clock.monotonic() + 600):
+        await adapter.generate([LLMMessage(role="user", content="hello")], [])
+    await adapter.aclose()
+    assert limits == [limit]
 
 
 async def test_a_turn_without_time_makes_no_attempt() -> None:
