@@ -136,18 +136,26 @@ class ToolGrantError(ToolDefinitionError):
 class LLMError(GraphAgentError):
     """A model call failed. `code` is one of `LLMErrorCode`'s values, `cause` of `LLMErrorCause`'s; `retry_after` is in seconds.
 
+    `overflow` has the tokens of a request and of the context that it did not fit, as far as they are known.
     A subclass with its own code is handled by its class, whatever `code` it was raised with.
     """
 
     default_code = "UNAVAILABLE"
 
     def __init__(
-        self, message: str = "", code: str | None = None, retry_after: float | None = None, *, cause: str | None = None
+        self,
+        message: str = "",
+        code: str | None = None,
+        retry_after: float | None = None,
+        *,
+        cause: str | None = None,
+        overflow: tuple[int | None, int | None] | None = None,
     ) -> None:
         self.message = message or "the model call failed"
         self.code = code or self.default_code
         self.retry_after = retry_after
         self.cause = cause
+        self.overflow = overflow
         super().__init__(self.message)
 
 

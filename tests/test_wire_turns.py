@@ -327,13 +327,16 @@ async def test_a_deletion_over_the_wire_waits_for_the_users_yes(environment: Env
 
 @each_api
 async def test_a_turn_ends_after_five_requests_and_says_so(environment: Environment, api: API) -> None:
-    async with talking(environment, api, wants(api, Call("add_task", CALL_MOM, id="same"))) as talk:
-        # Every round's call has the same id: results belong to the calls of their own round.
-        finished = await talk.ask("add call mom")
-    assert finished.decision.reply == f"{CAP_REPLY} Already done: added 'call mom'."
+    tasks = [f"task {n}" for n in range(5)]
+    # Every round's call has the same id: results belong to the calls of their own round.
+    rounds = [wants(api, Call("add_task", {"description": task}, id="same")) for task in tasks]
+    async with talking(environment, api, *rounds) as talk:
+        finished = await talk.ask("add five tasks")
+    done = "; ".join(f"added '{task}'" for task in tasks)
+    assert finished.decision.reply == f"{CAP_REPLY} Already done: {done}."
     assert len(talk.provider.bodies) == 5
     assert finished.record.usage == TokenUsage(prompt_tokens=500, completion_tokens=50, total_tokens=550)
-    assert await environment.descriptions() == ["call mom"]
+    assert sorted(await environment.descriptions()) == tasks
 
 
 @each_api

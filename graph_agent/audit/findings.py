@@ -14,7 +14,7 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, InterruptReason, RecordStatus, ToolInvocation
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
-from graph_agent.reply.causes import CAUSES, FailureCause
+from graph_agent.reply.causes import CAUSES, FailureCause, cause_of
 from graph_agent.reply.forms import REPLY_FORMS, read_form
 from graph_agent.reply.text import one_line
 
@@ -57,11 +57,13 @@ def findings(trace: DecisionTrace) -> list[str]:
 
 def failure_cause(record: DecisionRecord) -> FailureCause | None:
     """Return the cause for which the last model call of a turn failed; None if it did not fail."""
+    if record.decision.failure is not None:
+        return CAUSES[record.decision.failure]
     calls = [entry for entry in record.entries if entry.kind is EntryKind.MODEL]
     response = LLMResponse.model_validate(calls[-1].result) if calls else None
     if response is None or (response.finish_reason != "error" and "ERROR_RESPONSE" not in record.states):
         return None
-    return CAUSES[response.error_cause]
+    return cause_of(response)
 
 
 def _findings(trace: DecisionTrace) -> Iterator[str]:
@@ -153,17 +155,19 @@ def _model_calls(record: DecisionRecord) -> Iterator[str]:
     for number, entry in enumerate(model_entries, start=1):
         response = LLMResponse.model_validate(entry.result)
         if response.finish_reason == "error":
-            cause = CAUSES[response.error_cause]
+            cause = cause_of(response)
             wait = "" if response.retry_after is None else f"; it asked to wait {response.retry_after:g} s"
             yield f"Model call {number} failed after {entry.ms} ms: {cause.code.value}, {cause}{wait}."
         elif response.finish_reason == "max_tokens":
             calls = len(response.function_calls or [])
             yield f"The answer of model call {number} was cut off at the token limit; its {calls} tool calls were discarded."
         elif number == len(model_entries) and "ERROR_RESPONSE" in record.states:
-            yield f"The answer of model call {number} could not be used: {_unusable(response)}."
+            yield f"The answer of model call {number} could not be used: {_unusable(response, record)}."
 
 
-def _unusable(response: LLMResponse) -> str:
+def _unusable(response: LLMResponse, record: DecisionRecord) -> str:
+    if record.decision.failure is not None:
+        return str(CAUSES[record.decision.failure])
     calls = response.function_calls or []
     ids = [call.id for call in calls if call.id]
     if response.finish_reason == "tool_calls" and not calls:
@@ -178,7 +182,7 @@ def _unusable(response: LLMResponse) -> str:
         return f"it made {len(calls)} calls, which is too many, or some are malformed"
     if not (response.content or "").strip():
         return "it was empty"
-    return "its text imitates a tool call"
+    return "nothing in its text may be shown"
 
 
 def _tool_call(invocation: ToolInvocation) -> Iterator[str]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from graph_agent.models.decision import AgentDecision, AnswerState, DecisionContext, OutcomeCategory, PendingAction
-from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
+from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -45,6 +45,8 @@ class Ending:
     """The parts of `text` by author. An added state may replace the text without them; see `authored`."""
     void_answer: AnswerState | None = None
     """For VOID_ANSWER: the state of the question."""
+    cause: LLMErrorCause | None = None
+    """For a failure: why a response without an error could not be used, if that is known."""
 
     @classmethod
     def of(
@@ -92,6 +94,8 @@ class Turn:
     adapter_calls: int = 0
     usage: TokenUsage | None = None
     calls: tuple[TurnCall, ...] = ()
+    repeating: bool = False
+    """True once a round only repeated calls, with the same results: then the model may only answer."""
     confirmed: PendingAction | None = None
     """The action that the user has confirmed: EXECUTE_TOOLS runs exactly it."""
     pending: PendingAction | None = None

@@ -16,6 +16,7 @@ from graph_agent.errors import ConfigurationError, LLMError, ToolNotFoundError
 from graph_agent.models.llm import (
     DEFAULT_TEMPERATURE,
     MAX_RESPONSE_TOKENS,
+    ContextOverflow,
     LLMErrorCause,
     LLMErrorCode,
     LLMMessage,
@@ -144,4 +145,7 @@ def failed_response(error: LLMError) -> LLMResponse:
     valid = isinstance(wait, int | float) and isfinite(wait) and wait >= 0
     code = LLMErrorCode.of(error.default_code if by_class else error.code)
     cause = LLMErrorCause.__members__.get(error.cause or "")
-    return LLMResponse(finish_reason="error", error=code, retry_after=wait if valid else None, cause=cause)
+    tokens = error.overflow
+    overflow = None if tokens is None else ContextOverflow(request_tokens=tokens[0], context_tokens=tokens[1])
+    wait = wait if valid else None
+    return LLMResponse(finish_reason="error", error=code, retry_after=wait, cause=cause, overflow=overflow)

@@ -22,7 +22,7 @@ from graph_agent.llm.provider_errors import Failure, StatusError
 from graph_agent.models.llm import LLMErrorCause, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.ports import Clock
-from graph_agent.reply.causes import CAUSES
+from graph_agent.reply.causes import cause_of
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 if TYPE_CHECKING:
@@ -49,9 +49,6 @@ _SHARE_FOR_THE_ATTEMPT = 0.1
 
 FAILURES_BEFORE_GIVING_UP = 2
 """One failure proves nothing: Gemini's 400 depends on the set of tools, and a malformed call on the text of the reply."""
-
-_REFUSING_STATUSES = frozenset({400, 404, 422, 501})
-"""404 is OpenRouter's answer for a model without the feature. Quota, key and server errors have other causes."""
 
 _STORE = re.compile(r"[\"'`]store[\"'`]|(?:unknown|unrecognized|unsupported|unexpected|extra)\b[^.]*\bstore\b", re.IGNORECASE)
 """The name of the field, as errors about it have it: `Unknown name "store": Cannot find field.`"""
@@ -175,7 +172,7 @@ class ProviderAdapter(RequestAdapter):
         except LLMError as error:
             # Our errors have no status. They are chained from the exception that has it.
             refusal = error.__cause__
-            if isinstance(refusal, StatusError) and refusal.status in _REFUSING_STATUSES and not refusal.bad_key:
+            if isinstance(refusal, StatusError) and refusal.may_be_about_requirement:
                 return error
             raise
         try:
@@ -196,7 +193,7 @@ class ProviderAdapter(RequestAdapter):
             response = await self.generate(messages, list(REPLY_FORM_DECLARATIONS), tool_choice="required")
         except LLMError as error:
             details = await self._details(error)
-            cause = str(CAUSES[failed_response(error).error_cause])
+            cause = str(cause_of(failed_response(error)))
             raise LLMError(f"{cause} ({details})" if details else cause, error.code, cause=error.cause) from error
         if self._failed_requirements:
             return "server refuses it"

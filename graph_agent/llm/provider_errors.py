@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Self
 
 from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
+from graph_agent.llm.context_overflow import Overflow, read_overflow
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
 from graph_agent.reply.causes import CAUSES
 
@@ -40,6 +41,8 @@ class StatusError(Exception):
     """The provider says that the key is not valid. Gemini does so with the status 400."""
     exhausted: bool = False
     """A quota is used up which a short wait does not renew."""
+    overflow: Overflow | None = None
+    """The sizes, if the request did not fit the context of the model."""
     text: str = ""
     """The provider's own message on one line, which only the operator may see."""
 
@@ -61,8 +64,14 @@ class StatusError(Exception):
             delay,
             bad_key=any(detail.get("reason") in ("API_KEY_INVALID", "API_KEY_EXPIRED") for detail in details),
             exhausted=_EXHAUSTED.search(body) is not None or (delay is None and "quota" in body.lower()),
+            overflow=read_overflow(error),
             text=" ".join(text.split())[:_MAX_TEXT] if isinstance(text, str) else "",
         )
+
+    @property
+    def may_be_about_requirement(self) -> bool:
+        """True if the requirement of a call may be what was refused. A request that is too large is so without it, too."""
+        return self.status in _REFUSING_STATUSES and not self.bad_key and self.overflow is None
 
     def __str__(self) -> str:
         return f"HTTP status {self.status}"
@@ -76,6 +85,8 @@ class UnreadableBodyError(ValueError):
     """The body is too large, not UTF-8, or cannot be decompressed."""
 
 
+_REFUSING_STATUSES = frozenset({400, 404, 422, 501})
+"""404 is OpenRouter's answer for a model without the feature. Quota, key and server errors have other causes."""
 _TIMEOUTS = frozenset({408, 504})
 _KEY_REFUSED = frozenset({401, 403})
 _PAYMENT_REQUIRED = 402
@@ -108,6 +119,11 @@ def not_json_failure() -> Failure:
     return _failure(LLMErrorCause.NOT_JSON, InvalidResponseError)
 
 
+def context_error(overflow: Overflow) -> LLMError:
+    cause = LLMErrorCause.CONTEXT_EXCEEDED
+    return LLMError(str(CAUSES[cause]), cause=cause, overflow=overflow)
+
+
 def blocked_error() -> LLMError:
     return LLMError(str(CAUSES[LLMErrorCause.BLOCKED]), LLMErrorCode.BLOCKED)
 
@@ -121,6 +137,8 @@ def failure_for_status(response: StatusError) -> Failure:
         cause = LLMErrorCause.QUOTA_EXHAUSTED if response.exhausted else LLMErrorCause.RATE_LIMITED
         retryable = not response.exhausted and response.retry_after is not None
         return _failure(cause, RateLimitError, retryable=retryable, retry_after=response.retry_after)
+    if response.overflow is not None:
+        return Failure(context_error(response.overflow))
     if status in _TIMEOUTS:
         return timeout_failure()
     if status >= 500 and status != _NOT_IMPLEMENTED:

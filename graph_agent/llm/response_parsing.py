@@ -17,7 +17,8 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from graph_agent.errors import InvalidResponseError
-from graph_agent.llm.provider_errors import blocked_error, not_json_failure
+from graph_agent.llm.context_overflow import read_overflow
+from graph_agent.llm.provider_errors import blocked_error, context_error, not_json_failure
 from graph_agent.llm.wire import WireNames, strip_namespace
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDeclaration
@@ -64,6 +65,9 @@ def read_finish(reason: str, meanings: Mapping[str, Finish]) -> Finish:
 
 def first_choice(fields: dict[str, Any], key: str) -> dict[str, Any]:
     """Return the first of the choices under `key`, of which we request one. Raises `InvalidResponseError` if there is none."""
+    if (overflow := read_overflow(fields.get("error"))) is not None:
+        # Proxies answer 200 with the error of the provider behind them.
+        raise context_error(overflow)
     choices = as_objects(fields.get(key))
     if fields.get("error") is not None or not choices:
         raise InvalidResponseError("the model's answer is empty")

@@ -7,20 +7,43 @@ import json
 import re
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 MAX_ATTEMPTS: Final = 16
-"""The number of positions of one text at which JSON is parsed. Each may take time linear in the length of the text."""
+"""The number of positions of one text at which JSON is parsed in vain. Each may take time linear in the length of the text."""
 
 _JSON: Final = json.JSONDecoder(strict=False)
-_ARGUMENT_KEYS: Final = ("arguments", "args", "parameters")
+_NAME_KEYS: Final = ("name", "tool_name", "function_name", "tool", "function", "action")
+_ARGUMENT_KEYS: Final = ("arguments", "args", "parameters", "tool_input", "action_input", "params", "input")
 # The keys of objects that contain the call itself, as in the formats of OpenAI and Gemini.
-_WRAPPER_KEYS: Final = ("function", "function_call", "tool_calls")
+_WRAPPER_KEYS: Final = ("function", "function_call", "tool_call", "tool_calls")
+_BESIDE_KEYS: Final = frozenset({*_NAME_KEYS, *_ARGUMENT_KEYS, "id", "type", "index"})
+"""The keys of a call. An object with further ones is a call only if it names a declared function."""
+_KEYS: Final = "|".join(dict.fromkeys((*_NAME_KEYS, *_ARGUMENT_KEYS, *_WRAPPER_KEYS, "id", "type", "index")))
+_BROKEN: Final = re.compile(
+    rf"[\[\s]*+(?P<object>\{{)\s*+(?:[\"'](?:id|type|index)[\"']\s*+:\s*+[\w\"'-]{{1,80}}\s*+,\s*+){{0,3}}"
+    rf"[\"'](?:{'|'.join(_NAME_KEYS)})[\"']\s*+:\s*+[\"'](?P<name>[^\"'\n]{{1,80}})[\"']\s*+"
+    rf"(?:,\s*+[\"'](?:{'|'.join(_ARGUMENT_KEYS)})[\"']\s*+:|\Z|\}})"
+)
+"""The beginning of a call that is no valid JSON: cut off, or with Python's quotes."""
+_MARKUP: Final = re.compile(
+    r"<function=(?P<function>[^<>\s]{1,80})>(?P<body>.*?)(?:</function>|\Z)"
+    r"|<invoke name=[\"'](?P<invoked>[^<>\"']{1,80})[\"']>(?P<parameters>.*?)(?:</invoke>|\Z)"
+    r"|(?:^|(?<=\n))Action:[ \t]*`?(?P<action>[\w.-]{1,80})`?[ \t]*\n\s*Action Input:(?P<input>.*?)(?:(?=\nObservation:)|\Z)",
+    re.DOTALL,
+)
+_PARAMETER: Final = re.compile(r"<parameter(?:=| name=[\"'])([\w.-]{1,80})[\"']?>\n?(.*?)\n?</parameter>", re.DOTALL)
+_UNDECLARED: Final = re.compile(r"(?:default_api[.:]|functions\.|tools\.)?([A-Za-z]\w*_\w+)\(")
+"""A function of any name that looks like a tool's."""
 # What models write around a call: spaces, Markdown code fences, tags such as <tool_call>, brackets, and `print(`.
-_BEFORE: Final = re.compile(r"(?:\s++|`++\w*+|<\|?\w{1,40}+\|?>|\[(?:\w{1,40}+\])?+|print\s?\()++\Z")
-_AFTER: Final = re.compile(r"[\s`)\];,]*(?:<[/|]\w{1,40}\|?>|\[/?\w{1,40}\])?[\s`)\];,]*")
+_BEFORE: Final = re.compile(r"(?:\s++|`++\w*+|<\|?[\w:]{1,40}+\|?>|\[(?:\w{1,40}+\])?+|print\s?\()++\Z")
+_AFTER: Final = re.compile(r"[\s`)\];,]*(?:<(?:/|\|/?)[\w:]{1,40}\|?>|\[/?\w{1,40}\])?[\s`)\];,]*")
+_NAMESPACE: Final = re.compile(r"\A(?:(?:default_api|functions|tools)[.:])+")
 _DECORATION_CHARS: Final = 60
 """Characters before and after a call that are searched for fences, tags and brackets around it."""
 
@@ -29,37 +52,45 @@ _DECORATION_CHARS: Final = 60
 class WrittenCall:
     """A call as it is written at `start` to `end` of a text, with the fences, tags and brackets around it.
 
-    `arguments` is None if they are cut off or cannot be read.
+    `arguments` is None if they cannot be read. A call that is cut off is not `whole`: its last text may be too short.
     """
 
     name: str
     arguments: dict[str, Any] | None
     start: int
     end: int
+    whole: bool = True
 
 
 def written_calls(text: str, names: Collection[str]) -> list[WrittenCall]:
-    """Return the calls of functions called `names` that `text` writes out, in order.
+    """Return the calls that `text` writes out, in order; `names` are the declared functions.
 
-    Three spellings are known: `name(argument="value")`, `name{...}`, and a JSON object with a name and arguments. A call
-    starts at the beginning of a line or after a sentence, and ends at the end of a line: a name that is only mentioned is no
-    call. Never raises.
+    The spellings `name(argument="value")` and `name{...}` are calls of a declared function that start at the beginning of a
+    line or after a sentence: a name that is only mentioned is no call. A JSON object with a name and arguments, and the tags
+    that some models write, are calls of any name, wherever they are. So is a text that is nothing but `any_name(...)`. Never
+    raises.
     """
+    declared = frozenset(names)
     calls: list[WrittenCall] = []
-    position = attempts = 0
-    for match in _openings(frozenset(names)).finditer(text):
-        is_json = match[1] is None
-        attempts += is_json
-        if match.start() < position or (is_json and attempts > MAX_ATTEMPTS):
+    position = failures = 0
+    for match in _openings(declared).finditer(text):
+        if match.start() < position:
             continue
-        call = _read_json(text, match.start(), names) if is_json else _read_named(text, match)
+        named = match["named"] is not None
+        if named:
+            call = _read_named(text, match)
+        elif match["tag"] is not None:
+            call = _read_markup(text, match.start())
+        else:
+            call = None if failures > MAX_ATTEMPTS else _read_json(text, match.start(), declared)
+            failures += call is None
         if call is None:
             continue
         call = _with_decoration(text, call, position)
-        if _is_separate(text, call):
+        if not named or _is_separate(text, call):
             calls.append(call)
         position = call.end
-    return calls
+    return calls or _only_call(text)
 
 
 def without_calls(text: str, calls: Collection[WrittenCall]) -> str:
@@ -74,37 +105,92 @@ def without_calls(text: str, calls: Collection[WrittenCall]) -> str:
 
 @lru_cache(maxsize=64)
 def _openings(names: frozenset[str]) -> re.Pattern[str]:
-    """Return the pattern of the beginning of a written call: a declared name before its arguments, or JSON."""
-    any_name = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
+    """Return the pattern of the beginning of a written call: a declared name before its arguments, a tag, or JSON."""
+    any_name = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name) or "(?!)"
     return re.compile(
-        rf"(?<![\w.])(?:call:)?(?:(?:default_api|functions)[.:])?({any_name})(?::\d{{1,3}})?[({{]|[\[{{]"
-        if any_name
-        else "(?!)"  # matches nowhere
+        rf"(?<![\w.])(?:call:)?(?:(?:default_api|functions)[.:])?(?P<named>{any_name})(?::\d{{1,3}})?[({{]"
+        r"|(?P<tag><function=|<invoke name=|(?:^|(?<=\n))Action:)"
+        rf"|[\[{{](?=[\[{{\s]{{0,20}}[\"'](?:{_KEYS}|{any_name})[\"'])"
     )
 
 
-def _read_json(text: str, start: int, names: Collection[str]) -> WrittenCall | None:
+def _read_json(text: str, start: int, names: frozenset[str]) -> WrittenCall | None:
     try:
         value, end = _JSON.raw_decode(text, start)
     except (ValueError, RecursionError):
-        return None
+        return _read_broken(text, start, names)
     found = _named_in(value, names)
     return None if found is None else WrittenCall(*found, start, end)
 
 
-def _named_in(value: Any, names: Collection[str], depth: int = 5) -> tuple[str, dict[str, Any] | None] | None:
+def _read_broken(text: str, start: int, names: frozenset[str]) -> WrittenCall | None:
+    """Return the call at `start` that is no JSON: cut off, with Python's quotes, or with an error in it."""
+    match = _BROKEN.match(text, start)
+    if match is None:
+        return None
+    opening, name = match.start("object"), match["name"]
+    end = _closing(text, opening)
+    value: Any = None
+    with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        value = from_json(text[opening:], allow_partial="trailing-strings") if end is None else _literal(text[opening:end])
+    _, arguments = _named_in(value, names) or (name, None)
+    return WrittenCall(name, arguments, start, len(text) if end is None else end, whole=end is not None)
+
+
+def _read_markup(text: str, start: int) -> WrittenCall | None:
+    match = _MARKUP.match(text, start)
+    if match is None:
+        return None
+    name = match["function"] or match["invoked"] or match["action"]
+    written = next(part for part in (match["body"], match["parameters"], match["input"]) if part is not None)
+    arguments: Any = dict(_PARAMETER.findall(written)) or _decoded(written.strip() or "{}")
+    return WrittenCall(name, arguments if isinstance(arguments, dict) else None, start, match.end())
+
+
+def _only_call(text: str) -> list[WrittenCall]:
+    """Return the call of a function of any name that is all of `text`."""
+    match = _UNDECLARED.search(text[:_DECORATION_CHARS])
+    if match is None:
+        return []
+    opening = match.end() - 1
+    end = _closing(text, opening)
+    arguments = None if end is None else _python_arguments(text[opening:end])
+    if end is None or arguments is None:
+        return []
+    call = _with_decoration(text, WrittenCall(match[1], arguments, match.start(), end), 0)
+    return [call] if (call.start, call.end) == (0, len(text)) else []
+
+
+def _named_in(value: Any, names: frozenset[str], depth: int = 5) -> tuple[str, dict[str, Any] | None] | None:
     """Return the name and the arguments of the call that a JSON value describes."""
     if isinstance(value, list):
         value = value[0] if value else None
     if not isinstance(value, dict) or not depth:
         return None
-    name = value.get("name")
-    given = next((value[key] for key in _ARGUMENT_KEYS if key in value), None)
-    if isinstance(name, str) and (name := name.removeprefix("default_api.")) in names and given is not None:
-        if isinstance(given, str):
-            return _named_in({"name": name, "arguments": _decoded(given)}, names, depth - 1) or (name, None)
-        return name, given if isinstance(given, dict) else None
+    name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), None)
+    given = next(
+        (value[key] for key in _ARGUMENT_KEYS if key in value), {} if value.keys() <= {*_NAME_KEYS, "id", "type"} else None
+    )
+    if name is not None and given is not None:
+        name = _NAMESPACE.sub("", name)
+        arguments = _decoded(given) if isinstance(given, str) else given
+        readable = arguments if isinstance(arguments, dict) else None
+        if name in names or (_is_call_of_any_name(value) and readable is not None):
+            return name, readable
+    if len(value) == 1 and (only := next(iter(value))) in names and isinstance(value[only], dict):
+        return only, value[only]
     return next((found for key in _WRAPPER_KEYS if (found := _named_in(value.get(key), names, depth - 1))), None)
+
+
+def _is_call_of_any_name(value: dict[str, Any]) -> bool:
+    beside = value.keys() <= _BESIDE_KEYS and any(key in value for key in _ARGUMENT_KEYS)
+    return beside or not value.keys().isdisjoint(("arguments", "args"))
+
+
+def _literal(source: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # an invalid escape in a model's string is not our code
+        return ast.literal_eval(source)
 
 
 def _decoded(source: str) -> Any:
@@ -120,7 +206,7 @@ def _read_named(text: str, match: re.Match[str]) -> WrittenCall:
     end = _closing(text, opening)
     read = _json_arguments if text[opening] == "{" else _python_arguments
     arguments = None if end is None else read(text[opening:end])
-    return WrittenCall(match[1], arguments, match.start(), len(text) if end is None else end)
+    return WrittenCall(match["named"], arguments, match.start(), len(text) if end is None else end, whole=end is not None)
 
 
 def _closing(text: str, opening: int) -> int | None:
@@ -170,12 +256,12 @@ def _with_decoration(text: str, call: WrittenCall, floor: int) -> WrittenCall:
     before = _BEFORE.search(text[window : call.start])
     after = _AFTER.match(text[call.end : call.end + _DECORATION_CHARS])
     start = window + before.start() if before else call.start
-    return WrittenCall(call.name, call.arguments, start, call.end + (after.end() if after else 0))
+    return replace(call, start=start, end=call.end + (after.end() if after else 0))
 
 
 def _is_separate(text: str, call: WrittenCall) -> bool:
-    """True if the call starts at the beginning of a line or after a sentence, and ends at the end of a line."""
+    """True if the call begins a line or follows a sentence, and has arguments or ends its line."""
     before = text[: call.start][-1:]
     begins = not before or before in ".!?:…\n" or "\n" in text[call.start : call.start + 2]
     ends = call.end == len(text) or "\n" in text[call.end - 1 : call.end + 1]
-    return begins and ends
+    return begins and (ends or bool(call.arguments))

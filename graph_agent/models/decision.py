@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.llm import FunctionCall
+from graph_agent.models.llm import FunctionCall, LLMErrorCause
 from graph_agent.models.tools import ToolCall
 
 MAX_MESSAGE_LENGTH = 4000
@@ -360,6 +360,8 @@ class AgentDecision(Frozen, kw_only=False):
     authors: TextAuthors | None = Field(default=None, exclude_if=not_)
     void_answer: AnswerState | None = Field(default=None, exclude_if=not_)
     """The state of the question, if the user's answer to it had no effect."""
+    failure: LLMErrorCause | None = Field(default=None, exclude_if=not_)
+    """Why a response of the model without an error could not be used, if that is known."""
 
     @model_validator(mode="after")
     def _has_one_text(self) -> AgentDecision:

@@ -57,6 +57,9 @@ class LLMErrorCause(StrEnum):
     KEY_REFUSED = "KEY_REFUSED"
     MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
     TOOLS_NOT_SUPPORTED = "TOOLS_NOT_SUPPORTED"
+    CONTEXT_EXCEEDED = "CONTEXT_EXCEEDED"
+    CALLS_AS_TEXT = "CALLS_AS_TEXT"
+    REPEATED_CALLS = "REPEATED_CALLS"
     REQUEST_REFUSED = "REQUEST_REFUSED"
     QUOTA_EXHAUSTED = "QUOTA_EXHAUSTED"
     TURN_TOKENS = "TURN_TOKENS"
@@ -64,6 +67,13 @@ class LLMErrorCause(StrEnum):
     SERVER_ERROR = "SERVER_ERROR"
     UNREACHABLE = "UNREACHABLE"
     NOT_JSON = "NOT_JSON"
+
+
+class ContextOverflow(Frozen):
+    """The sizes in tokens of a request and of the context that it did not fit; None if the provider does not name it."""
+
+    request_tokens: int | None = Field(default=None, ge=0)
+    context_tokens: int | None = Field(default=None, ge=0)
 
 
 class FunctionCall(Frozen, kw_only=False):
@@ -192,6 +202,10 @@ class LLMResponse(Frozen, kw_only=False):
     # Left out of the JSON if it is None, for the same reason.
     cause: LLMErrorCause | None = Field(default=None, exclude_if=lambda value: value is None)
     """A finer cause of the error than its code, if the adapter knows one."""
+
+    # Left out of the JSON if it is None.
+    overflow: ContextOverflow | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The sizes that go with the cause CONTEXT_EXCEEDED."""
 
     @model_validator(mode="after")
     def _error_has_its_finish_reason(self) -> LLMResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graph_agent.models.base import Frozen
-from graph_agent.models.llm import LLMErrorCause
+from graph_agent.models.llm import LLMErrorCause, LLMResponse
 
 
 class FailureCause(Frozen):
@@ -24,6 +24,15 @@ _CAUSES = {
     "MODEL_NOT_FOUND": ("the endpoint does not serve this model", "set GEMINI_MODEL or OPENAI_MODEL, or correct the base URL"),
     "TOOLS_NOT_SUPPORTED": ("the server refuses requests with tools", "use a model that supports tools, or enable them there"),
     "REQUEST_REFUSED": ("the server refused the request", "run `graph-agent doctor`, which quotes it, and check the base URL"),
+    "CONTEXT_EXCEEDED": (
+        "the request does not fit the model's context",
+        "give the model's server a larger context, grant fewer tools, or use another model",
+    ),
+    "CALLS_AS_TEXT": (
+        "the model writes its calls as text",
+        "run `graph-agent doctor`; the server needs the model's template for tools, or another model",
+    ),
+    "REPEATED_CALLS": ("the model repeats its calls and gives no answer", "use a larger model"),
     "QUOTA_EXHAUSTED": ("the quota of this API key is exhausted", "raise it at the provider, or use another key or model"),
     "TURN_TOKENS": ("the turn has used its tokens; the model was not called again", "raise GRAPH_AGENT_TURN_TOKENS"),
     "DAY_TOKENS": ("the user has used the tokens of the day; the model was not called", "raise GRAPH_AGENT_DAY_TOKENS"),
@@ -40,3 +49,12 @@ CAUSES: Mapping[LLMErrorCause, FailureCause] = {
     LLMErrorCause(code): FailureCause(code=LLMErrorCause(code), sentence=sentence, remedy=remedy)
     for code, (sentence, remedy) in _CAUSES.items()
 }
+
+
+def cause_of(response: LLMResponse) -> FailureCause:
+    """Return the cause of a response that cannot be used, with the sizes of a request that did not fit the context."""
+    cause, overflow = CAUSES[response.error_cause], response.overflow
+    if overflow is None or overflow.context_tokens is None:
+        return cause
+    request = "the request" if overflow.request_tokens is None else f"the request of {overflow.request_tokens:,} tokens"
+    return cause.replace(sentence=f"{request} does not fit the model's context of {overflow.context_tokens:,} tokens")

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import AnswerState, PendingAction
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
-from graph_agent.reply.authored import Parts, by_code, capitalized, joined
+from graph_agent.reply.authored import Parts, by_code, capitalized, joined, plain
 from graph_agent.reply.text import one_line
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
 RATE_LIMIT_REPLY = "I'm receiving too many requests. Please wait a moment."
 CAP_REPLY = "That request is too complex. Could you break it into smaller steps?"
+REPEATED_REPLY = "The model made the same call again and again, and gave no answer."
+REPEATED_AND_FAILED_REPLY = "The model made the same call again and again, and it failed each time."
 DECLINED_REPLY = "OK, I won't do that. Nothing was changed."
 UNKNOWN_REPLY = "I can't tell whether that was done. Please check before you try again."
 REPORTED_FAILURE_REPLY = "That reported a failure; what was done before is not known. Please check before you try again."
@@ -47,9 +49,17 @@ _VOID_ANSWERS = {
 _READ_FIRST = "Read all of it on the page or in a terminal, and confirm it there."
 _UNKNOWN_QUESTION = "I have no such question waiting for you here, so nothing was done."
 
-_TOKEN_LIMITS = {
+_BY_CAUSE = {
     LLMErrorCause.TURN_TOKENS: "That request needs more work than one message may use. Could you break it into smaller steps?",
     LLMErrorCause.DAY_TOKENS: "You have used up what I may do for you today. Please come back tomorrow.",
+    LLMErrorCause.CONTEXT_EXCEEDED: (
+        "This conversation, with my instructions and tools, is more than the model here can read at once. "
+        "A new conversation may help; `graph-agent doctor` says how much it takes."
+    ),
+    LLMErrorCause.CALLS_AS_TEXT: (
+        "The model wrote a call as text instead of making it, so nothing came of it: "
+        "it cannot call tools here as it should. `graph-agent doctor` says what to change."
+    ),
 }
 _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, so nothing was changed."}
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
@@ -89,8 +99,8 @@ def refused(descriptions: Sequence[str], rule: str) -> str:
 
 def failure_reply(error: LLMErrorCode | None, cause: LLMErrorCause | None = None) -> str:
     """Return the reply to a model call without a usable response, or to one that a limit has prevented."""
-    if cause in _TOKEN_LIMITS:
-        return _TOKEN_LIMITS[cause]
+    if cause in _BY_CAUSE:
+        return _BY_CAUSE[cause]
     return RATE_LIMIT_REPLY if error is LLMErrorCode.RATE_LIMITED else FAILURE_REPLY
 
 
@@ -115,5 +125,7 @@ def with_receipts(reply: Parts, done: Sequence[Parts], unknown: Sequence[Parts])
     """Return `reply`, followed by the receipts of what was done and of what may have been done."""
     for title, receipts in (("Already done", done), ("Not certain", unknown)):
         if receipts:
-            reply += by_code(f"{' ' if reply else ''}{title}: ") + joined("; ", receipts) + by_code(".")
+            # A quoted result ends with a line of its own.
+            space = "\n\n" if "\n" in plain(reply) else " " if reply else ""
+            reply += by_code(f"{space}{title}: ") + joined("; ", receipts) + by_code(".")
     return reply

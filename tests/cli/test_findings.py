@@ -126,8 +126,21 @@ def test_the_model_named_another_user(shown: Shown) -> None:
 
 
 def test_the_cap_was_reached(shown: Shown) -> None:
-    output = shown(lambda one: one.turn([call("list_tasks")] * 5))
+    output = shown(lambda one: one.turn([call("add_task", description=f"task {n}") for n in range(5)]))
     assert "The cap was reached: after 5 tool rounds the model still had not answered." in output
+
+
+def test_the_model_repeated_its_calls(shown: Shown) -> None:
+    output = shown(lambda one: one.turn([call("list_tasks")] * 3))
+    cause = "the model repeats its calls and gives no answer: use a larger model"
+    assert f"The answer of model call 3 could not be used: {cause}." in output
+
+
+def test_the_model_wrote_its_call_as_text(shown: Shown) -> None:
+    output = shown(lambda one: one.turn([says('{"name": "rename", "arguments": {"to": "x"}}')]))
+    assert (
+        "The answer of model call 1 could not be used: the model writes its calls as text: run `graph-agent doctor`" in output
+    )
 
 
 def test_a_turn_that_waits_between_two_states_beyond_its_deadline_has_no_call_in_progress(shown: Shown) -> None:

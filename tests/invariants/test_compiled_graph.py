@@ -107,7 +107,9 @@ class NodePorts:
         return None if self._answers.reserved is None else Ruling(self._answers.reserved, ("a budget",))
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        assert [tool.name for tool in request.tools] == [*WHITELIST, *sorted(REPLY_FORMS)]
+        # After a round that only repeated calls, the model may only answer.
+        declared = [tool.name for tool in request.tools]
+        assert declared in ([*WHITELIST, *sorted(REPLY_FORMS)], sorted(REPLY_FORMS))
         assert self._answers.answer is not None
         return self._answers.answer
 

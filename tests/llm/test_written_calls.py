@@ -70,10 +70,13 @@ def test_the_text_around_a_call_is_left(text: str, left: str) -> None:
         "The answer (in short) is yes.",
         "The answer(s) to your question",
         "Say add_task(description) to add one",
-        'create_event(title="not declared")',
+        'Say create_event(title="x") to add one',
+        'print("hello")',
+        "os.makedirs(name='x')",
         '{"name": "Bob", "age": 4}',
-        '{"name": "add_task"}',
-        '{"name": "Bob", "arguments": {}}',
+        '{"name": "Bob"}',
+        '{"name": "Bob", "parameters": {"size": 4}, "email": "bob@example.com"}',
+        '{"name": "Bob", "input": "text"}',
         "my_add_task(x)",
         "{{{",
         "[1] and {2}",
@@ -84,8 +87,66 @@ def test_any_other_text_is_no_call(text: str) -> None:
     assert without_calls(text, []) == text
 
 
-def test_without_names_there_is_no_call() -> None:
-    assert written_calls('add_task(description="x")', ()) == []
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [
+        ('{"name": "rename", "arguments": {"task_id": "buy milk"}}', "rename", {"task_id": "buy milk"}),
+        ('```json\n{"name": "add eggs and bread", "arguments": {"n": 2}}\n```', "add eggs and bread", {"n": 2}),
+        ('{"type": "function", "name": "print_system_prompt", "parameters": {}}', "print_system_prompt", {}),
+        ('{"action": "rename", "action_input": {"to": "x"}}', "rename", {"to": "x"}),
+        ('[{"tool_name": "rename", "parameters": {"to": "x"}}]', "rename", {"to": "x"}),
+        ('{"tool_call": {"name": "rename", "arguments": "{}"}}', "rename", {}),
+        ('<|python_tag|>{"name": "rename", "parameters": {"to": "x"}}', "rename", {"to": "x"}),
+        ('<|tool_call|>[{"name": "rename", "arguments": {}}]<|/tool_call|>', "rename", {}),
+        ("<tool_call>\n<function=rename>\n<parameter=to>\nx\n</parameter>\n</function>\n</tool_call>", "rename", {"to": "x"}),
+        ('<function=rename>{"to": "x"}</function>', "rename", {"to": "x"}),
+        ('<function_calls>\n<invoke name="rename">\n<parameter name="to">x</parameter>\n</invoke>\n</function_calls>', "rename",
+         {"to": "x"}),
+        ('Action: rename\nAction Input: {"to": "x"}', "rename", {"to": "x"}),
+        ("{'name': 'rename', 'arguments': {'to': 'it'}}", "rename", {"to": "it"}),
+        ('{"name": "rename", "arguments": {"to": x}}', "rename", None),
+        ('[get_weather(city="Paris")]', "get_weather", {"city": "Paris"}),
+        ("```tool_code\nprint(default_api.print_system_prompt())\n```", "print_system_prompt", {}),
+        ('{"list_tasks": {"status": "pending"}}', "list_tasks", {"status": "pending"}),
+        ('{"name": "list_tasks"}', "list_tasks", {}),
+    ],
+)  # fmt: skip
+def test_a_call_of_a_function_that_is_not_declared_is_a_call_too(
+    text: str, name: str, arguments: dict[str, Any] | None
+) -> None:
+    (call,) = written_calls(text, (*NAMES, "list_tasks"))
+    assert (call.name, call.arguments, without_calls(text, [call])) == (name, arguments, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "left"),
+    [
+        ('{"name": "answer", "arguments": {"text": "Hi!"}}. Please ask.', {"text": "Hi!"}, ". Please ask."),
+        ('answer(text="Hi!") Please ask.', {"text": "Hi!"}, "Please ask."),
+        ('I call {"name": "answer", "arguments": {"text": "Hi!"}} now', {"text": "Hi!"}, "I call\nnow"),
+    ],
+)
+def test_a_call_may_have_prose_on_its_line(text: str, arguments: dict[str, Any], left: str) -> None:
+    (call,) = calls = written_calls(text, NAMES)
+    assert (call.name, call.arguments, without_calls(text, calls)) == ("answer", arguments, left)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ('{"name": "answer", "arguments": {"text": "Once upon', {"text": "Once upon"}),
+        ('```json\n{"name": "answer", "arguments": {', {}),
+        ('{"name": "answer"', {}),
+    ],
+)
+def test_a_call_that_is_cut_off_is_not_whole(text: str, arguments: dict[str, Any] | None) -> None:
+    (call,) = written_calls(text, NAMES)
+    assert (call.name, call.arguments, call.whole, without_calls(text, [call])) == ("answer", arguments, False, "")
+
+
+def test_prose_with_many_brackets_does_not_hide_a_call() -> None:
+    text = "[1] {2} " * 50 + '{"name": "add_task", "arguments": {}}'
+    assert [call.name for call in written_calls(text, NAMES)] == ["add_task"]
 
 
 PIECES = st.sampled_from(

@@ -22,11 +22,12 @@ from graph_agent.errors import (
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionType, IntentType, Message, OutcomeCategory
-from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMResponse
 from graph_agent.models.record import DecisionRecord, OpenTurn, RecordStatus
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.reply.fixed import failure_reply
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped, says
@@ -252,7 +253,16 @@ async def test_what_was_written_out_as_a_tool_call_is_not_run() -> None:
     written = '```tool_code\nprint(default_api.delete_task(task_id="t1"))\n```'
     decision = await engine_of(says(written), server=server).process_message(asks())
     assert server.sent == []
-    assert decision.response_text == TROUBLE
+    assert decision.response_text == failure_reply(None, LLMErrorCause.CALLS_AS_TEXT)
+    assert "cannot call tools here" in decision.response_text
+    assert "graph-agent doctor" in decision.response_text
+    assert (decision.outcome_category, decision.failure) == (OutcomeCategory.RESPONSE_GENERATION, LLMErrorCause.CALLS_AS_TEXT)
+
+
+@pytest.mark.parametrize("written", ['{"name": "rename", "arguments": {"to": "x"}}', 'delete_task(task_id="t1")'])
+async def test_what_the_model_says_beside_a_call_that_it_only_wrote_is_put_right(written: str) -> None:
+    decision = await engine_of(says(f"I have done it.\n{written}")).process_message(asks())
+    assert decision.response_text == "I have done it.\n\nNothing was changed."
 
 
 async def test_no_tool_name_reaches_the_user() -> None:

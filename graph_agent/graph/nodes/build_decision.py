@@ -58,6 +58,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         effects=list(map(plain, done)),
         notices=list(map(plain, notices)),
         void_answer=ending.void_answer,
+        failure=ending.cause,
         authors=name_authors(TextAuthor.CODE if turn.context.called else TextAuthor.USER, reply, done, notices),
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))

@@ -1,10 +1,33 @@
-"""CHECK_ITERATIONS: counts the finished round and ends the loop at the limit."""
+"""CHECK_ITERATIONS: counts the finished round and ends the loop at the limit, or if the model repeats itself.
+
+A round that only repeats earlier calls, with the same results, tells the model nothing new: it would go on until the limit. The
+model is then asked once more, with the reply forms as the only functions, for its answer.
+"""
 
 from __future__ import annotations
 
-from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.graph.state import Turn, TurnCall, TurnRuntime
+from graph_agent.graph.transcript import this_round
+from graph_agent.reply.forms import REPLY_FORMS
 
 
 async def check_iterations(turn: Turn, runtime: TurnRuntime) -> Turn:
     iterations = turn.iterations + 1
-    return turn.to("below_cap" if iterations < runtime.snapshot.config.max_iterations else "cap_reached", iterations=iterations)
+    repeating = _repeats_itself(turn)
+    if iterations >= runtime.snapshot.config.max_iterations:
+        return turn.to("cap_reached", iterations=iterations, repeating=repeating)
+    request = turn.request
+    if repeating and request is not None:
+        request = request.model_copy(update={"tools": [tool for tool in request.tools if tool.name in REPLY_FORMS]})
+    return turn.to("below_cap", iterations=iterations, repeating=repeating, request=request)
+
+
+def _repeats_itself(turn: Turn) -> bool:
+    """Return True if every call of the finished round was made before in this turn, with the same result."""
+    calls = this_round(turn)
+    earlier = turn.calls[: len(turn.calls) - len(calls)]
+    return bool(calls) and all(any(_is_same(call, before) for before in earlier) for call in calls)
+
+
+def _is_same(call: TurnCall, before: TurnCall) -> bool:
+    return (call.call.name, call.arguments, call.result) == (before.call.name, before.arguments, before.result)

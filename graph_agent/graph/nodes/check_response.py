@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.llm.written_calls import WrittenCall, without_calls, written_calls
 from graph_agent.models.decision import OutcomeCategory, unstorable
-from graph_agent.models.llm import FunctionCall, LLMErrorCode
+from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.rules import Policy
 from graph_agent.reply.authored import Parts, by_code, by_model
@@ -51,23 +51,29 @@ async def check_response(turn: Turn, runtime: TurnRuntime) -> Turn:
     reply_filter = _ReplyFilter(frozenset(runtime.snapshot.policy.rules) | REPLY_FORMS, runtime.snapshot.prompt)
     content, calls = response.content or "", response.function_calls or []
     if response.finish_reason == "max_tokens":
-        return _read_truncated(turn, content, calls, reply_filter)
+        return _read_truncated(turn, content, calls, runtime.snapshot.policy, reply_filter)
     if _has_malformed_calls(calls):
         return _failed(turn)
     forms = [call for call in calls if call.name in REPLY_FORMS]
     if len(forms) < len(calls):
-        return turn.to("tool_calls")
+        return _failed(turn, cause=LLMErrorCause.REPEATED_CALLS) if turn.repeating else turn.to("tool_calls")
     if forms:
         return _end_by_form(turn, join_forms(forms, content), runtime.snapshot.policy, reply_filter)
     return _read_text(turn, content, runtime.snapshot.policy, reply_filter)
 
 
-def _read_truncated(turn: Turn, content: str, calls: list[FunctionCall], reply_filter: _ReplyFilter) -> Turn:
+def _read_truncated(turn: Turn, content: str, calls: list[FunctionCall], policy: Policy, reply_filter: _ReplyFilter) -> Turn:
     """Use the text of a response that was cut at the token limit. A tool call in it may be incomplete and is never run."""
+    written = reply_filter.find_calls(content)
+    if reply := join_forms(_forms(written)):
+        # The form was complete before the limit.
+        return _end_by_form(turn, reply, policy, reply_filter)
     answers = calls if all(call.name == ANSWER for call in calls) else []
-    reply = join_forms(answers, content)
+    reply = join_forms(answers, content) or join_forms(_forms(written, whole=False))
     text = reply_filter.clean(reply.text if reply else content)
-    return _ended(turn, EndingKind.ANSWER, by_model(text) + by_code(CUT_MARK)) if text else _failed(turn)
+    if not text:
+        return _failed(turn, cause=LLMErrorCause.CALLS_AS_TEXT if written else None)
+    return _ended(turn, EndingKind.ANSWER, by_model(text) + by_code(CUT_MARK))
 
 
 def _has_malformed_calls(calls: list[FunctionCall]) -> bool:
@@ -95,23 +101,35 @@ def _may_have_changed(turn: Turn, policy: Policy) -> bool:
 
 def _read_text(turn: Turn, content: str, policy: Policy, reply_filter: _ReplyFilter) -> Turn:
     """Read a reply in plain text: a written-out form, an answer, or a question."""
-    written = [call for call in reply_filter.find_calls(content) if call.name in REPLY_FORMS and call.arguments is not None]
-    forms = [FunctionCall(name=call.name, arguments=call.arguments or {}) for call in written]
-    if reply := join_forms(forms):
+    written = reply_filter.find_calls(content)
+    if reply := join_forms(_forms(written)):
         return _end_by_form(turn, reply, policy, reply_filter)
     text = reply_filter.clean(content)
     if not text:
-        return _failed(turn)
+        return _failed(turn, cause=LLMErrorCause.CALLS_AS_TEXT if written else None)
+    parts = by_model(text)
+    if any(call.name not in REPLY_FORMS for call in written) and not _may_have_changed(turn, policy):
+        # The text beside a call that was only written may say that the call was made.
+        parts += by_code(f"\n\n{NOTHING_CHANGED}")
     # A question mark in a text that follows a committed change does not make it a question: it reports the change. To ask
     # then, the model has to use the form `ask_user`.
     if is_question(text) and not any(call.receipt for call in turn.calls):
-        return _ended(turn, EndingKind.QUESTION, by_model(text), OutcomeCategory.UNCLEAR_INTENT)
-    return _ended(turn, EndingKind.ANSWER, by_model(text))
+        return _ended(turn, EndingKind.QUESTION, parts, OutcomeCategory.UNCLEAR_INTENT)
+    return _ended(turn, EndingKind.ANSWER, parts)
+
+
+def _forms(written: list[WrittenCall], *, whole: bool = True) -> list[FunctionCall]:
+    """Return the reply forms among `written`: those that are whole, or those that were cut off."""
+    return [
+        FunctionCall(name=call.name, arguments=call.arguments)
+        for call in written
+        if call.name in REPLY_FORMS and call.arguments is not None and call.whole is whole
+    ]
 
 
 def _ended(turn: Turn, kind: EndingKind, parts: Parts, reason: OutcomeCategory | None = None) -> Turn:
     return turn.to("answered", ending=Ending.of(kind, parts, reason))
 
 
-def _failed(turn: Turn, error: LLMErrorCode = LLMErrorCode.INVALID_RESPONSE) -> Turn:
-    return turn.to("failed", ending=Ending(EndingKind.FAILURE, error=error))
+def _failed(turn: Turn, error: LLMErrorCode = LLMErrorCode.INVALID_RESPONSE, cause: LLMErrorCause | None = None) -> Turn:
+    return turn.to("failed", ending=Ending(EndingKind.FAILURE, error=error, cause=cause))

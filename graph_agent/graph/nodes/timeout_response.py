@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from graph_agent.graph.repeated import repeated_reply
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import CAP_REPLY
 
 
-async def timeout_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
-    return turn.to("answered", ending=Ending.of(EndingKind.CAP, by_code(CAP_REPLY)))
+async def timeout_response(turn: Turn, runtime: TurnRuntime) -> Turn:
+    text = repeated_reply(turn, runtime.snapshot.policy) if turn.repeating else by_code(CAP_REPLY)
+    return turn.to("answered", ending=Ending.of(EndingKind.CAP, text))

@@ -1,0 +1,30 @@
+"""The reply to a turn whose model repeated its calls instead of answering: what was read, composed by code."""
+
+from __future__ import annotations
+
+from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.models.record import CallDisposition
+from graph_agent.policy.receipts import quoted_result
+from graph_agent.policy.rules import Policy
+from graph_agent.reply.authored import Parts, by_code
+from graph_agent.reply.fixed import REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
+
+_MAX_RESULTS = 3
+"""The number of results that are quoted, the last ones."""
+
+
+def repeated_reply(turn: Turn, policy: Policy) -> Parts:
+    """Return the reply: the results of the reads of the turn, or what the last call failed with."""
+    read = {(call.call.name, str(call.arguments)): call for call in turn.calls if _was_read(call, policy)}
+    last = turn.calls[-1]
+    rule = policy.rules.get(last.call.name)
+    if read:
+        quotes = [quoted_result(policy.rules[call.call.name], call.result) for call in list(read.values())[-_MAX_RESULTS:]]
+        return by_code(REPEATED_REPLY) + tuple(part for quote in quotes for part in quote)
+    if last.disposition is CallDisposition.EXECUTED and not last.result.may_be_done and rule is not None:
+        return by_code(REPEATED_AND_FAILED_REPLY) + quoted_result(rule, last.result)
+    return by_code(REPEATED_REPLY)
+
+
+def _was_read(call: TurnCall, policy: Policy) -> bool:
+    return call.disposition is CallDisposition.EXECUTED and call.result.success and not policy.is_write(call.call.name)
