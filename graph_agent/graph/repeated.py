@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.graph.transcript import readable_data
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.receipts import quoted_result
 from graph_agent.policy.rules import Policy
@@ -19,11 +20,17 @@ def repeated_reply(turn: Turn, policy: Policy) -> Parts:
     last = turn.calls[-1]
     rule = policy.rules.get(last.call.name)
     if read:
-        quotes = [quoted_result(policy.rules[call.call.name], call.result) for call in list(read.values())[-_MAX_RESULTS:]]
+        quotes = [_quoted(call, policy) for call in list(read.values())[-_MAX_RESULTS:]]
         return by_code(REPEATED_REPLY) + tuple(part for quote in quotes for part in quote)
     if last.disposition is CallDisposition.EXECUTED and not last.result.may_be_done and rule is not None:
         return by_code(REPEATED_AND_FAILED_REPLY) + quoted_result(rule, last.result)
     return by_code(REPEATED_REPLY)
+
+
+def _quoted(call: TurnCall, policy: Policy) -> Parts:
+    rule = policy.rules[call.call.name]
+    data = call.result.data if rule.traits.unread is None else readable_data(call.result.data, rule.traits.unread)
+    return quoted_result(rule, call.result.model_copy(update={"data": data}))
 
 
 def _was_read(call: TurnCall, policy: Policy) -> bool:

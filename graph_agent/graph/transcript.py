@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Collection
+from typing import Any, Final
 
 from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.rules import Policy
 from graph_agent.reply.forms import REPLY_FORMS
 
+_FRACTION: Final = re.compile(r"\A(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+")
 _NOT_NOW = {"success": False, "error": "not now: the other calls were run first; use this alone to end your turn"}
 
 MAX_NOTES_CHARS = 2_000
 """Limit for the notes about the content of one result."""
 
 
-def result_json(result: ToolResult) -> dict[str, Any]:
-    """Return a tool result as the model reads it."""
+def result_json(result: ToolResult, unread: Collection[str] | None = None) -> dict[str, Any]:
+    """Return a tool result as the model reads it. `unread` are the fields that its server says only programs read."""
     response: dict[str, Any] = {"success": result.success}
     if result.data is not None:
-        response["data"] = result.data
+        response["data"] = result.data if unread is None else readable_data(result.data, unread)
     if result.error is not None:
         response["error"] = result.error
     if result.error_code is not None:
@@ -30,6 +34,19 @@ def result_json(result: ToolResult) -> dict[str, Any]:
     if result.unknown:
         response["outcome"] = "unknown: it may or may not have been done; say so"
     return fit_result(response)
+
+
+def readable_data(data: Any, unread: Collection[str]) -> Any:
+    """Return `data` without the fields called `unread` and without nulls, and with times in whole seconds."""
+    if isinstance(data, list):
+        return [readable_data(item, unread) for item in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: _FRACTION.sub(r"\1", value) if key.endswith("_at") and isinstance(value, str) else readable_data(value, unread)
+        for key, value in data.items()
+        if key not in unread and value is not None
+    }
 
 
 def _content_notes(result: ToolResult) -> list[str]:
@@ -43,7 +60,7 @@ def _content_notes(result: ToolResult) -> list[str]:
     return shown
 
 
-def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...]) -> LLMRequest:
+def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...], policy: Policy) -> LLMRequest:
     """Return `request` with the calls of `response` and a function response to each.
 
     `calls` are the tool calls of this round, without reply forms.
@@ -54,17 +71,21 @@ def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall
         LLMMessage(role="assistant", content=response.content, function_calls=requested, provider_parts=response.provider_parts)
     ]
     for call in requested:
-        body = _NOT_NOW if call.name in REPLY_FORMS else result_json(next(tool_calls).result)
+        body = _NOT_NOW if call.name in REPLY_FORMS else _read_result(next(tool_calls), policy)
         messages.append(_response_to(call, body))
     return extended(request, *messages)
 
 
-def with_confirmed_call(request: LLMRequest, turn_call: TurnCall) -> LLMRequest:
+def with_confirmed_call(request: LLMRequest, turn_call: TurnCall, policy: Policy) -> LLMRequest:
     """Return `request` with the one call that the user has confirmed."""
     call = turn_call.call
-    return extended(
-        request, LLMMessage(role="assistant", function_calls=[call]), _response_to(call, result_json(turn_call.result))
-    )
+    body = _read_result(turn_call, policy)
+    return extended(request, LLMMessage(role="assistant", function_calls=[call]), _response_to(call, body))
+
+
+def _read_result(call: TurnCall, policy: Policy) -> dict[str, Any]:
+    rule = policy.rules.get(call.call.name)
+    return result_json(call.result, None if rule is None else rule.traits.unread)
 
 
 def extended(request: LLMRequest, *messages: LLMMessage) -> LLMRequest:

@@ -1,8 +1,9 @@
 """The adapter for servers with OpenAI's chat completions protocol, and the conversion between our models and its JSON.
 
 Gemini's compatible endpoint, OpenAI, Ollama, vLLM, llama.cpp and many others use the protocol, each a little differently. The
-message that the model sent is stored unchanged. Of it, only the fields that every server accepts are sent back, and
-`extra_content`, which has Gemini's signatures.
+message that the model sent is stored unchanged. Of it, the fields that every server accepts are sent back, `extra_content`,
+which has Gemini's signatures, and the reasoning beside the calls, under the name that the server gave it: a server in thinking
+mode refuses a request without it.
 
 The adapter posts JSON by the HTTP client itself: the protocol is one request, and a library's models of it would drop the
 fields that they do not know, such as `extra_content`.
@@ -11,6 +12,7 @@ fields that they do not know, such as `extra_content`.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 from graph_agent.llm.families import Effort, family_of, output_tokens, plain_name
 from graph_agent.llm.gemini import UNSIGNED
 from graph_agent.llm.model_markup import strip_model_markup
+from graph_agent.llm.openai_schema import UnsendableSchemaError, sendable_parameters
 from graph_agent.llm.provider_adapter import Post, ProviderAdapter
 from graph_agent.llm.wire import OPENAI_NAME, WireNames, pair_results
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
@@ -28,6 +31,8 @@ from graph_agent.ports import Clock
 
 if TYPE_CHECKING:
     import httpx
+
+_log = logging.getLogger(__name__)
 
 GEMINI_ENDPOINT = "https://generativelanguage.googleapis.com/v1beta/openai/"
 _PATH = "/chat/completions"
@@ -40,7 +45,7 @@ PROVIDER = "openai"
 REAL_NAMES = WireNames(OPENAI_NAME)
 """Replaces no name."""
 
-_SENT_BACK = ("content", "extra_content")
+_SENT_BACK = ("content", "extra_content", "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _FINISHES = {
     **dict.fromkeys(("", "stop"), parsing.Finish.COMPLETE),
     **dict.fromkeys(
@@ -83,6 +88,8 @@ class OpenAICompatibleAdapter(ProviderAdapter):
         checked, root = make_config(key, model, config), check_base_url(base_url or GEMINI_ENDPOINT, _PATH)
         forbids_storage = not allow_storage and urlsplit(root).hostname in _STORING_HOSTS
         super().__init__(checked, root, declarations, clock=clock, forbids_storage=forbids_storage)
+        self._warned: set[str] = set()
+        """The tools that were left out with a warning."""
         self._headers = {"authorization": f"Bearer {self._config.api_key}"}
 
     def _open_post(self, http: httpx.AsyncClient) -> Post:
@@ -92,16 +99,27 @@ class OpenAICompatibleAdapter(ProviderAdapter):
         return post
 
     def _build_request(self, request: LLMRequest, answering: str, *, require_call: bool) -> dict[str, Any]:
-        names = WireNames(OPENAI_NAME, request.tools, request.messages)
+        tools, left_out = sendable_tools(request.tools)
+        self._warn(left_out)
+        names = WireNames(OPENAI_NAME, tools, request.messages)
         return {
             "model": self.model,
             "messages": build_messages(request.messages, answering, request.system_instruction, names),
             **build_settings(answering, request, self._config.thinking),
-            **({"tools": build_tools(request.tools, names)} if request.tools else {}),
+            **({"tools": build_tools(tools, names)} if tools else {}),
             # A string, never an object that names a function: LM Studio and others accept only strings.
             **({"tool_choice": "required"} if require_call else {}),
             **({"store": False} if self._forbids_storage else {}),
         }
+
+    def unsendable(self, tools: Sequence[ToolDeclaration]) -> dict[str, str]:
+        return sendable_tools(tools)[1]
+
+    def _warn(self, left_out: dict[str, str]) -> None:
+        for name, why in left_out.items():
+            if name not in self._warned:
+                self._warned.add(name)
+                _log.warning("the tool %s is not offered to the model: %s", name, why)
 
     def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
         return parse_response(text, self.model, tools)
@@ -141,14 +159,28 @@ def build_messages(
             sent.append(assistant)
             for call in assistant.get("tool_calls") or []:
                 call["id"] = call.get("id") or next(call_ids)
-                content = json.dumps(next(left), ensure_ascii=False)
+                content = json.dumps(next(left), ensure_ascii=False, separators=(",", ":"))
                 sent.append({"role": "tool", "tool_call_id": call["id"], "content": content})
     return sent
 
 
 def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
-    """Return `declarations` as `tools`, with their schemas unchanged."""
+    """Return `declarations` as `tools`."""
     return [{"type": "function", "function": function} for function in names.declare(declarations, "parameters")]
+
+
+def sendable_tools(tools: Sequence[ToolDeclaration]) -> tuple[list[ToolDeclaration], dict[str, str]]:
+    """Return `tools` with schemas that OpenAI accepts, and for each tool that has none its name and why."""
+    sendable, left_out = [], {}
+    for tool in tools:
+        try:
+            parameters = sendable_parameters(tool.parameters)
+        except UnsendableSchemaError as exc:
+            left_out[tool.name] = str(exc)
+            continue
+        same = parameters is tool.parameters
+        sendable.append(tool if same else tool.model_copy(update={"parameters": parameters}))
+    return sendable, left_out
 
 
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:

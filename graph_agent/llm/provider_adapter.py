@@ -214,6 +214,10 @@ class ProviderAdapter(RequestAdapter):
             return f"the server says: {refusal.text.replace(self._config.api_key, '***')}"
         return ""
 
+    def unsendable(self, tools: Sequence[ToolDeclaration]) -> dict[str, str]:  # noqa: ARG002 (for subclasses)
+        """Return the names of the `tools` that this provider cannot be told about, each with the reason as a clause."""
+        return {}
+
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""
         await self._clients.aclose()

@@ -77,6 +77,7 @@ def written_calls(text: str, names: Collection[str]) -> list[WrittenCall]:
         if match.start() < position:
             continue
         named = match["named"] is not None
+        call: WrittenCall | None
         if named:
             call = _read_named(text, match)
         elif match["tag"] is not None:
@@ -168,9 +169,8 @@ def _named_in(value: Any, names: frozenset[str], depth: int = 5) -> tuple[str, d
     if not isinstance(value, dict) or not depth:
         return None
     name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), None)
-    given = next(
-        (value[key] for key in _ARGUMENT_KEYS if key in value), {} if value.keys() <= {*_NAME_KEYS, "id", "type"} else None
-    )
+    nothing: Any = {} if value.keys() <= {*_NAME_KEYS, "id", "type"} else None
+    given: Any = next((value[key] for key in _ARGUMENT_KEYS if key in value), nothing)
     if name is not None and given is not None:
         name = _NAMESPACE.sub("", name)
         arguments = _decoded(given) if isinstance(given, str) else given

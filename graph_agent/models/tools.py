@@ -101,3 +101,7 @@ class ToolTraits(Frozen):
     """The server can describe the target of a call without performing it."""
     action: str | None = None
     """One word for the action, such as "Delete": with a preview it makes the question "Delete 'buy bread'."."""
+    # Left out of the JSON if there are none.
+    unread: tuple[str, ...] | None = Field(default=None, exclude_if=not_)
+    """The fields of a result that only programs read; the model reads the result without them, without nulls, and times in
+    whole seconds. None if the server names none."""

@@ -19,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.ledger.protocol import ResultEnvelope, change_meta, output_schema
+from graph_agent.ledger.protocol import UNREAD_META, ResultEnvelope, change_meta, output_schema
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.ports import Clock, IdSource
@@ -119,7 +119,10 @@ def _tool(declaration: ToolDeclaration, hints: ToolHints) -> types.Tool:
             idempotent_hint=hints.idempotent,
             open_world_hint=False,
         ),
-        _meta=None if hints.read_only else change_meta(hints.action and PREVIEW_TEMPLATE, hints.action),
+        _meta={
+            UNREAD_META: ["user_id"],
+            **({} if hints.read_only else change_meta(hints.action and PREVIEW_TEMPLATE, hints.action)),
+        },
     )
 
 

@@ -18,7 +18,15 @@ from mcp.types import CONNECTION_CLOSED, CallToolResult, InputRequiredResult, Re
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
-from graph_agent.ledger.protocol import ACTION_META, ATTEMPT_META, LEDGER_META, OPERATION_META, PREVIEW_META, USER_META
+from graph_agent.ledger.protocol import (
+    ACTION_META,
+    ATTEMPT_META,
+    LEDGER_META,
+    OPERATION_META,
+    PREVIEW_META,
+    UNREAD_META,
+    USER_META,
+)
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -189,6 +197,7 @@ class McpToolExecutor:
             ledger=meta.get(LEDGER_META) is True,
             preview=isinstance(meta.get(PREVIEW_META), str),
             action=action if isinstance(action := meta.get(ACTION_META), str) else None,
+            unread=_names(meta.get(UNREAD_META)),
         )
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None, tool: str | None = None) -> ToolResult:
@@ -349,6 +358,10 @@ class McpToolExecutor:
 
     def _with_duration(self, result: ToolResult, started: float) -> ToolResult:
         return result.model_copy(update={"duration_ms": max(0, round((self._clock.monotonic() - started) * 1000))})
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else None
 
 
 def _tool_call(

@@ -100,10 +100,30 @@ async def test_signatures_of_the_message_and_of_a_call_are_sent_back_unchanged()
     answer = await answered(body)
     request = await sent([HELLO, stored(answer), result("put", {"n": 2}, "b"), result("get", {"é": 1}, "a")])
     assert request["messages"][1:] == [
-        {key: message[key] for key in ("role", "content", "tool_calls", "extra_content")},
-        {"role": "tool", "tool_call_id": "a", "content": '{"é": 1}'},
-        {"role": "tool", "tool_call_id": "b", "content": '{"n": 2}'},
+        {key: message[key] for key in ("role", "content", "tool_calls", "extra_content", "reasoning_content")},
+        {"role": "tool", "tool_call_id": "a", "content": '{"é":1}'},
+        {"role": "tool", "tool_call_id": "b", "content": '{"n":2}'},
     ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("reasoning_content", "The user wants"),
+        ("reasoning_content", ""),
+        ("reasoning", "The user wants"),
+        ("reasoning_details", [{"type": "reasoning.encrypted", "data": "c2ln"}]),
+        ("thinking_blocks", [{"type": "thinking", "thinking": "The user", "signature": "c2ln"}]),
+    ],
+)
+async def test_the_reasoning_beside_a_call_goes_back_as_the_server_named_it(field: str, value: Any) -> None:
+    body = SERVER.answer(calls=[Call(name="get", id="a")])
+    body["choices"][0]["message"][field] = value
+    body["choices"][0]["message"]["annotations"] = []
+    answer = await answered(body)
+    asked, _ = (await sent([HELLO, stored(answer), result("get", {"n": 1}, "a")]))["messages"][1:]
+    assert asked.keys() == {"role", "content", "tool_calls", field}
+    assert asked[field] == value
 
 
 async def test_a_call_without_an_id_gets_one_only_on_the_wire() -> None:
@@ -114,9 +134,9 @@ async def test_a_call_without_an_id_gets_one_only_on_the_wire() -> None:
     asked, *tools = body["messages"][1:]
     assert [call["id"] for call in asked["tool_calls"]] == ["call_2", "call_1", "call_3"]
     assert [(tool["tool_call_id"], tool["content"]) for tool in tools] == [
-        ("call_2", '{"n": 0}'),
-        ("call_1", '{"n": 1}'),
-        ("call_3", '{"n": 2}'),
+        ("call_2", '{"n":0}'),
+        ("call_1", '{"n":1}'),
+        ("call_3", '{"n":2}'),
     ]
 
 
@@ -126,9 +146,9 @@ async def test_results_follow_the_message_with_their_calls() -> None:
     said = [(message["role"], message.get("tool_call_id"), message["content"]) for message in body["messages"][1:]]
     assert said == [
         ("assistant", None, None),
-        ("tool", "a", '{"n": 1}'),
+        ("tool", "a", '{"n":1}'),
         ("assistant", None, None),
-        ("tool", "b", '{"n": 2}'),
+        ("tool", "b", '{"n":2}'),
     ]
 
 
@@ -162,7 +182,7 @@ async def test_the_older_form_function_call_is_sent_back_as_a_tool_call() -> Non
         "content": None,
         "tool_calls": [{"type": "function", "id": "call_1", "function": {"name": "get", "arguments": "{}"}}],
     }
-    assert tool_message == {"role": "tool", "tool_call_id": "call_1", "content": '{"n": 1}'}
+    assert tool_message == {"role": "tool", "tool_call_id": "call_1", "content": '{"n":1}'}
 
 
 async def test_calls_of_another_provider_are_rebuilt() -> None:
@@ -185,7 +205,7 @@ async def test_calls_of_another_provider_are_rebuilt() -> None:
                 }
             ],
         },
-        {"role": "tool", "tool_call_id": "call_1", "content": '{"error": "This call was not carried out."}'},
+        {"role": "tool", "tool_call_id": "call_1", "content": '{"error":"This call was not carried out."}'},
     ]
 
 

@@ -113,7 +113,7 @@ async def test_an_attempt_has_the_time_of_the_turn_unless_it_is_set(config: LLMC
         limits.append(seconds)
         return json.dumps({"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]})
 
-    adapter._open_post = lambda _: post  # type: ignore[method-assign]  # noqa: SLF001 - the test must not wait for the limit
+    adapter._open_post = lambda http: post  # type: ignore[method-assign]  # noqa: ARG005, SLF001 - instead of waiting
     with turn_deadline(clock, clock.monotonic() + 600):
         await adapter.generate([LLMMessage(role="user", content="hello")], [])
     await adapter.aclose()

@@ -39,6 +39,14 @@ def _refusal(status: int, *details: dict[str, Any], wire: str = "") -> Scenario:
     )
 
 
+def _overflow(status: int, message: str) -> Scenario:
+    return Scenario(
+        f"status {status}: the request does not fit the model's context",
+        lambda s: [says(s.error(status, message=message), status)],
+        UNAVAILABLE,
+    )
+
+
 def _passing(wire: str, status: int, then: Outcome, *details: dict[str, Any], **headers: str) -> tuple[Scenario, Scenario]:
     return (
         Scenario(f"{wire}, then an answer", lambda s: [says(s.error(status, *details), status, **headers), _yes(s)], YES, 2),
@@ -50,18 +58,9 @@ REFUSALS = (
     _refusal(400),
     _refusal(400, _BAD_KEY, wire="status 400: the key is not valid"),
     *(_refusal(status) for status in (401, 402, 403, 404, 405, 409, 410, 413, 415, 418, 422, 451, 501)),
-    *(
-        Scenario(
-            f"status {status}: the request does not fit the context, by its {kind}",
-            lambda s, status=status, message=message: [says(s.error(status, message=message), status)],
-            UNAVAILABLE,
-        )
-        for status, kind, message in (
-            (400, "message", "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."),
-            (413, "message", "Request too large for model: Limit 6000 tokens, Requested 7500"),
-            (500, "message", "the request exceeds the available context size. try increasing the context size"),
-        )
-    ),
+    _overflow(400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."),
+    _overflow(413, "Request too large for model: Limit 6000 tokens, Requested 7500"),
+    _overflow(500, "the request exceeds the available context size. try increasing the context size"),
     Scenario("status 301", lambda _: [sends(b"", 301, location="http://127.0.0.1:1/")], UNAVAILABLE),
     Scenario("status 304", lambda _: [sends(b"", 304)], UNAVAILABLE),
     Scenario("status 400 with a page of HTML", lambda _: [sends(b"<html>", 400, "text/html")], UNAVAILABLE, unusable=True),

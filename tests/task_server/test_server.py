@@ -157,11 +157,12 @@ async def test_the_tools_have_annotations_and_metadata(session: Session) -> None
         for tool in await session.list_tools()
         if tool.annotations is not None
     }
-    ledger = {"graph_agent/ledger": True}
+    unread = {"graph_agent/unread": ["user_id"]}
+    ledger = {**unread, "graph_agent/ledger": True}
     previewed = {**ledger, "graph_agent/preview": "task://{task_id}"}
     assert texts == {
         "add_task": ("Add task", False, False, ledger),
-        "list_tasks": ("List tasks", True, False, None),
+        "list_tasks": ("List tasks", True, False, unread),
         "update_task": ("Update task", False, True, {**previewed, "graph_agent/action": "Update"}),
         "complete_task": ("Complete task", False, False, {**previewed, "graph_agent/action": "Complete"}),
         "delete_task": ("Delete task", False, True, {**previewed, "graph_agent/action": "Delete"}),

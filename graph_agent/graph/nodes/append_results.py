@@ -6,7 +6,8 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.transcript import this_round, with_round
 
 
-async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
+async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:
     assert turn.request is not None
     assert turn.response is not None
-    return turn.to("appended", request=with_round(turn.request, turn.response, this_round(turn)))
+    request = with_round(turn.request, turn.response, this_round(turn), runtime.snapshot.policy)
+    return turn.to("appended", request=request)

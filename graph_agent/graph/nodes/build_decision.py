@@ -61,7 +61,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         failure=ending.cause,
         authors=name_authors(TextAuthor.CODE if turn.context.called else TextAuthor.USER, reply, done, notices),
     )
-    return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))
+    return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
 
 
 def _decide(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory]:
@@ -117,14 +117,14 @@ def _tool_call(call: TurnCall) -> ToolCall:
     return ToolCall(tool_name=call.call.name, parameters=call.arguments, sequence=call.sequence)
 
 
-def _whole_conversation(turn: Turn, reply: str) -> LLMRequest | None:
+def _whole_conversation(turn: Turn, reply: str, policy: Policy) -> LLMRequest | None:
     """Return the conversation with a response to every call and the reply at its end."""
     request = turn.request
     if request is None:
         return None
     if turn.response is None and turn.calls:
         # The model was not called, so the only call is the one that the user confirmed. It ran, or the user is asked again.
-        request = with_confirmed_call(request, turn.calls[-1])
+        request = with_confirmed_call(request, turn.calls[-1], policy)
     elif turn.ending is not None and turn.ending.kind is EndingKind.AWAITING and turn.response is not None:
-        request = with_round(request, turn.response, this_round(turn))
+        request = with_round(request, turn.response, this_round(turn), policy)
     return extended(request, LLMMessage(role="assistant", content=reply)) if reply else request
