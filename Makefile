@@ -100,9 +100,11 @@ conformance: $(STAMP) ## the MCP conformance suite and the MCP Inspector against
 foreign: $(STAMP) ## turns with the official MCP servers, from npm and PyPI; needs npm
 	@$(BIN)/python -m tests.foreign
 
+LIVE ?=
+
 .PHONY: live
-live: $(STAMP) ## the suite and sixty requests against the real model; needs GEMINI_API_KEY or OPENAI_*
-	@$(BIN)/python -m tests.acceptance.live
+live: $(STAMP) ## the suite and sixty requests against the real model, LIVE="--first 5"; needs GEMINI_API_KEY or OPENAI_*
+	@$(BIN)/python -m tests.acceptance.live $(LIVE)
 
 SEED ?=
 

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from graph_agent.audit.findings import failure_cause
+from graph_agent.errors import LLMError
+from graph_agent.llm.endpoint_check import check_endpoint
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.decision import DecisionContext, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCause
+from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.fixed import FAILURE_REPLY, REPEATED_REPLY, failure_reply
+from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.finished import FinishedTurn
 from tests.chat.environment import Environment, open_environment
 from tests.llm.wire_server import says, serving
@@ -101,3 +105,21 @@ async def test_a_server_whose_client_hung_up_is_a_failure(environment: Environme
     finished, requests = await replayed(environment, exchange)
     assert finished.decision.reply == FAILURE_REPLY
     assert len(requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("smollm2_tools_dropped_by_template", "the declarations of the tools do not reach the model (32 prompt tokens for"),
+        ("qwen05_calls_written_as_text_20", "the model writes its calls as text; "),
+        ("context_overflow", "the request of 1,516 tokens does not fit the model's context of 1,024 tokens: "),
+    ],
+)
+async def test_the_doctor_says_that_such_a_model_cannot_work(name: str, reason: str) -> None:
+    exchange = RECORDED[name][0]
+    async with serving(says(exchange["response"], exchange["status"])) as wire:
+        adapter = OpenAICompatibleAdapter("", exchange["request"]["model"], base_url=wire.url)
+        with pytest.raises(LLMError) as raised:
+            await check_endpoint(adapter, Constitution.load(None).text, TASK_TOOLS)
+        await adapter.aclose()
+    assert raised.value.message.removeprefix("cannot work: ").startswith(reason)

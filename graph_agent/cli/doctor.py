@@ -19,8 +19,10 @@ from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import print_text
 from graph_agent.clock import SystemClock, turn_deadline
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
+from graph_agent.llm.endpoint_check import check_endpoint
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.rules import Policy
 from graph_agent.ports import LLMAdapter
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
@@ -35,9 +37,10 @@ _OTHER_MODELS = (
 
 @with_files()
 def doctor(model: Model = None, *, settings: Settings) -> None:
-    """Check model, constitution, database, retention, tools and key.
+    """Check model, constitution, database, retention, tools, key and endpoint.
 
-    The endpoint gets one short request, to find out whether the server honors a required call. Exits with 1 if a check fails.
+    The endpoint gets the request of a turn, with the constitution and all tools, to find out whether its model can call them.
+    Exits with 1 if a check fails.
     """
     raise typer.Exit(DONE if asyncio.run(_run_checks(settings, model)) else FAILED)
 
@@ -52,6 +55,8 @@ class _Context:
     adapter: LLMAdapter | None = None
     stores: Stores | None = None
     """Set by the check that opens them, like the adapter."""
+    policy: Policy | None = None
+    """The constitution with the tools that are served; set by the check of the tools."""
 
 
 async def _run_checks(settings: Settings, model: str | None) -> bool:
@@ -81,8 +86,11 @@ async def _endpoint(context: _Context) -> str:
     if not isinstance(context.adapter, ProviderAdapter):
         return "none needed"
     clock = SystemClock()
+    policy = context.policy
+    tools = () if policy is None else policy.declarations
+    instruction = None if policy is None else policy.constitution.text
     with turn_deadline(clock, clock.monotonic() + context.settings.timeout_seconds):
-        return f"answers; requires calls: {await context.adapter.check()}"
+        return await check_endpoint(context.adapter, instruction, tools)
 
 
 async def _constitution(context: _Context) -> str:
@@ -117,6 +125,7 @@ async def _tools(context: _Context) -> str:
     if context.stores is None:
         raise ConfigurationError("cannot be checked without a database")
     policy, problems = await served_policy(context.settings, context.stores.database)
+    context.policy = policy
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)
     identity = f"; one identity for all users: {', '.join(shared)}" if shared else ""
@@ -146,11 +155,11 @@ def _location(url: str) -> str:
 
 _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "model": _model,
-    "endpoint": _endpoint,
     "constitution": _constitution,
     "database": _database,
     "retention": _retention,
     "tools": _tools,
     "key": _key,
+    "endpoint": _endpoint,
 }
-"""In the order in which a start needs them: the tools need the database."""
+"""In the order in which a start needs them: the tools need the database, and the endpoint gets the tools."""

@@ -1,4 +1,4 @@
-"""The parts of an adapter that are the same for every provider: clients, retries, required calls, the check of the endpoint."""
+"""The parts of an adapter that are the same for every provider: clients, retries, required calls."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from graph_agent.clock import SystemClock, attempt_limit, time_left
 from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError
-from graph_agent.llm.adapter_call import RequestAdapter, failed_response
+from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import answering_model, routed_model, successor
 from graph_agent.llm.loop_clients import LoopClients
 from graph_agent.llm.provider_errors import Failure, StatusError
-from graph_agent.models.llm import LLMErrorCause, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import LLMErrorCause, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.ports import Clock
-from graph_agent.reply.causes import cause_of
-from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 if TYPE_CHECKING:
     import httpx
@@ -183,23 +181,12 @@ class ProviderAdapter(RequestAdapter):
             return InvalidResponseError("the model's answer was truncated before any text")
         return response
 
-    async def check(self) -> str:
-        """Send one short request that requires a call; return "yes" or, in a few words, what the server does instead.
+    @property
+    def refuses_requirement(self) -> bool:
+        """True if the last required request returned something usable only without the requirement."""
+        return self._failed_requirements > 0
 
-        Raises `LLMError` with the cause and, for the operator, what the server says about it.
-        """
-        messages = [LLMMessage(role="user", content="Hello!")]
-        try:
-            response = await self.generate(messages, list(REPLY_FORM_DECLARATIONS), tool_choice="required")
-        except LLMError as error:
-            details = await self._details(error)
-            cause = str(cause_of(failed_response(error)))
-            raise LLMError(f"{cause} ({details})" if details else cause, error.code, cause=error.cause) from error
-        if self._failed_requirements:
-            return "server refuses it"
-        return "yes" if response.function_calls else "server ignores it"
-
-    async def _details(self, error: LLMError) -> str:
+    async def details(self, error: LLMError) -> str:
         """Return what is known about this endpoint beyond the cause: its models, or its own text without the key."""
         if error.cause == LLMErrorCause.MODEL_NOT_FOUND:
             if replacement := successor(self.model):

@@ -2,10 +2,11 @@
 
 It needs GEMINI_API_KEY, or OPENAI_MODEL with OPENAI_API_KEY or OPENAI_BASE_URL, and sends some four hundred messages. It prints
 the success criteria of the specification, the models that answered, the tokens, and what was refused. It exits with 1 if a
-criterion is not met. `--first N` takes only the first N cases of each set.
+criterion is not met. `make live LIVE="--first N"` takes only the first N cases of each set. A turn has the time that
+GRAPH_AGENT_TIMEOUT_SECONDS gives it.
 
 SC-001: 90 % of the clear requests succeed; the sixty requests count as those.
-SC-002: a typical request is answered within 3 seconds; 90 % of the turns count as typical.
+SC-002: a typical request is answered within 3 seconds; 90 % of the turns count as typical. A failed turn is no answer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from graph_agent.audit.findings import failure_cause
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.bootstrap.validating import open_validation
+from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind
 from graph_agent.settings import Settings, read_settings
@@ -60,6 +62,7 @@ async def run_requests(settings: Settings, model: str, first: int | None) -> tup
             open_adapter(settings, model) as (adapter, _),
             open_environment(Path(folder) / "environment", template) as environment,
         ):
+            environment.timeout_seconds = settings.timeout_seconds
             verdicts = [await run_case(environment, case, adapter) for case in load_requests().requests[:first]]
             return verdicts, await environment.records()
 
@@ -88,6 +91,12 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in counts.most_common()) or "none"
 
 
+def is_fast(record: DecisionRecord) -> bool:
+    """Return True if the turn was answered within `SECONDS`."""
+    failed = record.decision.outcome_category is OutcomeCategory.RESPONSE_GENERATION or failure_cause(record) is not None
+    return not failed and record.duration_ms <= SECONDS * 1000
+
+
 def criterion(name: str, met: int, total: int) -> tuple[bool, str]:
     """Return whether at least `SHARE` of `total` is met, and the line that says so."""
     passed = total > 0 and met >= SHARE * total
@@ -99,7 +108,7 @@ async def run(settings: Settings, model: str, first: int | None = None) -> bool:
     suite, suite_records = await run_suite(settings, model, first)
     requests, request_records = await run_requests(settings, model, first)
     records = [*suite_records, *request_records]
-    fast = sum(record.duration_ms <= SECONDS * 1000 for record in records)
+    fast = sum(is_fast(record) for record in records)
     verdicts = [
         criterion("SC-001, the user's requests that succeed", sum(one.passed for one in requests), len(requests)),
         criterion(f"SC-002, turns within {SECONDS:g} s", fast, len(records)),

@@ -48,11 +48,13 @@ class Environment:
     clock: Clock
     record_key: bytes | None = None
     engines: list[LLMAgentEngine] = field(default_factory=list)
+    timeout_seconds: float = 30
+    """The deadline of a turn, unless an engine is given another one."""
 
     def engine(
         self,
         model: LLMAdapter | None = None,
-        timeout_seconds: float = 30,
+        timeout_seconds: float | None = None,
         database: Database | None = None,
         graph: Any = None,
         conditions: ConditionsFile | None = None,
@@ -65,7 +67,7 @@ class Environment:
             tools or self.tools,
             constitution or Constitution.load(None).text,
             **grouped(
-                config=AgentEngineConfig(timeout_seconds=timeout_seconds),
+                config=AgentEngineConfig(timeout_seconds=timeout_seconds or self.timeout_seconds),
                 audit=DatabaseAuditWriter(database or self.database, clock=self.clock, record_key=self.record_key),
                 clock=self.clock,
                 signer=Signer(b"a key for tests only"),

@@ -167,21 +167,23 @@ def test_every_wrong_endpoint_has_a_sentence_of_its_own() -> None:
 
 @each_api
 @pytest.mark.parametrize(
-    ("replies", "found"),
+    ("replies", "code", "found"),
     [
-        (lambda s: [s.answer(calls=[FORM], finish="calls")], "yes"),
-        (lambda s: [s.answer(text="Hello!")], "server ignores it"),
-        (lambda s: [says(s.error(400), 400), s.answer(text="Hello!")], "server refuses it"),
+        (lambda s: [s.answer(calls=[FORM], finish="calls")], 0, "works: calls come back as calls"),
+        (lambda s: [s.answer(text="Hello!"), s.answer(calls=[FORM], finish="calls")], 0, "works, but the server ignores the"),
+        (lambda s: [says(s.error(400), 400), s.answer(calls=[FORM], finish="calls")], 0, "works, but the server refuses the"),
+        (lambda s: [s.answer(text="Hello!")], 1, "cannot work: the model was asked to call list_tasks and answered with text"),
     ],
-    ids=["obeys", "ignores", "refuses"],
+    ids=["obeys", "ignores", "refuses", "no calls"],
 )
-def test_the_doctor_reports_what_the_server_does_with_a_required_call(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, replies: Callable[[API], list[Answer]], found: str
+def test_the_doctor_reports_whether_the_model_can_call_tools(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, replies: Callable[[API], list[Answer]], code: int, found: str
 ) -> None:
     with providing_in_thread(api, *replies(api)) as provider:
         provider.checked = False
         ended = cli("doctor", "--model", use_provider(provider, monkeypatch))
-    assert (ended.code, endpoint(ended.out)) == (0, ("ok", f"answers; requires calls: {found}"))
+    assert (ended.code, endpoint(ended.out)[0]) == (code, "broken" if code else "ok")
+    assert endpoint(ended.out)[1].startswith(found)
     assert api.requires_call(provider.bodies[0])
     assert KEY not in ended.out + ended.err
 
@@ -193,7 +195,7 @@ def test_the_doctor_reports_that_a_key_in_the_environment_chose_gemini(cli: Cli,
         ended = cli("doctor")
     assert f"gemini ({DEFAULT_MODEL}): GEMINI_API_KEY is set" in ended.out.splitlines()[0]
     assert provider.wire.requests[0].path == f"/some/where/v1beta/models/{DEFAULT_MODEL}:generateContent"
-    assert endpoint(ended.out) == ("ok", "answers; requires calls: yes")
+    assert endpoint(ended.out) == ("ok", "works: calls come back as calls")
 
 
 def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,6 @@
-"""Adapters that require a call: what is sent, when they stop, and what the check of a server reports."""
+"""Adapters that require a call: what is sent, and when they stop."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
@@ -11,7 +9,6 @@ from graph_agent.errors import LLMError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.models.llm import LLMMessage, ToolDeclaration
 from tests.llm.wire_apis import API, APIS, TOOL
-from tests.llm.wire_required import ANSWER
 from tests.llm.wire_server import Reply, late, says, serving
 
 HELLO = LLMMessage(role="user", content="hello")
@@ -104,21 +101,3 @@ async def test_a_tool_without_parameters_is_declared_with_an_empty_object_schema
     declared = tool["functionDeclarations"][0] if api.name == "gemini" else tool["function"]
     schema = declared["parametersJsonSchema" if api.name == "gemini" else "parameters"]
     assert schema == {"type": "object", "properties": {}}
-
-
-@each_api
-@pytest.mark.parametrize(
-    ("make_replies", "found"),
-    [
-        (lambda s: [says(s.answer(calls=[ANSWER], finish="calls"))], "yes"),
-        (lambda s: [text(s)], "server ignores it"),
-        (lambda s: [refusal(s), text(s)], "server refuses it"),
-        (lambda s: [says({}), text(s)], "server refuses it"),
-    ],
-    ids=["obeys", "ignores", "refuses", "empty"],
-)
-async def test_the_check_reports_what_the_server_does_with_a_required_call(api: API, make_replies: Any, found: str) -> None:
-    async with serving(*make_replies(api)) as wire:
-        adapter = api.adapter(wire.url, CONFIG)
-        assert await adapter.check() == found
-        await adapter.aclose()
