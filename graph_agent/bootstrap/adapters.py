@@ -104,7 +104,9 @@ def _openai(settings: Settings) -> LLMAdapter:
         if not settings.openai_model:
             raise ConfigurationError("the model 'openai' needs OPENAI_MODEL, the name of a model of that server")
         url = settings.openai_base_url or OPENAI_ENDPOINT
-        return OpenAICompatibleAdapter(key, settings.openai_model, base_url=url, config=_config(settings), allow_storage=storage)
+        return OpenAICompatibleAdapter(
+            key, settings.openai_model, base_url=url, config=_config(settings), allow_storage=storage
+        )
     if gemini_key:
         model = settings.openai_model or settings.gemini_model or DEFAULT_MODEL
         return OpenAICompatibleAdapter(gemini_key, model, config=_config(settings), allow_storage=storage)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance import live
 from tests.llm.wire_apis import APIS, Call
-from tests.llm.wire_server import says
+from tests.llm.wire_server import hangs, says
 from tests.provider import KEY, Answer, Provider, providing_in_thread
 from tests.variables import unset_variables
 
@@ -16,8 +16,10 @@ ADD = Call("add_task", {"description": "buy oat milk and rye bread"}, id="call-2
 DROP = Call("drop_tasks", {}, id="call-3")
 
 
-def run_against(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> int:
+def run_against(provider: Provider, monkeypatch: pytest.MonkeyPatch, **variables: str) -> int:
     unset_variables(monkeypatch)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_MODEL", "some-model")
@@ -60,6 +62,15 @@ def test_a_criterion_that_is_not_met_fails_and_a_failure_has_its_cause(
     assert code == 1
     assert "SC-001, the user's requests that succeed: 0 of 1 (0%), NOT met" in out
     assert "failed model calls: 1 x the provider refused the API key" in out
+    # The failed turn was fast, but it is no answer.
+    assert "SC-002, turns within 3 s: 1 of 2 (50%), NOT met" in out
+
+
+def test_a_turn_has_the_time_of_the_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with providing_in_thread(OPENAI, *answering(hangs())) as provider:
+        code = run_against(provider, monkeypatch, GRAPH_AGENT_TIMEOUT_SECONDS="1")
+    assert code == 1
+    assert "failed model calls: " in capsys.readouterr().out
 
 
 def test_without_a_key_it_says_what_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

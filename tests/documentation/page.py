@@ -102,7 +102,11 @@ PORTS = {
 DATABASES = {"docs/operations.md": "postgresql://agent@db.example.org/agent"}
 """The empty PostgreSQL database of a page, instead of which one of the tests is used."""
 
-MODELS = {"docs/mcp.md": "http://localhost:11434/v1", "docs/your_own_tools.md": "http://localhost:11434/v1"}
+MODELS = {
+    "docs/local_model.md": "http://localhost:8080/v1",
+    "docs/mcp.md": "http://localhost:11434/v1",
+    "docs/your_own_tools.md": "http://localhost:11434/v1",
+}
 """The model server of a page, instead of which one is used that plays an answer and speaks the same protocol."""
 
 SCHEDULERS = {"docs/record.md": "tcp://scheduler:8786"}

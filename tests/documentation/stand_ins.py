@@ -8,6 +8,7 @@ Each of them parses its arguments as the real program does, and does the part th
 - `python3 -m venv` makes an environment that sees the libraries of the tests, and whose `pip` finds the wheel offline.
 - `langgraph` is the real one, which stops where it needs a server that is not installed; the file it reads is validated.
 - `jq` runs its program by the same library.
+- `llama-server` and `ollama` do nothing.
 - `pytest` collects, `ruff` is the real one, and `mypy` and `lint-imports` check nothing but their arguments.
 
     python -m tests.documentation.stand_ins make check
@@ -43,9 +44,11 @@ SCRIPTS = {
     "jq": 'exec {here} jq "$@"',
     "langgraph": 'exec {here} langgraph "$@"',
     "lint-imports": 'exec {programs}/lint-imports "$@" --help',
+    "llama-server": '[ -n "$1" ]',
     "make": 'exec {here} make "$@"',
     "mypy": 'exec {programs}/mypy "$@" --config-file /dev/null --cache-dir /dev/null --command pass',
     "pip": 'exec "$HOME/venv/bin/pip" "$@"',
+    "ollama": '[ "$1" = pull ] || [ "$1" = serve ]',
     "podman": "echo []",
     # In a process that has imported everything pytest cannot rewrite the assertions of plugins, and would warn of it.
     "pytest": 'cd {root} && exec {python} -m pytest {no_warning} --collect-only -p no:cacheprovider "$@"',

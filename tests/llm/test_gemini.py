@@ -11,6 +11,7 @@ import pytest
 from graph_agent.clock import SystemClock, turn_deadline
 from graph_agent.errors import ConfigurationError, LLMError, LLMTimeoutError, ToolNotFoundError
 from graph_agent.llm.config import LLMConfig
+from graph_agent.llm.endpoint_check import check_endpoint
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
@@ -299,7 +300,7 @@ async def test_the_check_of_a_retired_model_names_its_successor() -> None:
     async with serving(says(SERVER.error(404), 404)) as wire:
         adapter = GeminiAdapter("the-key", "gemini-2.0-flash", base_url=wire.url)
         with pytest.raises(LLMError, match=r"gemini-2\.0-flash is retired, and its successor is gemini-3\.8-flash"):
-            await adapter.check()
+            await check_endpoint(adapter, None, ())
         await adapter.aclose()
 
 

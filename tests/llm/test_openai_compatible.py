@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from graph_agent.errors import ConfigurationError, LLMError
+from graph_agent.llm.endpoint_check import check_endpoint
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage
 from graph_agent.ports import LLMAdapter
@@ -254,7 +255,7 @@ async def test_the_check_of_a_model_that_is_not_served_lists_those_that_are(mode
     async with serving(says(SERVER.error(404), 404), says(SERVER.error(404), 404), models) as wire:
         adapter = OpenAICompatibleAdapter("the-key", "m", base_url=wire.url)
         with pytest.raises(LLMError, match=found):
-            await adapter.check()
+            await check_endpoint(adapter, None, ())
         await adapter.aclose()
     assert [request.path for request in wire.requests] == ["/chat/completions"] * 2 + ["/models"]
 
@@ -264,5 +265,5 @@ async def test_the_check_quotes_the_text_of_a_refusal_without_the_key() -> None:
     async with serving(refusal) as wire:
         adapter = OpenAICompatibleAdapter("the-key", "m", base_url=wire.url)
         with pytest.raises(LLMError, match=r"\(the server says: \*\*\*: gemma does not support tools\)$"):
-            await adapter.check()
+            await check_endpoint(adapter, None, ())
         await adapter.aclose()
