@@ -213,7 +213,7 @@ def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pyte
 
 
 def test_a_model_with_a_successor_is_used_as_long_as_it_is_served(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with providing_in_thread(APIS[0], says(APIS[0].answer(text="Hi."))) as provider:
+    with providing_in_thread(APIS[0], APIS[0].answer(calls=[FORM], finish="calls")) as provider:
         provider.checked = False
         use_provider(provider, monkeypatch, GEMINI_MODEL="gemini-2.5-flash")
         ended = cli("doctor")
