@@ -7,22 +7,19 @@ being served is never closed for another.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import resource
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+
+_log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 8192
 MAX_ACCEPTS_PER_TICK = 256
 RESERVED_DESCRIPTORS = 256
 """Descriptors for the database, tool servers and models, and for connections that are accepted or closed but not counted."""
-
-
-class Connection(Protocol):
-    def abort(self) -> None:
-        """Close the connection at once."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +44,15 @@ class OpenConnections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._addresses: dict[Connection, str] = {}
-        self._waiting: dict[Connection, str] = {}
+        self._addresses: dict[asyncio.Transport, str] = {}
+        self._waiting: dict[asyncio.Transport, str] = {}
         """The address of each connection that waits for a request. The one that has waited longest comes first."""
         self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._addresses)
 
-    def add(self, connection: Connection, address: str) -> bool:
+    def add(self, connection: asyncio.Transport, address: str) -> bool:
         """Count a new connection, which waits for its request. Return False if there is no room for it."""
         at_own_limit = self._counts[address] >= self.limits.per_address
         if (at_own_limit or len(self) >= self.limits.total) and not self._evict_first(address if at_own_limit else None):
@@ -65,7 +62,7 @@ class OpenConnections:
         self.mark_waiting(connection)
         return True
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: asyncio.Transport) -> None:
         """Stop counting a connection; it may have been removed before."""
         address = self._addresses.pop(connection, None)
         if address is None:
@@ -75,12 +72,12 @@ class OpenConnections:
         if not self._counts[address]:
             del self._counts[address]
 
-    def mark_waiting(self, connection: Connection) -> None:
+    def mark_waiting(self, connection: asyncio.Transport) -> None:
         """Note that the connection waits for a request from now on."""
         if (address := self._addresses.get(connection)) is not None:
             self._waiting.setdefault(connection, address)
 
-    def mark_serving(self, connection: Connection) -> None:
+    def mark_serving(self, connection: asyncio.Transport) -> None:
         """Note that the connection has a complete request, which is being served."""
         self._waiting.pop(connection, None)
 
@@ -88,6 +85,7 @@ class OpenConnections:
         """Close the connection that has waited longest, of one address or of all; return False if none waits."""
         for connection, its_address in self._waiting.items():
             if address in (None, its_address):
+                _log.info("a connection without a complete request is closed to make room")
                 self.remove(connection)
                 connection.abort()
                 return True

@@ -115,7 +115,7 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn declares it
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
-        if self.config.open_connections.add(self, address):
+        if self.config.open_connections.add(self.transport, address):
             self._start_deadline()
         else:
             _log.warning("a connection is refused: all %d connections are in use", len(self.config.open_connections))
@@ -123,12 +123,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_deadline()
-        self.config.open_connections.remove(self)
+        self.config.open_connections.remove(self.transport)
         super().connection_lost(exc)
-
-    def abort(self) -> None:
-        _log.info("a connection without a complete request is closed to make room")
-        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -186,9 +182,9 @@ class BoundedProtocol(H11Protocol):
         """Count the connection as one whose request is being served, or as one that waits for a request."""
         if self._is_serving:
             self._stop_deadline()
-            self.config.open_connections.mark_serving(self)
+            self.config.open_connections.mark_serving(self.transport)
         else:
-            self.config.open_connections.mark_waiting(self)
+            self.config.open_connections.mark_waiting(self.transport)
 
     def _start_deadline(self) -> None:
         self._deadline = self.loop.call_later(self.config.request_seconds, self._expire)

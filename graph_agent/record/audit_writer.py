@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.decision import DecisionContext
@@ -26,23 +26,15 @@ from graph_agent.models.record import (
 class AuditWriter(Protocol):
     """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`.
 
-    Derive from this class to inherit `write_progress`, `write_closed`, `leave_open` and the two methods that take the fields
-    of a row as keyword arguments.
+    Derive from this class to inherit `write_closed`, `leave_open` and the two methods that take the fields of a row as keyword
+    arguments. A writer that counts the calls and tokens of users, for budgets and limits, sets `counts_uses` and has the three
+    methods for it.
     """
+
+    counts_uses: bool = False
 
     async def write_opening(self, opening: DecisionOpening) -> None:
         """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
-
-    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
-        """Store a model's response before anything acts on it. Raises `TurnTakenOverError` if another process was first."""
-
-    async def write_tool_invocation(
-        self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
-    ) -> None:
-        """Store a call that was sent, with its result."""
-
-    async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
-        """Store entries that must be committed before the turn continues."""
 
     async def write_progress(
         self,
@@ -53,20 +45,12 @@ class AuditWriter(Protocol):
         entries: Sequence[RecordEntry] = (),
         operation: CallOperation | None = None,
     ) -> bool:
-        """Store what must be committed before the turn continues, in one commit if the writer can do that.
+        """Store what must be committed before the turn continues, in one commit.
 
-        `operation` is the call that is sent next, if it may change something. False if another attempt of the turn may have
-        sent it: then it must not be sent.
+        `responses` are those of the model, stored before anything acts on them; `invocation` is a call that was sent, with its
+        result. `operation` is the call that is sent next, if it may change something. False if another attempt of the turn may
+        have sent it: then it must not be sent. Raises `TurnTakenOverError` if another process has continued the turn.
         """
-        del operation
-        for response in responses:
-            await self.write_llm_call(decision_id, response, entries)
-            entries = ()
-        if invocation is not None:
-            await self.write_tool_invocation(decision_id, invocation, entries)
-        elif entries:
-            await self.write_entries(decision_id=decision_id, entries=entries)
-        return True
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         """Make a PENDING row terminal. Return the stored record: this one, or the one that closed the row earlier.
@@ -88,6 +72,40 @@ class AuditWriter(Protocol):
 
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
         """Return the stored texts among `digests`, by digest."""
+
+    async def past_uses(
+        self,
+        context: DecisionContext,
+        decision_id: str,
+        since: datetime | None,
+        calls: bool = True,
+    ) -> PastUses:
+        """Return the uses of the user since this time, and the tools called in the conversation, without this decision.
+
+        Without a time no uses are read, and without `calls` no calls.
+        """
+        del context, decision_id, since, calls
+        raise TypeError(f"{type(self).__name__} does not count uses")
+
+    async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
+        """Return the tokens of the user's turns since this time, without those of this decision."""
+        del user_id, decision_id, since
+        raise TypeError(f"{type(self).__name__} does not count uses")
+
+    async def reserve(
+        self,
+        decision_id: str,
+        reservation: Reservation,
+        *,
+        responses: Sequence[LLMCall],
+        entries: Sequence[RecordEntry],
+    ) -> tuple[RecordEntry, bool]:
+        """Judge and count a call in one commit, with what must precede it. No other call of the user is counted meanwhile.
+
+        Returns the entry of the verdict. False as in `write_progress`.
+        """
+        del decision_id, reservation, responses, entries
+        raise TypeError(f"{type(self).__name__} does not count uses")
 
     async def write_decision_log(
         self,
@@ -128,7 +146,7 @@ class AuditWriter(Protocol):
         duration_ms: int = 0,
         sequence: int = 1,
     ) -> None:
-        """Store a call that was sent; see `write_tool_invocation`.
+        """Store a call that was sent; see `write_progress`.
 
         `sequence` counts the calls of the decision from 1.
         """
@@ -143,31 +161,7 @@ class AuditWriter(Protocol):
             duration_ms=duration_ms,
             invoked_at=datetime.now(UTC),
         )
-        await self.write_tool_invocation(decision_id, invocation)
-
-
-@runtime_checkable
-class UseCounter(Protocol):
-    """A writer that counts the calls and tokens of users, for budgets and limits."""
-
-    async def past_uses(
-        self, context: DecisionContext, decision_id: str, since: datetime | None, calls: bool = True
-    ) -> PastUses:
-        """Return the uses of the user since this time, and the tools called in the conversation, without this decision.
-
-        Without a time no uses are read, and without `calls` no calls.
-        """
-
-    async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
-        """Return the tokens of the user's turns since this time, without those of this decision."""
-
-    async def reserve(
-        self, decision_id: str, reservation: Reservation, *, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]
-    ) -> tuple[RecordEntry, bool]:
-        """Judge and count a call in one commit, with what must precede it. No other call of the user is counted meanwhile.
-
-        Returns the entry of the verdict. False as in `AuditWriter.write_progress`.
-        """
+        await self.write_progress(decision_id, invocation=invocation)
 
 
 class MemoryAuditWriter(AuditWriter):
@@ -192,31 +186,27 @@ class MemoryAuditWriter(AuditWriter):
             self.open[decision_id] = opening.header
         self.blobs.update(opening.texts)
 
-    async def write_progress(self, decision_id: str, *, operation: CallOperation | None = None, **progress: Any) -> bool:
+    async def write_progress(
+        self,
+        decision_id: str,
+        *,
+        responses: Sequence[LLMCall] = (),
+        invocation: ToolInvocation | None = None,
+        entries: Sequence[RecordEntry] = (),
+        operation: CallOperation | None = None,
+    ) -> bool:
         self._require_open(decision_id)
-        await super().write_progress(decision_id, **progress)
+        self._append(decision_id, entries)
+        for call in responses:
+            self.responses[decision_id, call.sequence] = call.request_digest, call.response
+        if invocation is not None:
+            self.invocations[decision_id, invocation.sequence] = invocation
         if operation is None:
             return True
         key = decision_id, operation.sequence
         free = key not in self.operations
         self.operations.setdefault(key, operation)
         return free
-
-    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
-        self._require_open(decision_id)
-        self._append(decision_id, entries)
-        self.responses[decision_id, call.sequence] = call.request_digest, call.response
-
-    async def write_tool_invocation(
-        self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
-    ) -> None:
-        self._require_open(decision_id)
-        self.invocations[decision_id, invocation.sequence] = invocation
-        self._append(decision_id, entries)
-
-    async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
-        self._require_open(decision_id)
-        self._append(decision_id, entries)
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         self._require_available()

@@ -90,6 +90,8 @@ def _continued(decision_id: str) -> str:
 class DatabaseAuditWriter(AuditWriter):
     """Writes decisions to the database; every method is one transaction."""
 
+    counts_uses = True
+
     def __init__(self, database: Database, *, clock: Clock | None = None, record_key: RecordKey = None) -> None:
         """`record_key` makes the MACs of rows that are not in the tree yet; without one they are plain hashes."""
         self.database = database
@@ -152,17 +154,6 @@ class DatabaseAuditWriter(AuditWriter):
         """Remember that the texts of `opening` are stored."""
         started_at = opening.header.started_at if opening.header else self._clock.now()
         self._touched.update((name, started_at) for name in opening.texts if not self._is_fresh(name, started_at))
-
-    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
-        await self.write_progress(decision_id, responses=[call], entries=entries)
-
-    async def write_tool_invocation(
-        self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
-    ) -> None:
-        await self.write_progress(decision_id, invocation=invocation, entries=entries)
-
-    async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
-        await self.write_progress(decision_id, entries=entries)
 
     async def write_progress(
         self,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.graph.build import CompiledGraph
@@ -43,7 +43,7 @@ from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock
-from graph_agent.record.audit_writer import AuditWriter, UseCounter
+from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode
@@ -192,9 +192,10 @@ class Recorder:
         return unused
 
     @property
-    def _counter(self) -> UseCounter:
-        # Checked when the turn is started: `isinstance` with a protocol takes longer than the statements of a count.
-        return cast(UseCounter, self._writer)
+    def _counter(self) -> AuditWriter:
+        # A turn that counts is not begun without a writer that does.
+        assert self._writer is not None
+        return self._writer
 
     async def facts(self, conditions: Conditions) -> Facts:
         if (entry := self._replay_entry(EntryKind.FACTS, None)) is not None:

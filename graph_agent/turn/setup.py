@@ -17,7 +17,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, Confirmations, IdSource
-from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, MemoryConfirmations, UseCounter
+from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, MemoryConfirmations
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle
@@ -90,7 +90,7 @@ class TurnSetup:
         """
         policy = await self.served.current()
         if self._snapshot is None or self._snapshot.policy is not policy:
-            counts, tokens = isinstance(self.ports.audit, UseCounter), self.config.tokens
+            counts, tokens = self.ports.audit.counts_uses, self.config.tokens
             if tokens is not None and tokens.day is not None and not counts:
                 raise ConfigurationError("a limit of tokens per day needs a database, which counts them")
             if policy.conditions is not None and not counts and (unknown := policy.conditions.unknown_fact(None)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 
 import pytest
@@ -15,7 +16,7 @@ from graph_agent.api.connections import (
 )
 
 
-class Client:
+class Client(asyncio.Transport):
     aborted = False
 
     def abort(self) -> None:

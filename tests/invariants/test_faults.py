@@ -51,10 +51,8 @@ async def test_each_row_is_written_before_the_next_step_begins() -> None:
         "write_opening",
         "model",
         "write_progress",
-        "write_llm_call",
         "tool",
         "write_progress",
-        "write_tool_invocation",
         "model",
         "close_decision_log",
     ]
@@ -190,9 +188,10 @@ async def test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects() -> 
 @pytest.mark.parametrize("ledger", [True, False])
 async def test_a_recovery_sends_a_change_again_only_to_a_server_with_a_ledger(ledger: bool) -> None:
     class FailsAfterTheCall(MemoryAuditWriter):
-        async def write_tool_invocation(self, *_: Any) -> None:
-            self.available = False
-            raise RecordUnavailableError("gone")
+        async def write_progress(self, decision_id: str, **progress: Any) -> bool:
+            if progress.get("invocation") is not None:
+                self.available = False
+            return await super().write_progress(decision_id, **progress)
 
     audit, server, clock = FailsAfterTheCall(), TableServer(ledger=ledger), ManualClock()
     with pytest.raises(ServiceError):

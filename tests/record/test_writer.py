@@ -142,9 +142,9 @@ async def test_a_decision_that_another_process_has_continued_is_not_closed(log: 
     running, other = DatabaseAuditWriter(log), DatabaseAuditWriter(log)
     await running.write_opening(DecisionOpening.of(record.header, {}))
     decision_id = record.header.decision_id
-    await running.write_entries(decision_id=decision_id, entries=[first])
+    await running.write_progress(decision_id, entries=[first])
     await other.load(decision_id)
-    await running.write_entries(decision_id=decision_id, entries=[second])
+    await running.write_progress(decision_id, entries=[second])
     with pytest.raises(TurnTakenOverError):
         await other.close_decision_log(record)
     assert isinstance(await other.load(decision_id), OpenTurn)
