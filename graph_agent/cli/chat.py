@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.cli.ask import failed
 from graph_agent.cli.options import Conversation, Model, User, with_files
 from graph_agent.cli.other_rules import print_other_rules
+from graph_agent.cli.printed_answer import failed
 from graph_agent.cli.running import DONE, FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, print_text, shorten

@@ -65,24 +65,27 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "show": Command("log:show_decision", "Print one decision: its record, and why it came out as it did."),
         "export": Command("log_files:export_decisions", "Export closed decisions as records, oldest first."),
         "metrics": Command("log:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
-        "prune": Command("admin:prune_decisions", "Remove closed decisions that are older than the retention."),
+        "prune": Command("pruning:prune_decisions", "Remove closed decisions that are older than the retention."),
         "verify": Command(
-            "admin:verify", "Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen."
+            "verification:verify",
+            "Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen.",
         ),
-        "consistency": Command("admin:consistency", "Prove that the log is a continuation of a checkpoint that you kept."),
+        "consistency": Command(
+            "transparency:consistency", "Prove that the log is a continuation of a checkpoint that you kept."
+        ),
         "erase": Command(
             "erasure:erase",
             "Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.",
         ),
         "fork": Command(
-            "admin:fork", "Continue a log that was put back on purpose, for example from a backup, under a new origin."
+            "transparency:fork", "Continue a log that was put back on purpose, for example from a backup, under a new origin."
         ),
         "rotate": Command(
-            "admin:rotate", "Add a new key for the log, which signs beside the current one, and state it in the log."
+            "transparency:rotate", "Add a new key for the log, which signs beside the current one, and state it in the log."
         ),
     },
     "witness": {
-        "add": Command("admin:add", "Add a witness, and print the key of the log that the witness needs."),
+        "add": Command("transparency:add", "Add a witness, and print the key of the log that the witness needs."),
     },
     "baseline": {
         "create": Command("baseline:create", "Create a baseline from the decisions in a time range."),
@@ -90,8 +93,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
     },
     "db": {
-        "migrate": Command("admin:migrate", "Create the tables of the database, or update them to this version."),
-        "copy": Command("admin:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
+        "migrate": Command("db:migrate", "Create the tables of the database, or update them to this version."),
+        "copy": Command("db:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
     },
     "constitution": {
         "show": Command("rules:show_constitution", "Print the constitution in force, as a start for yours."),

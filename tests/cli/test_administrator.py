@@ -17,7 +17,7 @@ from graph_agent.bootstrap.maintenance import verify_installation
 from graph_agent.bootstrap.record_tree import log_file, record_tree
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.chat.conversations.tables import metadata as conversations_metadata
-from graph_agent.cli.admin import print_report
+from graph_agent.cli.verification import print_report
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.record.tables import metadata as record_metadata

@@ -81,7 +81,7 @@ def test_prune_removes_what_is_older_than_the_retention(cli: Cli, log: Database)
 
 def test_pruning_leaves_a_log_that_can_be_verified(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("ask", "add a task to call mom")
-    import graph_agent.cli.admin as commands
+    import graph_agent.cli.pruning as commands
 
     class Later(datetime):
         @classmethod
