@@ -83,7 +83,7 @@ def test_without_authentication_only_loopback_is_served(cli: Cli, host: str) -> 
 def test_with_json_log_lines_every_error_is_one(
     cli: Cli, option: tuple[str, ...], arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    ended = cli("serve", *option, *arguments)
+    ended = cli("serve", *option, "--port", "0", *arguments)
 
     assert (ended.code, ended.out) == (code, "")
     [line] = [json.loads(line) for line in ended.err.splitlines()]
