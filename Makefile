@@ -138,6 +138,13 @@ package: setup ## build the wheel, and use it in an empty environment of each in
 sbom: $(STAMP) ## write sbom.cdx.json, the CycloneDX bill of materials of the package and its extras
 	@$(BIN)/python deploy/sbom.py sbom.cdx.json
 
+.PHONY: nightly
+nightly: setup ## all tests with all examples, 10,000 seeds, each Python, a log of a million decisions
+	@ALL_EXAMPLES=true $(MAKE) --no-print-directory test OPTIONS="-m 'not foreign'"
+	@$(MAKE) --no-print-directory simulate SEEDS=10000
+	@$(MAKE) --no-print-directory package
+	@$(BIN)/python -m benchmarks.record --postgresql
+
 .PHONY: check
 check: lint types page-types arch test ## everything CI runs
 	@$(MAKE) --no-print-directory diagrams docs

@@ -32,8 +32,8 @@ fork_server.without_grammar()
 fork_server.share_tls_contexts()
 
 TESTS = Path(__file__).parent
-ON_SQLITE = ("api", "audit", "integrations", "replays")
-"""The folders whose tests `make test` runs on SQLite, and only CI on PostgreSQL, too."""
+ON_SQLITE = {"api": "nightly", "audit": "slow", "integrations": "nightly", "replays": "nightly"}
+"""The folders whose tests `make test` runs on SQLite, with the mark of their tests on PostgreSQL."""
 
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -46,13 +46,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what only CI runs on PostgreSQL, and shuffle the tests if a seed is given.
+    """Mark what `make test` does not run on PostgreSQL, and shuffle the tests if a seed is given.
 
     Those of a file stay together, because they share servers and browsers.
     """
     for item in items:
-        if item.get_closest_marker("postgresql") and item.path.relative_to(TESTS).parts[0] in ON_SQLITE:
-            item.add_marker("slow")
+        mark = ON_SQLITE.get(item.path.relative_to(TESTS).parts[0])
+        if mark and item.get_closest_marker("postgresql"):
+            item.add_marker(mark)
     seed: int | None = config.getoption("shuffle")
     if seed is None:
         return

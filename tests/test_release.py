@@ -29,7 +29,7 @@ def test_actionlint_has_no_finding() -> None:
     files = [str(file) for file in sorted(WORKFLOWS.glob("*.yml"))]
     found = subprocess.run([str(BIN / "actionlint"), *files], capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (0, "")
-    assert len(files) == 2
+    assert len(files) == 3
 
 
 def test_a_release_checks_every_supported_python_before_it_publishes() -> None:
@@ -70,7 +70,7 @@ def test_the_hooks_before_a_commit_are_targets_of_make() -> None:
 
 
 def test_only_the_job_that_publishes_may_write() -> None:
-    for name in ("ci.yml", "release.yml"):
+    for name in ("ci.yml", "nightly.yml", "release.yml"):
         workflow = read_workflow(name)
         assert workflow["permissions"] == {"contents": "read"}
         writing = [job for job, definition in workflow["jobs"].items() if "permissions" in definition]
@@ -78,7 +78,7 @@ def test_only_the_job_that_publishes_may_write() -> None:
 
 
 def test_every_action_is_pinned_by_digest() -> None:
-    for name in ("ci.yml", "release.yml"):
+    for name in ("ci.yml", "nightly.yml", "release.yml"):
         used = re.findall(r"uses: (.+)", (WORKFLOWS / name).read_text(encoding="utf-8"))
         assert used
         assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []

@@ -173,7 +173,7 @@ async def converse(
         await engine.answer(finished, yes=random.random() < 0.8)
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.nightly)])
 async def test_no_call_that_is_sent_breaks_a_promise_that_is_proved(log: Database, count: int) -> None:
     found = await play(log, count)
     assert found.broken == []

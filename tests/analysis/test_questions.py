@@ -95,7 +95,7 @@ def test_a_planted_mistake_in_the_rules_of_a_tool_is_shown(right: str, wrong: st
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "expected"), [MISTAKES[0], *(pytest.param(*one, marks=pytest.mark.slow) for one in MISTAKES[1:])]
+    ("right", "wrong", "expected"), [MISTAKES[0], *(pytest.param(*one, marks=pytest.mark.nightly) for one in MISTAKES[1:])]
 )
 def test_a_planted_mistake_in_a_policy_is_shown(right: str, wrong: str, expected: str) -> None:
     found = changed(right, wrong)

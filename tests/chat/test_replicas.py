@@ -151,7 +151,7 @@ def require_each_key_sent_once(replicas: Replicas, answers: dict[str, dict[str, 
     assert left == (0, len(answers))
 
 
-@pytest.mark.parametrize("skew", [10, *(pytest.param(skew, marks=pytest.mark.slow) for skew in (0.3, -0.3, -10))])
+@pytest.mark.parametrize("skew", [10, *(pytest.param(skew, marks=pytest.mark.nightly) for skew in (0.3, -0.3, -10))])
 def test_servers_whose_clocks_differ_send_no_call_twice(tmp_path: Path, fresh_postgresql_url: str, skew: float) -> None:
     with running(tmp_path, fresh_postgresql_url, skew) as replicas:
         answers = asyncio.run(send_all(replicas, 12, 0))
@@ -159,7 +159,7 @@ def test_servers_whose_clocks_differ_send_no_call_twice(tmp_path: Path, fresh_po
         require_each_key_sent_once(replicas, answers)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("skew", [0.3, -0.3, 1, -1, 10, -10])
 def test_a_server_that_was_paused_for_a_minute_sends_no_call_twice(
     tmp_path: Path, fresh_postgresql_url: str, skew: float

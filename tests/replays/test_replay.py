@@ -43,7 +43,7 @@ def log() -> Any:
     database.close_now()
 
 
-@pytest.fixture(params=[0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
+@pytest.fixture(params=[0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 3))])
 async def random_turns(log: Database, request: pytest.FixtureRequest) -> AsyncIterator[RandomTurns]:
     """The turns of one seed: a quarter of the thousand, so that several test processes can share them."""
     tasks = Database.open("sqlite://")

@@ -175,7 +175,11 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
     ],
     "calls whose outcome is not known do not count": [
-        Edit(_OPERATIONS, "_row.state != CallState.VOID", "_row.state == CallState.DONE")
+        Edit(
+            _OPERATIONS,
+            '_row.state != CallState.VOID, _row.decision_id != bindparam("without")',
+            '_row.state == CallState.DONE, _row.decision_id != bindparam("without")',
+        )
     ],
     "a decision without a chat goes on after it was closed": [
         Edit(_WRITER, "            _require_open(connection, decision_id)\n            return 1\n", "            return 1\n")
@@ -264,6 +268,15 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
 """The name of each defect -> what it changes."""
 
 
+def changed(source: str, edits: Sequence[Edit]) -> str:
+    """Return the source of a module after its edits. Raises ImportError if one of them does not change exactly one place."""
+    for edit in edits:
+        if source.count(edit.old) != 1:
+            raise ImportError(f"{edit.module} has {source.count(edit.old)} times: {edit.old}")
+        source = source.replace(edit.old, edit.new)
+    return source
+
+
 class _ChangedLoader(SourceFileLoader):
     """Compiles a changed source, past the cache of bytecode."""
 
@@ -275,11 +288,7 @@ class _ChangedLoader(SourceFileLoader):
         raise OSError(f"{path} is changed: its bytecode must not be used")
 
     def source_to_code(self, data: Any, path: Any, **options: Any) -> CodeType:  # type: ignore[override]  # static elsewhere
-        source = bytes(data).decode()
-        for edit in self._edits:
-            if source.count(edit.old) != 1:
-                raise ImportError(f"{edit.module} has {source.count(edit.old)} times: {edit.old}")
-            source = source.replace(edit.old, edit.new)
+        source = changed(bytes(data).decode(), self._edits)
         code: CodeType = super().source_to_code(source.encode(), path, **options)
         return code
 

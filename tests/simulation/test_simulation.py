@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-from tests.simulation.planted import DEFECTS
+from tests.simulation.planted import DEFECTS, changed
 from tests.simulation.run import simulate
 
 _SEEDS_PER_TEST = 10
-_FIRST_SEEDS = range(1, 201, _SEEDS_PER_TEST)
+_FIRST_SEEDS = range(1, 51, _SEEDS_PER_TEST)
 _QUICKLY_FOUND = "a path that was walked twice is kept in the record"
 
 # Many take tens of seconds of processor time, of which a busy machine gives them little.
@@ -27,8 +29,20 @@ def test_no_seed_violates_a_promise(first: int) -> None:
     assert {seed: violations for seed, violations in found.items() if violations} == {}
 
 
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_can_be_planted_in_the_source_as_it_is_now(defect: str) -> None:
+    """So that a change of the package cannot take a defect away from the nightly test unnoticed."""
+    edits = DEFECTS[defect]
+    for module in {edit.module for edit in edits}:
+        found = find_spec(module)
+        assert found is not None
+        assert found.origin is not None
+        source = Path(found.origin).read_text(encoding="utf-8")
+        compile(changed(source, [edit for edit in edits if edit.module == module]), module, "exec")
+
+
 @pytest.mark.parametrize(
-    "defect", [name if name == _QUICKLY_FOUND else pytest.param(name, marks=pytest.mark.slow) for name in DEFECTS]
+    "defect", [name if name == _QUICKLY_FOUND else pytest.param(name, marks=pytest.mark.nightly) for name in DEFECTS]
 )
 def test_a_planted_defect_is_found_and_its_seed_replays(defect: str) -> None:
     command = [sys.executable, "-m", "tests.simulation", "--defect", defect, "--until-found", "--seeds", "2000"]
@@ -40,8 +54,9 @@ def test_a_planted_defect_is_found_and_its_seed_replays(defect: str) -> None:
 
 
 # The test of a planted defect runs a seed in two processes, too, but both have the same hashes.
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", [range(1, 3), range(3, 8)])
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(range(1, 3), marks=pytest.mark.slow), pytest.param(range(3, 8), marks=pytest.mark.nightly)]
+)
 def test_a_seed_gives_the_same_history_in_every_process(seeds: range) -> None:
     """Another process has other hashes and addresses, and has imported in another order."""
     here = [simulate(seed).digest for seed in seeds]

@@ -251,7 +251,7 @@ class Till(TableServer):
         return failed(ToolErrorCode.TOOL_EXECUTION_ERROR)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 8))])
 async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Database, database_url: str, seed: int) -> None:
     chance, clock, database = Random(seed), ManualClock(), Database.open(database_url)
     till = Till(served=declarations_of(TOOLS), chance=chance)

@@ -63,7 +63,8 @@ def test_the_z_test_of_two_proportions(then: int, of_then: int, now: int, of_now
 
 
 @pytest.mark.parametrize(
-    ("then", "now"), [(30, 30), pytest.param(500, 500, marks=pytest.mark.slow), pytest.param(30, 2_000, marks=pytest.mark.slow)]
+    ("then", "now"),
+    [(30, 30), pytest.param(500, 500, marks=pytest.mark.nightly), pytest.param(30, 2_000, marks=pytest.mark.nightly)],
 )
 def test_unchanged_behavior_raises_at_most_five_percent_false_alarms(then: int, now: int) -> None:
     assert sum(drift.drift_detected for drift in compare_often(then, now)) <= 0.05 * RUNS
