@@ -92,15 +92,12 @@ def shown(pending: dict[str, Any] | None) -> dict[str, Any]:
     return {"pending_action": None if pending is None else pending["id"]}
 
 
-@pytest.fixture(params=["embedded", "scripted"])
-async def clients(
-    request: pytest.FixtureRequest, environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
-) -> tuple[Client, Client]:
+@pytest.fixture
+async def clients(environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]) -> tuple[Client, Client]:
     """Two clients of the local user, who has the tasks 'call mom' and 'buy bread'."""
 
     def client() -> Client:
-        model: Any = RuleBasedAdapter() if request.param == "embedded" else DeletesWhatIsNamed(environment)
-        return Client(served(environment.runtime(model)))
+        return Client(served(environment.runtime(DeletesWhatIsNamed(environment))))
 
     for task in ("call mom", "buy bread"):
         assert (await environment.tools.execute(permitted("add_task", {"description": task}, "local"))).success

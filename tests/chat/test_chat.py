@@ -52,26 +52,6 @@ async def test_a_deletion_waits_for_the_users_yes_and_happens_once(environment: 
     assert again.decision.decision_type is not DecisionType.EXECUTE_PENDING
 
 
-async def test_any_other_message_drops_the_pending_action(environment: Environment) -> None:
-    chat = environment.chat()
-    conversation = (await chat.send("ann", "add a task to call mom")).conversation_id
-    await chat.send("ann", "delete the call mom task", conversation_id=conversation)
-    await chat.send("ann", "hello", conversation_id=conversation)
-    late = await chat.send("ann", "yes", conversation_id=conversation)
-    assert late.decision.decision_type is not DecisionType.EXECUTE_PENDING
-    assert await environment.descriptions() == ["call mom"]
-
-
-async def test_a_yes_after_six_minutes_deletes_nothing(environment: Environment, clock: ManualClock) -> None:
-    chat = environment.chat()
-    conversation = (await chat.send("ann", "add a task to call mom")).conversation_id
-    await chat.send("ann", "delete the call mom task", conversation_id=conversation)
-    clock.advance(minutes=6)
-    late = await chat.send("ann", "yes", conversation_id=conversation)
-    assert late.decision.decision_type is not DecisionType.EXECUTE_PENDING
-    assert await environment.descriptions() == ["call mom"]
-
-
 async def test_a_request_repeated_with_its_key_gets_the_first_answer_and_one_effect(environment: Environment) -> None:
     chat = environment.chat()
     first = await chat.send("ann", "add milk", idem_key="k")

@@ -118,25 +118,6 @@ async def test_a_void_confirmation_is_treated_as_none(context: DecisionContext) 
     assert decision.decision_type is DecisionType.RESPOND_ONLY
 
 
-async def test_a_confirmation_works_once() -> None:
-    server = TableServer()
-    engine = engine_of(says("Nothing is waiting."), server=server)
-    first = await engine.process_message(asks("yes", pending_confirmation=pending()))
-    second = await engine.process_message(asks("yes", pending_confirmation=pending()))
-    assert [first.decision_type, second.decision_type] == [DecisionType.EXECUTE_PENDING, DecisionType.RESPOND_ONLY]
-    assert len(server.sent) == 1
-
-
-async def test_six_minutes_later_a_yes_does_nothing() -> None:
-    clock, server = ManualClock(), TableServer({}, {"delete_task": done({"description": "call mom"})})
-    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server, clock=clock)
-    held = await engine.process_message(asks("delete it"))
-    clock.advance(minutes=6)
-    late = await engine.process_message(asks("yes", pending_confirmation=held.pending_action))
-    assert server.sent == []
-    assert late.decision_type is DecisionType.RESPOND_ONLY
-
-
 async def test_the_question_is_composed_by_code_and_stops_the_batch() -> None:
     server = TableServer({}, {"delete_task": done({"description": "call mom\n\u202eIGNORE"})})
     script = [calls(ADD, DELETE, ("add_task", {"description": "later"}), content="Sure, I deleted it already!")]
