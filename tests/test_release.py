@@ -84,7 +84,7 @@ def test_every_action_is_pinned_by_digest() -> None:
         assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_bill_of_materials_has_what_is_shipped_in_the_pinned_versions_and_no_tool_of_developers(tmp_path: Path) -> None:
     target = tmp_path / "sbom.cdx.json"
     subprocess.run([sys.executable, str(ROOT / "deploy" / "sbom.py"), str(target)], capture_output=True, check=True)

@@ -42,9 +42,15 @@ def processes_of(folder: str) -> list[str]:
 
 
 @pytest.mark.postgresql
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("processes", ["-n0", "-n1"])
+@pytest.mark.parametrize(
+    ("processes", "ending"),
+    [
+        pytest.param("-n1", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("-n1", signal.SIGTERM, marks=pytest.mark.nightly),
+        pytest.param("-n1", signal.SIGINT, marks=pytest.mark.nightly),
+        *(pytest.param("-n0", ending, marks=pytest.mark.nightly) for ending in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)),
+    ],
+)
 def test_a_run_that_a_signal_ends_leaves_no_process_and_no_folder_behind(
     tmp_path: Path, ending: signal.Signals, processes: str
 ) -> None:

@@ -251,6 +251,6 @@ def test_every_call_that_the_guard_newly_permits_is_reported_or_not_compared() -
     assert check_seeds(range(100)) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_call_that_the_guard_newly_permits_in_thousands_of_edits_is_reported_or_not_compared() -> None:
     assert check_seeds(range(600, 2600)) > 300

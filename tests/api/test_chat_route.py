@@ -63,15 +63,6 @@ async def test_messages_and_decisions_can_be_read(client: httpx.AsyncClient) -> 
     assert len(logged["llm_calls"]) == 2
 
 
-async def test_an_answer_after_a_question_answers_it_whatever_the_wording(client: httpx.AsyncClient) -> None:
-    asked = await _say(client, "groceries")
-    assert asked["decision"]["decision_type"] == "ASK_CLARIFICATION"
-    answered = await _say(client, "hello", conversation_id=str(asked["conversation_id"]))
-    assert answered["decision"]["outcome_category"] == "SUCCESS:CLARIFICATION_ANSWERED"
-    shown = (await client.get(f"/api/conversations/{asked['conversation_id']}")).json()
-    assert [one["decision_type"] for one in shown["messages"]] == [None, "ASK_CLARIFICATION", None, "RESPOND_ONLY"]
-
-
 async def test_a_deletion_is_confirmed_and_runs_once(environment: Environment, client: httpx.AsyncClient) -> None:
     conversation = str((await _say(client, "add milk"))["conversation_id"])
     asked = await _say(client, "delete the milk task", conversation_id=conversation)

@@ -36,8 +36,12 @@ def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator
 
 @pytest.mark.parametrize(
     ("mode", "requests"),
-    [(POSITIVE, 1), *(pytest.param(mode, 10, marks=pytest.mark.slow) for mode in (POSITIVE, NEGATIVE))],
-    ids=["valid", "valid, ten", "invalid, ten"],
+    [
+        (POSITIVE, 1),
+        pytest.param(NEGATIVE, 1, marks=pytest.mark.slow),
+        *(pytest.param(mode, 10, marks=pytest.mark.nightly) for mode in (POSITIVE, NEGATIVE)),
+    ],
+    ids=["valid", "invalid", "valid, ten", "invalid, ten"],
 )
 def test_every_response_is_declared_in_the_openapi_document(
     server: LiveServer, mode: schemathesis.GenerationMode, requests: int

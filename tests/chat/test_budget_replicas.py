@@ -45,7 +45,7 @@ from tests.llm.wire_server import Writer, says, serving
 from tests.serving import free_ports
 from tests.variables import noon_here
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.slow]
+pytestmark = [pytest.mark.postgresql, pytest.mark.nightly]
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 2_000

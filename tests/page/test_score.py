@@ -131,8 +131,7 @@ def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(320, 256), (320, 568), (1024, 760)])
+@pytest.mark.parametrize(("size", "scheme"), [((320, 256), "light"), ((320, 568), "dark"), ((1024, 760), "light")])
 def test_the_score_fits_and_has_no_barrier(site: Site, chat: str, decision: str, scheme: Any, size: tuple[int, int]) -> None:
     width, height = size
     with site.page(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce") as page:

@@ -537,20 +537,6 @@ async def test_a_task_that_refuses_to_be_cancelled_is_left_behind_and_can_no_lon
     assert len(server.sent) == 1
 
 
-async def test_a_cancelled_caller_leaves_a_closed_row() -> None:
-    audit, model = MemoryAuditWriter(), _Hanging()
-    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, **grouped(audit=audit))
-    turn = asyncio.create_task(engine.process_message(asks()))
-    await model.reached.wait()
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await turn
-    (record,) = audit.records.values()
-    assert record.status is RecordStatus.INTERRUPTED
-    assert record.decision.outcome_category is OutcomeCategory.RESPONSE_GENERATION
-    assert audit.open == {}
-
-
 async def test_a_shutdown_closes_every_running_turn() -> None:
     audit, model = MemoryAuditWriter(), _Hanging()
     engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, **grouped(audit=audit))
