@@ -7,6 +7,7 @@ from pathlib import Path
 
 from graph_agent.graph import diagram
 from graph_agent.settings import Settings
+from tests.documentation.reference import configuration
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -22,8 +23,7 @@ def test_the_pictures_are_drawn_from_the_table() -> None:
 
 def test_the_reference_documents_every_variable_and_the_readme_no_other() -> None:
     known = {field.alias for field in Settings.model_fields.values()}
-    reference = (ROOT / "docs/reference/configuration.md").read_text()
-    assert set(re.findall(r"^\| `([A-Z_]+)`", reference, re.MULTILINE)) == known
+    assert set(re.findall(r"^\| `([A-Z_]+)`", configuration(), re.MULTILINE)) == known
     assert set(re.findall(r"`([A-Z]+_[A-Z_]+)`", README)) <= known
 
 

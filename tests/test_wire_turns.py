@@ -107,7 +107,7 @@ async def rows_of(environment: Environment, decision_id: str) -> list[tuple[str,
 
 
 def expected(outcome: Outcome) -> tuple[str, str]:
-    """Return the reply and outcome category of a turn that changed nothing: the last column of `docs/wire.md`."""
+    """Return the reply and outcome category of a turn that changed nothing: the last column of the table of model errors."""
     if outcome.content and outcome.finish == "stop":
         return outcome.content, OutcomeCategory.RESPONSE_GIVEN
     if outcome.content and outcome.finish == "max_tokens":

@@ -32,15 +32,14 @@ CHAT = "yes 'show my tasks' | head -n 35 | GRAPH_AGENT_TURNS_PER_MINUTE=1000 gra
 
 THEN = {
     ("AGENTS.md", "make setup                    # .venv with everything, in pinned versi"): "! grep import unused.py",
-    ("docs/cluster.md", "python3 -m venv ~/cluster-venv"): "graph-agent --version && pg_config --version",
+    ("docs/deployment.md", "python3 -m venv ~/cluster-venv"): "graph-agent --version && pg_config --version",
     # The four secrets, which the page asks its reader to set.
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "sed s/=$/=secret/ deploy/example.env > deploy/.env",
-    ("docs/evaluation_in_ci.md", "graph-agent baseline create satisfied --since 30d"): CHAT,
-    ("docs/measuring.md", "graph-agent baseline create before-the-change --since 7d"): CHAT,
-    ("docs/studio.md", "python3 -m venv .venv-studio"): (
+    ("docs/evaluation.md", "graph-agent baseline create before-the-change --since 7d"): CHAT,
+    ("docs/langchain.md", "python3 -m venv .venv-studio"): (
         ".venv-studio/bin/graph-agent --version && cp $STAND_INS/langgraph .venv-studio/bin"
     ),
-    ("docs/tutorial.md", "python3 -m venv ~/tutorial-venv"): "[ $(command -v graph-agent) = ~/tutorial-venv/bin/graph-agent ]",
+    ("docs/tutorial.md", "python3 -m venv ~/tutorial-venv"): "~/tutorial-venv/bin/graph-agent --version",
     ("docs/tutorial.md", "make setup"): "[ $(command -v graph-agent) = $PWD/.venv/bin/graph-agent ]",
 }
 """Commands after a block, which show that it worked, or do what the text below it says. Both run in one subshell."""
@@ -49,50 +48,46 @@ PREPARED = {
     "AGENTS.md": "mkdir .venv && ln -s $STAND_INS .venv/bin && cp $ROOT/pyproject.toml . && echo 'import os' > unused.py",
     # Its constitution grants the tools of examples/notes.
     "README.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} . && SERVE",
-    "docs/analytics.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
     "docs/api.md": "SERVE",
-    "docs/cluster.md": "cp -r $ROOT/deploy $PIP_FIND_LINKS/*.whl .",
-    "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json .",
-    "docs/auditing.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
-    "docs/evaluation_in_ci.md": (
-        "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md . && "
+    "docs/conditions.md": "python3 -m venv venv",
+    "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json $PIP_FIND_LINKS/*.whl .",
+    "docs/evaluation.md": (
+        "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task' && "
+        "cp $ROOT/constitution.md . && "
         "echo '- {test_id: a, input: add a task to buy milk, expected_tool: add_task}' > cases.yaml"
     ),
     "docs/gateway.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} .",
-    "docs/langchain.md": "python3 -m venv venv",
-    "docs/measuring.md": "CHAT",
-    "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup elsewhere",
-    "docs/page.md": "SERVE",
-    "docs/policy.md": "python3 -m venv venv",
-    "docs/record.md": "graph-agent ask 'add a task to buy milk' && graph-agent constitution show > stricter.md",
-    "docs/studio.md": (
+    "docs/langchain.md": (
+        "python3 -m venv venv && "
         "cp -r $ROOT/*.{md,toml,py} $ROOT/{LICENSE,examples} . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1"
     ),
-    "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin",
+    "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup elsewhere",
+    "docs/page.md": "SERVE",
+    "docs/record.md": (
+        "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task' && "
+        "graph-agent constitution show > stricter.md"
+    ),
+    "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin && cp -r $PIP_FIND_LINKS dist",
 }
 """The steps of a reader before the first block of a page. SERVE starts the page's server, CHAT is the command above."""
 
-PROGRAMS = {"docs/cluster.md": ("haproxy", "openssl", "pgbouncer")}
+PROGRAMS = {"docs/deployment.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""
 
 LONG = {
-    "docs/analytics.md",
-    "docs/auditing.md",
+    "docs/conditions.md",
     "docs/deployment.md",
-    "docs/evaluation_in_ci.md",
+    "docs/evaluation.md",
     "docs/langchain.md",
     "docs/mcp.md",
-    "docs/measuring.md",
     "docs/operations.md",
-    "docs/policy.md",
     "docs/record.md",
-    "docs/studio.md",
     "docs/your_own_tools.md",
 }
 """Pages whose commands take more than a second, which only CI runs."""
 
 PORTS = {
-    "docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),
+    "docs/deployment.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),
     "docs/gateway.md": ("8300",),
     "docs/mcp.md": ("8100", "8200"),
     "docs/page.md": ("8001",),
@@ -103,7 +98,7 @@ DATABASES = {"docs/operations.md": "postgresql://agent@db.example.org/agent"}
 """The empty PostgreSQL database of a page, instead of which one of the tests is used."""
 
 MODELS = {
-    "docs/local_model.md": "http://localhost:8080/v1",
+    "docs/models.md": "http://localhost:8080/v1",
     "docs/mcp.md": "http://localhost:11434/v1",
     "docs/your_own_tools.md": "http://localhost:11434/v1",
 }
@@ -117,7 +112,7 @@ ISSUERS = {"docs/page.md": "https://login.example"}
 
 FILES = {
     ("docs/mcp.md", '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcont'): "servers.json",
-    ("docs/measuring.md", "- test_id: create-simple"): "my.yaml",
+    ("docs/evaluation.md", "- test_id: create-simple"): "my.yaml",
 }
 """Blocks that the text asks the reader to write into a file."""
 

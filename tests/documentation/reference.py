@@ -1,16 +1,14 @@
-"""Writes docs/reference/ from the code: `make docs` does it first, and a test compares the files with the code."""
+"""The reference, written from the code: `make docs` puts it into the site. It is not in the repository."""
 
 from __future__ import annotations
 
 import ast
-import asyncio
 import enum
 import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -36,8 +34,8 @@ from graph_agent.replays.visited_states import LedgerOutcome
 from graph_agent.settings import Settings
 from graph_agent.tools.progress import ToolProgress
 from graph_agent.turn.events import EventKind, progress_event
+from tests.llm import wire_table
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -320,7 +318,7 @@ def python_names() -> str:
     parts = [
         "# Python",
         "Every public name can be imported from `graph_agent`. A name's module is loaded when the name is first used. "
-        "[The library example](../contracts.md) shows how they work together.",
+        "[The library example](../your_own_tools.md#your-own-adapter-and-executor) shows how they work together.",
     ]
     for module, names in graph_agent._NAMES.items():  # type: ignore[attr-defined]  # noqa: SLF001 (it is not in the stub, which is made of it)
         parts += [
@@ -402,7 +400,7 @@ def signature(function: Any) -> str:
 
 
 async def pages() -> dict[str, str]:
-    """Return every page of the reference by its name."""
+    """Return every page of the reference by its place in the site."""
     async with open_runtime(temporary_settings(Settings()), model="rules") as runtime:
         server = create_app(runtime)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(server), base_url="http://127.0.0.1") as client:
@@ -414,17 +412,8 @@ async def pages() -> dict[str, str]:
         "configuration": configuration(),
         "events": stream_events(streams),
         "http": http_api(document),
+        "model_errors": wire_table.page(),
         "outcomes": outcomes(),
         "python": python_names(),
     }
-    note = "<!-- Written by `make docs` from the code. -->"
-    return {f"{name}.md": f"{note}\n\n{text}\n" for name, text in found.items()}
-
-
-def write() -> None:
-    for name, text in asyncio.run(pages()).items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    return {f"reference/{name}.md": f"{text}\n" for name, text in found.items()}

@@ -1,8 +1,10 @@
-"""Builds the documentation site: `make docs`.
+"""The builder of the documentation site.
 
 The pages link to each other and to files of the repository as they lie in it, so that they can be read without the site. The
 site gathers them in one folder: a linked file comes along, and each link is rewritten to its new place. Zensical then reports
 every link and anchor that leads nowhere.
+
+The reference is only in the site. In the repository a link to one of its pages leads to the code that the page is written from.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
@@ -25,20 +28,35 @@ MOVED = {
 }
 """The pages outside `docs/`, with their names in the site."""
 
+WRITTEN_FROM = {
+    "graph_agent/cli/main.py": "reference/cli.md",
+    "graph_agent/settings.py": "reference/configuration.md",
+    "graph_agent/turn/events.py": "reference/events.md",
+    "graph_agent/api/bodies.py": "reference/http.md",
+    "tests/llm/wire_table.py": "reference/model_errors.md",
+    "graph_agent/errors.py": "reference/outcomes.md",
+    "graph_agent/__init__.pyi": "reference/python.md",
+}
+"""The pages of the reference, by the file to which a link in the repository leads."""
+
 FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 
 
 def page_sources() -> dict[str, Path]:
-    """Return every page by its place in the site."""
+    """Return every page of the repository by its place in the site."""
     moved = {name: ROOT / source for source, name in MOVED.items()}
     return moved | {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
 
 
-def gather(target: Path) -> list[str]:
-    """Write the pages, and all files that they link to, into `target`; return the links that lead nowhere."""
-    pages = page_sources() | {"llms.txt": DOCS / "llms.txt"}
+def gather(target: Path, reference: Mapping[str, str]) -> list[str]:
+    """Write the pages, and all files that they link to, into `target`; return the links that lead nowhere.
+
+    `reference` has the text of every page of the reference by its place.
+    """
+    pages = page_sources() | {"llms.txt": DOCS / "llms.txt"} | {name: DOCS / name for name in reference}
     places = {source: name for name, source in pages.items()}
+    places |= {ROOT / file: name for file, name in WRITTEN_FROM.items()}
     broken: list[str] = []
 
     def place_of(linked: Path) -> str:
@@ -68,7 +86,7 @@ def gather(target: Path) -> list[str]:
                 return link[0]
             return os.path.relpath(place_of(linked), PurePosixPath(name).parent) + (link[2] or "")
 
-        text = source.read_text(encoding="utf-8")
+        text = reference.get(name) or source.read_text(encoding="utf-8")
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_text(outside_of_fences(text, rewrite), encoding="utf-8")
     return broken
@@ -83,12 +101,12 @@ def outside_of_fences(text: str, rewrite: object) -> str:
     return "".join([*parts, LINK.sub(rewrite, text[end:])])  # type: ignore[call-overload]  # a function
 
 
-def build(folder: Path) -> tuple[bool, str]:
+def build(folder: Path, reference: Mapping[str, str]) -> tuple[bool, str]:
     """Build the site into `folder`/site; return whether there was no warning, and what was reported."""
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
     pages.mkdir(parents=True)
-    if broken := gather(pages):
+    if broken := gather(pages, reference):
         return False, "".join(f"{link}: there is no such file\n" for link in broken)
     shutil.copytree(DOCS / "theme", folder / "theme")
     shutil.copyfile(DOCS / "zensical.toml", folder / "zensical.toml")
@@ -96,21 +114,7 @@ def build(folder: Path) -> tuple[bool, str]:
     environment = os.environ | {"NO_COLOR": "1"}
     built = subprocess.run(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     # The sources of the pages, for readers that prefer Markdown to HTML: llms.txt links to them.
-    for name in page_sources():
+    for name in [*page_sources(), *reference]:
         (folder / "site" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(pages / name, folder / "site" / name)
     return built.returncode == 0 and "No issues found" in built.stdout, built.stdout
-
-
-def main() -> int:
-    folder = ROOT / "build" / "docs"
-    good, report = build(folder)
-    if not good:
-        print(report, file=sys.stderr)
-        return 1
-    print(f"docs: {len(page_sources())} pages in {(folder / 'site').relative_to(ROOT)}, no warning")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

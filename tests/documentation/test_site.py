@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tomllib
@@ -14,15 +15,24 @@ import markdown
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.documentation.site import DOCS, LINK, build, page_sources
+from tests.documentation.blocks import blocks_of
+from tests.documentation.checks import tree_of_exceptions
+from tests.documentation.reference import pages
+from tests.documentation.site import DOCS, LINK, ROOT, WRITTEN_FROM, build, page_sources
 
 PAGES = page_sources()
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reference() -> dict[str, str]:
+    """The text of every page of the reference."""
+    return asyncio.run(pages())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, reference: dict[str, str]) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    good, report = build(folder)
+    good, report = build(folder, reference)
     assert good, report
     return folder / "site"
 
@@ -70,10 +80,10 @@ def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
                     yield from leaves(value)  # type: ignore[arg-type]  # a section is a list of entries
 
     navigation = tomllib.loads((DOCS / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
-    assert sorted(leaves(navigation)) == sorted(PAGES)
+    assert sorted(leaves(navigation)) == sorted([*PAGES, *WRITTEN_FROM.values()])
     text = (DOCS / "llms.txt").read_text(encoding="utf-8")
     linked = [(DOCS / link[1]).resolve() for link in LINK.finditer(text)]
-    assert sorted(linked) == sorted(PAGES.values())
+    assert sorted(linked) == sorted([*PAGES.values(), *(ROOT / file for file in WRITTEN_FROM)])
     entries = re.findall(r"^- \[.+\]\(.+\): .+\.$", text, re.MULTILINE)
     assert len(entries) == len(linked), "an entry is a link and one sentence"
 
@@ -89,10 +99,24 @@ def test_the_search_finds_a_word_of_every_part(site: Path) -> None:
     assert {"", "tutorial/", "reference/cli/", "threat_model/"} <= locations
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_has_the_same_parts_in_the_site_as_in_other_renderers(name: str) -> None:
+def test_a_link_to_the_code_that_a_page_of_the_reference_is_written_from_leads_to_the_page(
+    site: Path, reference: dict[str, str]
+) -> None:
+    assert sorted(WRITTEN_FROM.values()) == sorted(reference)
+    assert [file for file in WRITTEN_FROM if not (ROOT / file).is_file()] == []
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    assert [link for link in WRITTEN_FROM.values() if f"]({link})" not in text] == []
+
+
+def test_the_reference_shows_every_exception_at_its_place(reference: dict[str, str]) -> None:
+    [block] = [block for name, text in reference.items() for block in blocks_of(name, text)]
+    assert (block.page, block.text.strip()) == ("reference/outcomes.md", tree_of_exceptions())
+
+
+@pytest.mark.parametrize("name", [*PAGES, *WRITTEN_FROM.values()])
+def test_a_page_has_the_same_parts_in_the_site_as_in_other_renderers(name: str, reference: dict[str, str]) -> None:
     """Python-Markdown needs four blanks where CommonMark needs two; a list or a block would silently become text."""
-    text = PAGES[name].read_text(encoding="utf-8")
+    text = reference.get(name) or PAGES[name].read_text(encoding="utf-8")
     parts = re.compile(r"<(li|ol|ul|table|tr|pre|h[1-6]|img)\b")
     common = MarkdownIt("commonmark").enable("table").render(text)
     ours = markdown.markdown(text, extensions=["tables", "pymdownx.superfences"])

@@ -1,4 +1,4 @@
-"""The form of a scenario: the replies of a server and the required result. One list serves all adapters and `docs/wire.md`."""
+"""The form of a scenario: the replies of a server and the required result. One list serves all adapters and the reference."""
 
 from __future__ import annotations
 

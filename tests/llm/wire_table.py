@@ -1,8 +1,6 @@
-"""The generator of `docs/wire.md` from the scenarios: `python -m tests.llm.wire_table > docs/wire.md`."""
+"""The page of the reference about errors of a model server, written from the scenarios."""
 
 from __future__ import annotations
-
-import sys
 
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
@@ -27,11 +25,10 @@ GROUPS: tuple[tuple[str, tuple[Scenario, ...]], ...] = (
 SCENARIOS = tuple(scenario for _, group in GROUPS for scenario in group)
 
 INTRODUCTION = """\
-# How each wire error is handled
+# Model errors
 
 Each row is a test: an HTTP server on the loopback plays the replies in the first column to `GeminiAdapter` and to
-`OpenAICompatibleAdapter`, or to the one that the row names. The page is generated from the tests by
-`python -m tests.llm.wire_table > docs/wire.md`.
+`OpenAICompatibleAdapter`, or to the one that the row names.
 
 *Result* is what the adapter returns or raises. *Requests* is the number of requests that the server gets. A retryable failure
 is retried once. The runtime requires a call in every request; if such a request is refused with 400, 404, 422 or 501, or its
@@ -82,7 +79,3 @@ def page() -> str:
             lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
         lines.append("")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

@@ -1,4 +1,4 @@
-"""The rules at the start of docs/policy.md, as they are printed."""
+"""The rules at the start of docs/conditions.md, as they are printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graph_agent.policy.guard import Verdict
 from graph_agent.policy.past_call import PastCall
 from tests.policy.cedar_shop import SHOP, facts, judge, policy_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "conditions.md").read_text(encoding="utf-8")
 PRINTED = re.findall(r"```cedar\n(.*?)```", PAGE, re.DOTALL)
 RUNS, ASKS, REFUSED = Verdict.PERMITTED, Verdict.AWAITING, Verdict.REFUSED
 REFUND, PRICE, STOCK, MAIL = "refund", "set_price", "restock", "send_mail"
