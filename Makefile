@@ -14,10 +14,10 @@ PAGE_SOURCES := $(shell find ui -name node_modules -prune -o -type f ! -name sch
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml deploy/constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@sed -n '/^uv==/,/[^\\]$$/p' constraints.txt | $(BIN)/python -m pip install --quiet --require-hashes --requirement /dev/stdin
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement constraints.txt
+	@sed -n '/^uv==/,/[^\\]$$/p' deploy/constraints.txt | $(BIN)/python -m pip install --quiet --require-hashes --requirement /dev/stdin
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement deploy/constraints.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 

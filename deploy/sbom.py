@@ -2,7 +2,7 @@
 
     python deploy/sbom.py FILE        # make sbom
 
-The versions and hashes are those of `constraints.txt`; what belongs to the package is read from the installed metadata.
+The versions and hashes are those of `deploy/constraints.txt`; what belongs to the package is read from the installed metadata.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def shipped(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[st
 def main(target: Path) -> None:
     """Write the bill of materials, which `cyclonedx-py` checks against its schema."""
     names = shipped("graph-agent", frozenset(EXTRAS), set())
-    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    text = (ROOT / "deploy/constraints.txt").read_text(encoding="utf-8")
     pins = [pin for pin in re.findall(r"^[^\s#].*(?:\n\s+.*)*", text, re.MULTILINE) if pin.partition("==")[0] in names]
     command = [str(Path(sys.executable).with_name("cyclonedx-py")), "requirements", "--output-reproducible", "--validate"]
     options = ["--pyproject", str(ROOT / "pyproject.toml"), "--output-file", str(target), "-"]

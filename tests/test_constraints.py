@@ -1,4 +1,4 @@
-"""The pins of `constraints.txt`."""
+"""The pins of `deploy/constraints.txt`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PINS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+PINS = (ROOT / "deploy/constraints.txt").read_text(encoding="utf-8")
 
 
 def test_every_pin_has_hashes_and_none_names_a_registry() -> None:

@@ -89,7 +89,8 @@ def test_the_bill_of_materials_has_what_is_shipped_in_the_pinned_versions_and_no
     target = tmp_path / "sbom.cdx.json"
     subprocess.run([sys.executable, str(ROOT / "deploy" / "sbom.py"), str(target)], capture_output=True, check=True)
     bom = json.loads(target.read_text(encoding="utf-8"))
-    pinned = dict(re.findall(r"^([\w.-]+)==([^ ;]+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    pins = (ROOT / "deploy/constraints.txt").read_text(encoding="utf-8")
+    pinned = dict(re.findall(r"^([\w.-]+)==([^ ;]+)", pins, re.MULTILINE))
     found = {component["name"]: component["version"] for component in bom["components"]}
     assert bom["metadata"]["component"]["name"] == "graph-agent"
     assert found.items() <= pinned.items()
