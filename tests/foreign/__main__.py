@@ -1,4 +1,4 @@
-"""`make foreign`: install the official MCP servers in pinned versions, and run the tests against them."""
+"""`make foreign`: install MCP servers from npm and PyPI in pinned versions, and run the tests against them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,30 @@ ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".foreign"
 
 NPM = (
-    *(f"@modelcontextprotocol/server-{name}@2026.8.31" for name in ("filesystem", "memory", "everything")),
+    *(
+        f"@modelcontextprotocol/server-{name}@2026.8.31"
+        for name in ("filesystem", "memory", "everything", "sequential-thinking")
+    ),
     # Only their tools are listed.
     "@modelcontextprotocol/server-github@2025.4.8",
     "@playwright/mcp@0.0.83",
     "@notionhq/notion-mcp-server@2.5.2",
 )
 PYPI = {
-    "py": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"),
-    # It was written for the first version of the SDK.
-    "py-old": ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0"),
+    "py": (
+        "mcp-server-time==2026.10.19",
+        "mcp-server-git==2026.10.19",
+        "mcp-server-fetch==2026.10.24",
+        "excel-mcp-server==2.2.2",
+    ),
+    # They were written for the first version of the SDK.
+    "py-old": (
+        "mcp-server-sqlite==2025.4.25",
+        "mcp-server-calculator==0.2.1",
+        "mcp-server-duckdb==1.1.0",
+        "mcp-text-editor==1.0.2",
+        "mcp==1.30.0",
+    ),
 }
 
 

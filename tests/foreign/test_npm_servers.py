@@ -1,4 +1,4 @@
-"""The official servers from npm: filesystem, memory, and everything over both transports."""
+"""The official servers from npm: filesystem, memory, sequential thinking, and everything over both transports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from graph_agent.errors import ToolErrorCode
-from tests.foreign.conftest import Agent, call
+from tests.foreign.conftest import Agent, Call, call
 
 pytestmark = pytest.mark.foreign
 
@@ -85,6 +85,22 @@ def test_memory(agent: Build, installed: Path, tmp_path: Path) -> None:
     )
     assert things() == {"Ann": ["likes tea", "has a cat"]}
     memory.replays()
+
+
+def test_sequential_thinking(agent: Build, installed: Path) -> None:
+    server = {"command": command(installed, "sequential-thinking")}
+    thinking = agent(server, "- sequentialthinking: Think (reads)")
+
+    def thought(**more: Any) -> Call:
+        return call("sequentialthinking", thought="tea", nextThoughtNeeded=False, totalThoughts=1, **more)
+
+    assert "thoughtHistoryLength" in thinking.reads(thought(thoughtNumber=1))
+    thinking.refuses(call("think"), ToolErrorCode.TOOL_NOT_FOUND)
+    thinking.refuses(thought(thoughtNumber="one"), ToolErrorCode.VALIDATION_ERROR)
+    asking = agent(server, "- sequentialthinking: Think (requires confirmation)")
+    asking.declines(thought(thoughtNumber=1))
+    assert "thoughtHistoryLength" in asking.confirms(thought(thoughtNumber=1))
+    asking.replays()
 
 
 @pytest.fixture

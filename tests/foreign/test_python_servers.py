@@ -1,7 +1,8 @@
-"""The official servers from PyPI: time, git, fetch and sqlite."""
+"""Servers from PyPI: the official ones for time, git, fetch and sqlite; Excel, a calculator, DuckDB and a text editor."""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import subprocess
 import threading
@@ -180,3 +181,78 @@ def test_sqlite(agent: Build, installed: Path, tmp_path: Path) -> None:
     assert "no such table: nowhere" in str(second["result"])
     assert rows() == ["milk", "tea", "bread"]
     writer.replays()
+
+
+def test_excel(agent: Build, installed: Path, tmp_path: Path) -> None:
+    book = str(tmp_path / "book.xlsx")
+    excel = agent(
+        {"command": str(installed / "py" / "bin" / "excel-mcp-server"), "args": ["stdio"]},
+        "- describe_workbook: Describe a workbook (reads)\n- read_range: Read cells (reads)\n"
+        "- create_workbook: Create a workbook (without confirmation)\n- write_range: Write cells (requires confirmation)",
+    )
+    write = call("write_range", path=book, sheet="Sheet1", at="A1", rows=[["tea", 2], ["milk", None]])
+    read = call("read_range", path=book, sheet="Sheet1")
+
+    excel.changes(call("create_workbook", path=book))
+    assert "Sheet1" in excel.reads(call("describe_workbook", path=book))
+    excel.refuses(call("delete_sheet", path=book, sheet="Sheet1"), ToolErrorCode.TOOL_NOT_FOUND)
+    excel.refuses(call("read_range", path=book, sheet=7), ToolErrorCode.VALIDATION_ERROR)
+    excel.declines(write)
+    assert "tea" not in excel.reads(read)
+    excel.confirms(write)
+    assert "tea" in excel.reads(read)
+    excel.replays()
+
+
+def test_calculator(agent: Build, installed: Path) -> None:
+    """It changes nothing; its one tool is granted in two ways."""
+    server = {"command": command(installed, "calculator", "py-old")}
+    reader = agent(server, "- calculate: Calculate (reads)")
+    assert "42" in reader.reads(call("calculate", expression="6 * 7"))
+    reader.refuses(call("evaluate", expression="1"), ToolErrorCode.TOOL_NOT_FOUND)
+    reader.refuses(call("calculate", expression=7), ToolErrorCode.VALIDATION_ERROR)
+    asking = agent(server, "- calculate: Calculate (requires confirmation)")
+    asking.declines(call("calculate", expression="1 + 1"))
+    assert "42" in asking.confirms(call("calculate", expression="6 * 7"))
+    acting = agent(server, "- calculate: Calculate (without confirmation)")
+    acting.fails_after(call("calculate", expression="1 + 1"), call("calculate", expression="1 / 0"))
+    acting.replays()
+
+
+def test_duckdb(agent: Build, installed: Path, tmp_path: Path) -> None:
+    server = {"command": command(installed, "duckdb", "py-old"), "args": ["--db-path", str(tmp_path / "notes.duckdb")]}
+    writer = agent(server, "- query: Change tables (without confirmation)")
+    writer.changes(call("query", query="CREATE TABLE notes (text VARCHAR)"))
+    writer.refuses(call("query", query=7), ToolErrorCode.VALIDATION_ERROR)
+    asking = agent(server, "- query: Change tables (requires confirmation)")
+    insert = call("query", query="INSERT INTO notes VALUES ('milk')")
+    asking.declines(insert)
+    reader = agent(server, "- query: Ask tables (reads)")
+    assert "milk" not in reader.reads(call("query", query="SELECT text FROM notes"))
+    agent(server, "- query: Change tables (requires confirmation)").confirms(insert)
+    reader = agent(server, "- query: Ask tables (reads)")
+    assert "milk" in reader.reads(call("query", query="SELECT text FROM notes"))
+    reader.refuses(call("drop"), ToolErrorCode.TOOL_NOT_FOUND)
+    reader.replays()
+
+
+def test_text_editor(agent: Build, installed: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("tea\n", encoding="utf-8")
+    editor = agent(
+        {"command": str(installed / "py-old" / "bin" / "mcp-text-editor")},
+        "- get_text_file_contents: Read files (reads)\n- edit_text_file_contents: Edit files (requires confirmation)",
+    )
+    read = call("get_text_file_contents", files=[{"file_path": str(file), "ranges": [{"start": 1}]}])
+    digest = hashlib.sha256(b"tea\n").hexdigest()
+    patch = {"line_start": 1, "line_end": 1, "contents": "coffee\n", "range_hash": digest}
+    edit = call("edit_text_file_contents", files=[{"path": str(file), "file_hash": digest, "patches": [patch]}])
+
+    assert "tea" in editor.reads(read)
+    editor.refuses(call("delete_file", path=str(file)), ToolErrorCode.TOOL_NOT_FOUND)
+    editor.refuses(call("get_text_file_contents", files=str(file)), ToolErrorCode.VALIDATION_ERROR)
+    editor.declines(edit)
+    assert file.read_text(encoding="utf-8") == "tea\n"
+    editor.confirms(edit)
+    assert file.read_text(encoding="utf-8") == "coffee\n"
+    editor.replays()
