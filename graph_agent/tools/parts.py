@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
-from mcp.types import ContentBlock
+from mcp.types import AudioContent, BlobResourceContents, ContentBlock, EmbeddedResource, ImageContent
 
 MAX_PASSED_BYTES: Final = 4 * 1024 * 1024
 """Limit for the parts of one answer, as JSON. The parts after it are left out."""
@@ -43,6 +43,16 @@ def collected_parts() -> Iterator[AnswerParts]:
         yield collector
     finally:
         _collector.reset(token)
+
+
+def media(block: ContentBlock) -> dict[str, str] | None:
+    """Return an image, a sound or a file with its base64 and media type, in the form of LangChain; None for any other part."""
+    if isinstance(block, ImageContent | AudioContent):
+        return {"type": block.type, "base64": block.data, "mime_type": block.mime_type}
+    resource = block.resource if isinstance(block, EmbeddedResource) else None
+    if isinstance(resource, BlobResourceContents):
+        return {"type": "file", "base64": resource.blob, "mime_type": resource.mime_type or "application/octet-stream"}
+    return None
 
 
 def report_parts(decision_id: str, sequence: int, blocks: Sequence[ContentBlock]) -> None:

@@ -20,6 +20,7 @@ from graph_agent.llm.wire import OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.tools.parts import AnswerParts, collected_parts, media
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 
@@ -55,9 +56,10 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
         declared = (await self._engine.prepare()).policy.declarations
         names = WireNames(OPENAI_NAME, declared)
         turns = TaskTurns(self._engine, self._user, self._roles, get_config(), position=len(state["messages"]))
-        judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
-        ended = await turns.confirmed(judged, texts=False)
-        return {"messages": list(_answers(requested, judged, ended))}
+        with collected_parts() as parts:
+            judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
+            ended = await turns.confirmed(judged, texts=False)
+        return {"messages": list(_answers(requested, judged, ended, parts))}
 
     async def awrap_tool_call(
         self,
@@ -77,12 +79,19 @@ def _open_calls(messages: list[AnyMessage]) -> list[ToolCall]:
     return [call for call in last.tool_calls if call["id"] not in answered] if isinstance(last, AIMessage) else []
 
 
-def _answers(requested: list[ToolCall], judged: FinishedTurn, ended: FinishedTurn) -> Iterator[ToolMessage]:
-    """Yield the answer to each call. `ended` is the turn in which the user answered the question of `judged`, if it asked."""
+def _answers(requested: list[ToolCall], judged: FinishedTurn, ended: FinishedTurn, parts: AnswerParts) -> Iterator[ToolMessage]:
+    """Yield the answer to each call. `ended` is the turn in which the user answered the question of `judged`, if it asked.
+
+    The model reads a line about each image, sound and file, which many models do not take; the artifact has them.
+    """
     invocations = {one.sequence: one for one in judged.record.invocations}
     for sequence, call in enumerate(requested, 1):
         made, turn = invocations.get(sequence), judged
         if made is not None and made.disposition is CallDisposition.AWAITING:
             made, turn = next(iter(ended.record.invocations), None), ended
         result = ToolResult(success=False, error=turn.decision.reply) if made is None else made.tool_result
-        yield tool_message(call["name"], call["id"], result, artifact={"decision_id": turn.record.header.decision_id})
+        decision_id = turn.record.header.decision_id
+        blocks = parts.of_call.get((decision_id, 0 if made is None else made.sequence), [])
+        files = [found for block in blocks if (found := media(block)) is not None]
+        artifact = {"decision_id": decision_id, **({"files": files} if files else {})}
+        yield tool_message(call["name"], call["id"], result, artifact=artifact)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from mcp import StdioServerParameters
 from pydantic import BaseModel
 
 from graph_agent.clock import ManualClock
@@ -20,6 +23,8 @@ from graph_agent.integrations.langchain import GovernedTools, LangChainTools
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.tools.server_file import ServerConfig
+from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, requests, resume, said
 from tests.scripted_turns import TableServer, done, engine_of
@@ -187,3 +192,28 @@ def test_an_agent_that_is_not_run_async_says_so() -> None:
     agent, _ = agent_of(engine_of(), AIMessage("Hello."))
     with pytest.raises(NotImplementedError, match="async"):
         agent.invoke(said("hello"), THREAD)
+
+
+async def test_what_a_model_cannot_read_is_a_line_for_it_and_a_file_for_the_application() -> None:
+    script = str(Path(__file__).parents[2] / "gateway" / "parts_server.py")
+    server = StdioServerParameters(command=sys.executable, args=[script])
+    tools = McpServerGroup([ServerConfig("parts", server, timeout=120)], granted=["show"])
+    await tools.start()
+    try:
+        engine = LLMAgentEngine(ScriptedAdapter([]), tools, "## Available Tools\n- show: Show (reads)\n")
+        shown = [("show", {"what": what}) for what in ("image", "pdf", "link")]
+        agent, _ = agent_of(engine, requests(*shown), AIMessage("Done."))
+        ended = await agent.ainvoke(said("show me"), THREAD)
+    finally:
+        await tools.aclose()
+    found = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
+    assert [json.loads(message.text)["content"] for message in found] == [
+        ["image: image/png, 2 bytes"],
+        ["resource: file:///a.pdf, application/pdf, 4 bytes"],
+        ["link: notes://today, today, text/plain"],
+    ]
+    assert [message.artifact.get("files") for message in found] == [
+        [{"type": "image", "base64": "aGk=", "mime_type": "image/png"}],
+        [{"type": "file", "base64": "JVBERg==", "mime_type": "application/pdf"}],
+        None,
+    ]
