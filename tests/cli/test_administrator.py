@@ -325,7 +325,7 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
 
 
 @pytest.mark.parametrize(
-    "database_url", ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.slow])], indirect=True
+    "database_url", ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.nightly])], indirect=True
 )
 async def test_what_an_administrator_does_is_found_with_a_witness_and_without_one_the_verdict_says_what_it_cannot_know(
     installation: Installation, capsys: pytest.CaptureFixture[str]

@@ -17,7 +17,7 @@ from tests import fork_server
 from tests.record.trees import LOG_KEY, tree_of, verified
 
 
-@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.nightly), "after"])
 async def test_a_process_killed_at_any_commit_loses_no_leaf_and_repeats_none(
     log: Database, database_url: str, when: str, tmp_path: Path
 ) -> None:
