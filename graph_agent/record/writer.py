@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -64,20 +64,27 @@ _CLOSE = PreparedStatement(update(decision_logs).where(_BY_ID, _IS_PENDING, deci
 _DELETE_ENTRIES = PreparedStatement(delete(record_entries).where(record_entries.c.decision_id == bindparam("decision")))
 
 
-class JoinedTurn(Protocol):
-    """The state of a turn that is kept beside its record, in the same database, and changes in the same commits.
+class RecordedTurn:
+    """The state of a turn that is kept beside its record, in the same database, and changes in the same commits: none here.
 
     Locks are taken in this order everywhere: turn, decision, entries, message, conversation.
     """
 
-    attempt: int
+    attempt: int = 1
     """The number of the attempt that this process has."""
+    claimed: bool = False
+    """True if a claim keeps other processes from the turn."""
 
-    def begin_append(self, connection: Connection) -> None:
+    def begin_append(self, connection: Connection, decision_id: str) -> None:
         """Begin a transaction that appends entries. Raises `TurnTakenOverError` unless this process has the turn."""
+        if _STILL_OPEN.first(connection, {"decision": decision_id}) is None:
+            # The record of a closed row would not contain what the turn does now.
+            raise TurnTakenOverError(f"decision {decision_id} is closed")
 
     def begin_close(self, connection: Connection, record: DecisionRecord) -> bool:
         """Begin the closing transaction; False if the turn is closed already. Raises `TurnTakenOverError` like the other."""
+        del connection, record
+        return True
 
     def end_close(self, connection: Connection, record: DecisionRecord) -> None:
         """Store what follows from the closed record."""
@@ -104,12 +111,12 @@ class DatabaseAuditWriter(AuditWriter):
         self._left_open: dict[str, None] = {}
         self._loaded: dict[str, int] = {}
         """The stored entries that this process knows of decisions that another one may still run."""
-        self._joined: JoinedTurn | None = None
+        self._turn = RecordedTurn()
 
-    def joined_with(self, turn: JoinedTurn) -> Self:
+    def joined_with(self, turn: RecordedTurn) -> Self:
         """Return a writer for one turn, which checks and changes `turn` in each of its transactions."""
         writer = copy.copy(self)
-        writer._joined = turn
+        writer._turn = turn
         return writer
 
     async def write_opening(self, opening: DecisionOpening) -> None:
@@ -227,7 +234,7 @@ class DatabaseAuditWriter(AuditWriter):
 
     async def _close(self, record: DecisionRecord, opening: DecisionOpening | None = None) -> DecisionRecord:
         """Close the row, which is inserted first if `opening` is given."""
-        joined = self._joined
+        turn = self._turn
         decision_id = record.header.decision_id
         plain = record.to_json()
         text = canonical_json(plain)
@@ -241,23 +248,23 @@ class DatabaseAuditWriter(AuditWriter):
         def work(connection: Connection) -> str:
             if opening is not None:
                 self.open(connection, opening)
-            begun = joined is None or joined.begin_close(connection, record)
+            begun = turn.begin_close(connection, record)
             stored = text
             if begun and any(_CLOSE.run(connection, {**values, "seal": seal}) for seal in seals):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
                 insert_or_replace(connection, llm_call_logs, calls)
                 operations.close(connection, record)
                 deleted = _DELETE_ENTRIES.run(connection, {"decision": decision_id})
-                if joined is None and deleted > self._loaded.get(decision_id, deleted):
+                if not turn.claimed and deleted > self._loaded.get(decision_id, deleted):
                     # Of a process that runs it, which only its age by a wrong clock made look abandoned.
                     raise TurnTakenOverError(_continued(decision_id))
                 leaf.store(connection)
                 self._forget_hours_if_late(connection, decision_id, record.header.started_at)
             else:
                 stored = _stored_record(connection, decision_id)
-            if begun and joined is not None:
+            if begun:
                 # Also for a row that is closed already: earlier versions stored the answer in a commit after it.
-                joined.end_close(connection, record)
+                turn.end_close(connection, record)
             return stored
 
         with closing_writes():
@@ -332,11 +339,8 @@ class DatabaseAuditWriter(AuditWriter):
 
     def _begin_append(self, connection: Connection, decision_id: str) -> int:
         """Begin a transaction that continues a turn; return the number of the attempt."""
-        if self._joined is None:
-            _require_open(connection, decision_id)
-            return 1
-        self._joined.begin_append(connection)
-        return self._joined.attempt
+        self._turn.begin_append(connection, decision_id)
+        return self._turn.attempt
 
     async def _write(self, work: Callable[[Connection], T], conflict: str) -> T:
         try:
@@ -367,9 +371,3 @@ def _stored_record(connection: Connection, decision_id: str) -> str:
     if stored is None or stored.record is None:
         raise TurnTakenOverError(f"decision {decision_id} has no opening row")
     return str(stored.record)
-
-
-def _require_open(connection: Connection, decision_id: str) -> None:
-    """Raise `TurnTakenOverError` if the row is closed, because its record would not contain what the turn does now."""
-    if _STILL_OPEN.first(connection, {"decision": decision_id}) is None:
-        raise TurnTakenOverError(f"decision {decision_id} is closed")

@@ -21,7 +21,7 @@ from graph_agent.models.decision import MAX_HISTORY_MESSAGES, STILL_WAITING, Ans
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, Confirmations
 from graph_agent.record.tables import decision_logs
-from graph_agent.record.writer import JoinedTurn
+from graph_agent.record.writer import RecordedTurn
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 
 LIMIT_WINDOW = timedelta(minutes=1)
@@ -162,11 +162,13 @@ def stored_answer(connection: Connection, decision_id: str) -> ChatAnswer | None
     return None if answer is None else ChatAnswer.model_validate(answer)
 
 
-class TurnClaim(JoinedTurn, Confirmations):
+class TurnClaim(RecordedTurn, Confirmations):
     """One attempt of a turn, with its conversation and its confirmation.
 
     The confirmation is used up in the next commit of the turn: the one before the confirmed call, or the closing one.
     """
+
+    claimed = True
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class TurnClaim(JoinedTurn, Confirmations):
         self._used = pending_id
         return True
 
-    def begin_append(self, connection: Connection) -> None:
+    def begin_append(self, connection: Connection, decision_id: str) -> None:  # noqa: ARG002 (its claim is of one decision)
         if IS_CLAIMED.first(connection, self._turn.key) is None:
             raise self._lost()
         self._use_up(connection)
