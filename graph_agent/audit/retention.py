@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, false, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, delete, func, select, true
 
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -19,7 +20,7 @@ from graph_agent.record import tables
 from graph_agent.record.blobs import TOUCH_EVERY
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
-from graph_agent.record.settlements import remove_settlements
+from graph_agent.record.settlements import OF_DECISION, remove_settlements
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import decision_logs, record_blobs, reports_table
 from graph_agent.record.tree.leaves import RecordKey, Sealer
@@ -71,8 +72,11 @@ async def prune(
     while (dropped := await write(database, lambda connection: drop_day(connection, before, pruning.note_day))) is not None:
         removed += dropped
         on_batch(removed)
-    while batch := await read(database, lambda connection: _oldest(connection, before, whole_days)):
-        removed += await write(database, partial(pruning.remove, batch=batch))
+    since: datetime | None = None
+    while batch := await read(database, lambda connection: _oldest(connection, since, before, whole_days)):  # noqa: B023 (awaited in this pass)
+        removed += await write(database, partial(pruning.remove, batch=[row.decision_id for row in batch]))
+        # What has to stay is passed once.
+        since = batch[-1].created_at
         on_batch(removed)
     texts = await write(database, lambda connection: pruning.remove_texts(connection, before))
     return PruneReport(before=before, decisions=removed, texts=texts)
@@ -104,15 +108,18 @@ class _Pruning:
         return remove_decisions(connection, batch)
 
     def remove_texts(self, connection: Connection, before: datetime) -> int:
-        """Remove the settlements and operations from before this time, and the texts last used before it.
+        """Remove the settlements and operations of removed decisions from before this time, and the texts last used before it.
 
         Return the number of texts.
 
         Every decision that references such a text started before this time and is removed.
         While an older turn is still open, no text is removed, because that turn may reference any of them.
         """
-        remove_settlements(connection, reports_table.c.created_at < before, self.removal, self.sealer)
-        connection.execute(delete(tables.call_operations).where(tables.call_operations.c.intended_at < before - KEEP_USES))
+        settled = (reports_table.c.created_at < before) & ~_is_kept(OF_DECISION)
+        remove_settlements(connection, settled, self.removal, self.sealer)
+        operations = tables.call_operations.c
+        old = (operations.intended_at < before - KEEP_USES) & ~_is_kept(operations.decision_id)
+        connection.execute(delete(tables.call_operations).where(old))
         if _any_outside_of_tree(connection, decision_logs.c.created_at < before):
             return 0
         return connection.execute(delete(record_blobs).where(record_blobs.c.last_used_at < before - TOUCH_EVERY)).rowcount
@@ -128,7 +135,7 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The user has a decision that is open or not in the tree yet.")
     ids = _ids(connection, of_user)
     note_removal(connection, LeafKind.DECISION, ids, removal, Sealer(key))
-    settled = or_(*(reports_table.c.report_id.startswith(f"settlement:{each}:", autoescape=True) for each in ids), false())
+    settled = OF_DECISION.in_(select(decision_logs.c.decision_id).where(of_user))
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
     connection.execute(delete(tables.call_operations).where(tables.call_operations.c.user_id == user_id))
     return remove_decisions(connection, ids)
@@ -142,6 +149,11 @@ def remove_decisions(connection: Connection, decision_ids: Sequence[str]) -> int
     return connection.execute(delete(decision_logs).where(decision_logs.c.decision_id.in_(decision_ids))).rowcount
 
 
+def _is_kept(decision_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition that a decision is still stored: its state is compared with its settlements and operations."""
+    return select(decision_logs.c.decision_id).where(decision_logs.c.decision_id == decision_id).exists()
+
+
 def _any_outside_of_tree(connection: Connection, condition: ColumnElement[bool]) -> bool:
     """True if any of these decisions is still open, or not in the tree yet."""
     return connection.execute(select(decision_logs.c.decision_id).where(condition, ~IN_TREE).limit(1)).first() is not None
@@ -151,12 +163,13 @@ def _ids(connection: Connection, condition: ColumnElement[bool]) -> list[str]:
     return list(connection.execute(select(decision_logs.c.decision_id).where(condition)).scalars())
 
 
-def _oldest(connection: Connection, before: datetime, whole_days: bool) -> list[str]:
+def _oldest(connection: Connection, since: datetime | None, before: datetime, whole_days: bool) -> Sequence[Any]:
     removable = outside_of_kept_days(connection, before) if whole_days else true()
+    continued = true() if since is None else decision_logs.c.created_at >= since
     wanted = (
-        select(decision_logs.c.decision_id)
-        .where(decision_logs.c.created_at < before, IN_TREE, removable)
+        select(decision_logs.c.decision_id, decision_logs.c.created_at)
+        .where(decision_logs.c.created_at < before, continued, IN_TREE, removable)
         .order_by(decision_logs.c.created_at)
         .limit(BATCH)
     )
-    return list(connection.execute(wanted).scalars())
+    return connection.execute(wanted).all()

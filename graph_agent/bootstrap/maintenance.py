@@ -22,8 +22,8 @@ from graph_agent.ledger.operations import OperationLedger
 from graph_agent.ports import Clock, ToolServer
 from graph_agent.record.partitions import CREATED_AHEAD, create_days
 from graph_agent.record.settlements import operation_differences, successful_calls
-from graph_agent.record.statements import read, write
-from graph_agent.record.tamper.tree_check import READ_SECONDS, CheckedTree, Progress
+from graph_agent.record.statements import write
+from graph_agent.record.tamper.tree_check import CheckedTree, Progress, read_all
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind, ViolationList
 from graph_agent.record.tree.service import RecordTree
@@ -109,7 +109,7 @@ async def _compared(
 ) -> AsyncIterator[list[tuple[str, datetime]]]:
     """Yield the decisions that pages of keys name, after what has these keys was compared with the decisions."""
     async for page in pages:
-        for decision_id, what in await read(database, differences([key for key, _ in page]), seconds=READ_SECONDS):
+        for decision_id, what in await read_all(database, differences([key for key, _ in page])):
             violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {what}", decision_id=decision_id)
         yield [(key[:_ID_LENGTH], at) for key, at in page]
 

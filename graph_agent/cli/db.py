@@ -10,7 +10,7 @@ import typer
 from graph_agent.bootstrap.copying import copy_database
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.options import AsJson
-from graph_agent.cli.running import DONE, FAILED, open_in_loop
+from graph_agent.cli.running import DONE, FAILED, checking, open_in_loop
 from graph_agent.cli.show import json_line
 from graph_agent.cli.verification import print_report
 from graph_agent.settings import read_settings
@@ -23,9 +23,11 @@ def copy(
 ) -> None:
     """Copy everything in a database (tasks, conversations, the record) to an empty one.
 
-    It copies one snapshot, completely or not at all, and verifies the record. Exits with 1 if the copy is not intact.
+    It copies one snapshot, completely or not at all, and verifies the record. Exits with 1 if the copy is not intact, and
+    with 3 if it could not be made or checked.
     """
-    counts, report = asyncio.run(copy_database(read_settings(), source, target))
+    with checking():
+        counts, report = asyncio.run(copy_database(read_settings(), source, target))
     if as_json:
         typer.echo(json_line({"rows": counts, "log": None if report is None else report.to_json()}))
     else:

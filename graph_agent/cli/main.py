@@ -1,6 +1,7 @@
 """`graph-agent`: the table of commands, and how each failure is reported.
 
-Results go to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+Results go to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a check could not
+finish, 130 interrupted.
 
 A command's module is imported when the command runs, so all modules but this one import what they need at their top, and
 `--help` stays quick.

@@ -17,7 +17,7 @@ from typing import IO, Any, NoReturn, Protocol, TypeVar
 import typer
 
 from graph_agent.cli import log_lines
-from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
+from graph_agent.errors import GraphAgentError, RecordRolledBackError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
 from graph_agent.tools.progress import starts_to
 
@@ -31,8 +31,10 @@ class Run(Protocol):
 
 
 PROGRAM = "graph-agent"
-DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+DONE, FAILED, WRONG_USAGE, UNFINISHED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+"""UNFINISHED: a check could not finish, so that its question has no answer."""
 
+_NO_ANSWER = "the check could not finish"
 _USAGE_CODES = frozenset({ServiceErrorCode.VALIDATION_ERROR, ServiceErrorCode.INVALID_ID_FORMAT})
 
 # Typer exports only this subclass of it.
@@ -129,7 +131,7 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
     except GraphAgentError as exc:
         # Of a database that fails, which is the user's own, the reason is shown.
         print_error(getattr(exc, "reason", None) or getattr(exc, "message", None) or str(exc))
-        sys.exit(WRONG_USAGE if isinstance(exc, ServiceError) and exc.code in _USAGE_CODES else FAILED)
+        sys.exit(WRONG_USAGE if isinstance(exc, ServiceError) and exc.code in _USAGE_CODES else _failed(exc))
     except _UsageError as exc:
         print_error(exc.format_message())
         sys.exit(WRONG_USAGE)
@@ -152,4 +154,23 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
             # For example a full disk.
             reason = f": {exc.strerror}" if isinstance(exc, OSError) and exc.strerror else ""
             print_error(f"unexpected failure ({type(exc).__name__}{reason}); {PROGRAM} --traceback COMMAND shows where")
-        sys.exit(FAILED)
+        sys.exit(_failed(exc))
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """Exit with UNFINISHED if this context, in which a command checks something, fails: FAILED is its answer.
+
+    A log that was rolled back is an answer.
+    """
+    try:
+        yield
+    except (typer.Exit, RecordRolledBackError):
+        raise
+    except Exception as exc:
+        exc.add_note(_NO_ANSWER)
+        raise
+
+
+def _failed(exc: Exception) -> int:
+    return UNFINISHED if _NO_ANSWER in getattr(exc, "__notes__", ()) else FAILED

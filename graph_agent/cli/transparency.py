@@ -10,7 +10,7 @@ import typer
 from graph_agent.bootstrap.record_tree import add_witness, rotate_key
 from graph_agent.cli.database import open_tree
 from graph_agent.cli.options import AsJson, Reason, option
-from graph_agent.cli.running import read_text, wrong_usage
+from graph_agent.cli.running import checking, read_text, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.clock import SystemClock
 from graph_agent.reply.text import counted
@@ -49,10 +49,10 @@ def consistency(
 ) -> None:
     """Prove that the log is a continuation of a checkpoint that you kept.
 
-    Exits with 1 if it is not.
+    Exits with 1 if it is not, and with 3 if the check could not finish.
     """
     note = read_text(old, _MAX_NOTE)
-    with open_tree() as (_, _stores, tree, run):
+    with checking(), open_tree() as (_, _stores, tree, run):
         try:
             checkpoint = tree.keys.open(note)
         except NoteError as exc:

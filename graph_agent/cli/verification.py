@@ -11,7 +11,7 @@ from graph_agent.bootstrap.maintenance import verify_installation
 from graph_agent.cli.database import open_tree
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson
-from graph_agent.cli.running import DONE, FAILED
+from graph_agent.cli.running import DONE, FAILED, checking
 from graph_agent.cli.show import print_result, print_text
 from graph_agent.record.tamper.tree_check import CheckedPart, CheckedTree, TreeDivision, TreeJob, check_stored_part, split_tree
 from graph_agent.record.tamper.violations import VerifyReport
@@ -28,9 +28,9 @@ def verify(
     """Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen.
 
     It also finds turns, and changes of tasks, whose decision is missing.
-    Exits with 1 if anything differs.
+    Exits with 1 if anything differs, and with 3 if the check could not finish.
     """
-    with open_tree() as (settings, stores, tree, run), progress_bar("verifying") as advance:
+    with checking(), open_tree() as (settings, stores, tree, run), progress_bar("verifying") as advance:
         checked = None
         if division:
             divided = run(split_tree(stores.log_reads))

@@ -120,18 +120,37 @@ class Database:
         await asyncio.to_thread(self._backend.close)
 
 
-async def read_pages(read: Run, query: Select[Any], *key: ColumnElement[Any], size: int = 1000) -> AsyncIterator[Sequence[Any]]:
+def _same(_connection: Connection, rows: Sequence[Any]) -> Any:
+    return rows
+
+
+async def read_pages(
+    read: Run,
+    query: Select[Any],
+    *key: ColumnElement[Any],
+    size: int = 1000,
+    look: Callable[[Connection, Sequence[Any]], Any] = _same,
+) -> AsyncIterator[Any]:
     """Yield the rows of `query` in pages, each read in its own short transaction.
 
-    They are ordered by `key`, the columns that `query` selects first and that no two rows have in common.
+    They are ordered by `key`, the columns that `query` selects first and that no two rows have in common. With `look`, yield
+    what it returns for each page of rows, from the transaction that has read them.
     """
     wanted = following = query.order_by(*key).limit(size)
-    while page := await read(lambda connection: connection.execute(following).all()):  # noqa: B023 (awaited in this pass)
+
+    def work(connection: Connection) -> tuple[Sequence[Any], Any]:
+        rows = connection.execute(following).all()
+        return rows, look(connection, rows) if rows else rows
+
+    while True:
+        rows, page = await read(work)
+        if not rows:
+            return
         yield page
-        if len(page) < size:
+        if len(rows) < size:
             return
         # Each value is bound with the type of its column: SQLite compares times as texts of one format.
-        last = [literal(value, column.type) for column, value in zip(key, page[-1], strict=False)]
+        last = [literal(value, column.type) for column, value in zip(key, rows[-1], strict=False)]
         following = wanted.where(tuple_(*key) > tuple_(*last))
 
 

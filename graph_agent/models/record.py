@@ -78,6 +78,9 @@ class RecordEntry(Frozen):
     result: Any = None
     ms: int = Field(default=0, ge=0)
     at: UtcDatetime | None = None
+    # Left out of the JSON of all other entries.
+    operation: int | None = Field(default=None, ge=1, exclude_if=not_)
+    """The number of the call whose operation is stored: of a permitted reservation, and of a change that was sent."""
 
 
 SNAPSHOT_TEXTS = ("constitution", "tools", "settings", "prompt")

@@ -3,12 +3,15 @@
 The row names the first attempt of the turn that may send the call. An attempt that finds the row of an earlier one does not
 know whether the call was sent. The counted calls of users are operations with amounts. A read has a row if a rule counts it, or
 if a rule reads which calls were attempted: a turn that runs at the same time sees it from the moment at which it is sent.
+
+A row has a MAC. The state is not covered by it, because it follows from the record of the decision and its settlements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, text, union, update
 
@@ -25,6 +28,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.record.tables import call_operations, decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.tree.leaves import Sealer, columns_of, row_text
 
 _OF_DECISION = call_operations.c.decision_id == bindparam("decision")
 _OF_CALL = _OF_DECISION & (call_operations.c.sequence == bindparam("call_sequence"))
@@ -69,11 +73,27 @@ _CALLS = union(
 )
 
 
-def intend(connection: Connection, decision_id: str, attempt: int, operation: CallOperation, at: datetime) -> bool:
+def intend(
+    connection: Connection, decision_id: str, attempt: int, operation: CallOperation, at: datetime, sealer: Sealer
+) -> bool:
     """Insert the row of a call that is about to be sent; False if there is one."""
     given = {"decision_id": decision_id, **operation._asdict()}
     row = {**given, "attempt": attempt, "state": CallState.INTENDED, "intended_at": at}
-    return _INTEND.first(connection, row) is not None
+    stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, call_operations)}
+    return _INTEND.first(connection, {**row, "mac": _macs(stored, sealer)[0]}) is not None
+
+
+def is_intended_by_us(stored: Mapping[Any, Any], sealer: Sealer) -> bool:
+    """True if the raw row of an operation has its MAC."""
+    try:
+        return stored["mac"] in _macs(stored, sealer)
+    except (TypeError, ValueError):
+        # A value of another type, which SQLite stores in any column.
+        return False
+
+
+def _macs(stored: Mapping[Any, Any], sealer: Sealer) -> list[str]:
+    return sealer.macs("operation", text=row_text(call_operations, stored, without=("state", "mac")))
 
 
 def settle(connection: Connection, decision_id: str, invocations: Iterable[ToolInvocation]) -> None:

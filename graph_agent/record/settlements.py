@@ -26,6 +26,9 @@ from graph_agent.record.tree.tables import LeafKind
 
 KIND = "settlement"
 _ID_LENGTH = 36
+_WITHOUT_NUMBER = func.rtrim(func.substr(reports_table.c.report_id, len(KIND) + 2), "0123456789")
+OF_DECISION = func.substr(_WITHOUT_NUMBER, 1, func.length(_WITHOUT_NUMBER) - 1)
+"""The id of the decision of a settlement, from that of its report."""
 
 
 class Settlement(Frozen):
@@ -61,8 +64,8 @@ class SuccessfulCall(NamedTuple):
 def find_unknown_calls(connection: Connection, tools: Collection[str], since: datetime, limit: int) -> list[UnknownCall]:
     """Return calls of `tools` since this time whose outcome is unknown and not settled, oldest first."""
     calls, decisions = tool_invocation_logs.c, decision_logs.c
-    report_id = f"{KIND}:" + calls.decision_id + ":" + cast(calls.sequence, String)
-    settled = select(reports_table.c.report_id).where(reports_table.c.report_id == report_id).exists()
+    its_report = f"{KIND}:" + calls.decision_id + ":" + cast(calls.sequence, String)
+    settled = select(reports_table.c.report_id).where(reports_table.c.report_id == its_report).exists()
     wanted = (
         select(calls.decision_id, calls.sequence, calls.tool_name, calls.parameters)
         .add_columns(decisions.user_id, decisions.decision_type, decisions.header)
@@ -130,10 +133,15 @@ def operation_differences(operations: Table, keys: Sequence[str]) -> Callable[[C
     return lambda connection: [(decision_id, what) for decision_id in connection.execute(differing).scalars()]
 
 
+def report_id(decision_id: str, sequence: int) -> str:
+    """Return the id of the settlement of a call."""
+    return f"{KIND}:{decision_id}:{sequence}"
+
+
 def store_settlement(connection: Connection, settlement: Settlement, sealer: Sealer) -> None:
     """Store a settlement, unless the call has one."""
     row = {
-        "report_id": f"{KIND}:{settlement.decision_id}:{settlement.sequence}",
+        "report_id": report_id(settlement.decision_id, settlement.sequence),
         "kind": KIND,
         "created_at": settlement.settled_at,
         "passed": settlement.result.success,

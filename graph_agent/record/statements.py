@@ -26,10 +26,10 @@ _QUERY_CANCELED = "57014"
 """PostgreSQL's SQLSTATE for a statement that exceeded `statement_timeout`."""
 
 
-async def read(database: Database, work: Callable[[Connection], T], *, seconds: float = QUERY_SECONDS) -> T:
+async def read(database: Database, work: Callable[[Connection], T], *, seconds: float | None = QUERY_SECONDS) -> T:
     """Run `work` on a reading connection and return its result.
 
-    Raises `ServiceError`: QUERY_TIMEOUT after `seconds`, STORAGE_ERROR if the log is not available.
+    Raises `ServiceError`: QUERY_TIMEOUT after `seconds` (None for no limit), STORAGE_ERROR if the log is not available.
     """
 
     def limited(connection: Connection) -> T:
@@ -51,10 +51,14 @@ async def write(database: Database, work: Callable[[Connection], T]) -> T:
 
 
 @contextmanager
-def _time_limit(connection: Connection, seconds: float) -> Iterator[None]:
+def _time_limit(connection: Connection, seconds: float | None) -> Iterator[None]:
     if connection.dialect.name == "postgresql":
-        # LOCAL: the limit ends with this transaction, so the pooled connection keeps no trace of it.
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}").close()
+        # LOCAL: the limit ends with this transaction, so the pooled connection keeps no trace of it. 0 is no limit.
+        limit_ms = 0 if seconds is None else max(1, round(seconds * 1000))
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {limit_ms}").close()
+        yield
+        return
+    if seconds is None:
         yield
         return
     # SQLite has no statement timeout, but interrupts a statement whose progress handler returns true.

@@ -148,6 +148,8 @@ call_operations = sa.Table(
     # What a counted call uses of the budgets, by the name of the argument.
     sa.Column("amounts", JsonText),
     sa.Column("intended_at", UtcDateTime, nullable=False),
+    # The MAC of the other columns but for the state, which follows from the record and its settlements.
+    sa.Column("mac", sa.String(64), nullable=False),
     sa.Index("ix_call_operations_intended_at", "intended_at"),
     sa.Index("ix_call_operations_uses", "user_id", "intended_at", sqlite_where=_COUNTED, postgresql_where=_COUNTED),
 )

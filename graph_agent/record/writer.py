@@ -183,7 +183,7 @@ class DatabaseAuditWriter(AuditWriter):
                 insert_new(connection, tool_invocation_logs, invocations)
                 operations.settle(connection, decision_id, [invocation])
             _ENTRY.run_for_each(connection, rows)
-            return operation is None or operations.intend(connection, decision_id, attempt, operation, now)
+            return operation is None or operations.intend(connection, decision_id, attempt, operation, now, self._sealer)
 
         free = await self._write(work, _continued(decision_id))
         self._has_stored(decision_id, len(rows))
@@ -201,7 +201,8 @@ class DatabaseAuditWriter(AuditWriter):
             verdict, runs = reservation.judge(past)
             _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
             _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in (*entries, verdict)])
-            return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, reservation.at)
+            at, sealer = reservation.at, self._sealer
+            return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, at, sealer)
 
         verdict, free = await self._write(work, _continued(decision_id))
         self._has_stored(decision_id, len(entries) + 1)

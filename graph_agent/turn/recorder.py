@@ -242,7 +242,9 @@ class Recorder:
         def judge(uses: Sequence[PastUse]) -> tuple[RecordEntry, bool]:
             facts = conditions.facts(at, PastUses(uses, *made))
             ruling = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
+            runs = ruling.permits(confirmed=confirmed)
             result = {
+                "amounts": dict(use.amounts),
                 "effect": str(ruling.effect),
                 "facts": facts.to_json(),
                 "reasons": list(ruling.reasons),
@@ -252,7 +254,8 @@ class Recorder:
                     for window, tools in uses_by_window(uses, at, conditions.file.time_zone).items()
                 },
             }
-            return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result), ruling.permits(confirmed=confirmed)
+            counted = call.sequence if runs else None
+            return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result, operation=counted), runs
 
         operation = _operation(call, use.amounts)
         reservation = Reservation(operation, at, window_start("day", at, conditions.file.time_zone), judge)
@@ -324,7 +327,8 @@ class Recorder:
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
-        if (known := self._known_result(EntryKind.EXECUTE, request)) is not None:
+        operation = call.sequence if self._has_operation(call) else None
+        if (known := self._known_result(EntryKind.EXECUTE, request, operation)) is not None:
             return known
         invoked_at = self._clock.now()
         resumed_here = self._resumed_at == self._next
@@ -335,10 +339,16 @@ class Recorder:
             # Another attempt has come to this point, or died about here. It may have sent this call, and without a ledger the
             # server would run it twice.
             result = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
-            self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at)
+            self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at, operation=operation)
             raise ResentCallError
         result = await self._call_tool(
-            EntryKind.EXECUTE, request, call.tool_name, call.arguments, lambda ports: ports.execute(call), at=invoked_at
+            EntryKind.EXECUTE,
+            request,
+            call.tool_name,
+            call.arguments,
+            lambda ports: ports.execute(call),
+            at=invoked_at,
+            operation=operation,
         )
         if self._writer is not None:
             invocation = ToolInvocation(
@@ -365,9 +375,12 @@ class Recorder:
             EntryKind.SETTLE, request, call.tool_name, call.arguments, lambda ports: ports.settle(call)
         )
 
-    def _known_result(self, kind: EntryKind, request: str) -> ToolResult | None:
+    def _known_result(self, kind: EntryKind, request: str, operation: int | None = None) -> ToolResult | None:
         """Return the recorded result of a call, or that of a call in an interrupted turn; None if the call is to be made."""
         if (entry := self._replay_entry(kind, request)) is not None:
+            if entry.operation != operation:
+                text = f"entry {entry.n}: the record holds the operation {entry.operation}, the turn asks for {operation}"
+                raise RecordMismatchError(text)
             return ToolResult.model_validate(entry.result)
         if not self.interrupted or kind is EntryKind.SETTLE:
             return None
@@ -385,12 +398,12 @@ class Recorder:
         tool_name: str,
         arguments: Mapping[str, Any],
         call: Callable[[ExternalPorts], Awaitable[ToolResult]],
-        at: datetime | None = None,
+        **sent: Any,
     ) -> ToolResult:
         """Make a call to the tool server and record its result."""
         hooked = HookedToolCall(self.header, tool_name, arguments, _TOOL_CALL_MODES[kind])
         result, ms = await self._timed(kind, request, lambda: self._hooks.tool_call(hooked, call(self._ports())))
-        self._append(kind, request, result.to_json(), ms, at)
+        self._append(kind, request, result.to_json(), ms, **sent)
         return result
 
     def _ports(self) -> ExternalPorts:
@@ -450,9 +463,10 @@ class Recorder:
         self._in_flight = None
         return answer, ms
 
-    def _append(self, kind: EntryKind, request: str | None, result: Any, ms: int = 0, at: datetime | None = None) -> None:
+    def _append(self, kind: EntryKind, request: str | None, result: Any, ms: int = 0, **sent: Any) -> None:
+        """Add an entry; `sent` are its `at` and `operation`."""
         self._require_current()
-        self.entries.append(RecordEntry(n=len(self.entries), kind=kind, request=request, result=result, ms=ms, at=at))
+        self.entries.append(RecordEntry(n=len(self.entries), kind=kind, request=request, result=result, ms=ms, **sent))
         self._next = len(self.entries)
 
     def _require_current(self) -> None:

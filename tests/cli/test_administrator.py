@@ -245,6 +245,11 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
     "delete a statement with its place": (("DELETE FROM tree_statements", "DELETE FROM record_leaves WHERE n = 2"), {REMOVED}),
     "delete the noted removals": (("DELETE FROM record_removals",), {REMOVED}),
     "delete the head": (("DELETE FROM tree_head",), {ADDED, REMOVED}, {ADDED}),
+    "edit the amounts of a call": (("UPDATE call_operations SET amounts = '{{}}'",), {PROJECTION}),
+    "void the operation of a call": (("UPDATE call_operations SET state = 'void'",), {PROJECTION}),
+    "delete the operation of a call": ((f"DELETE FROM call_operations WHERE {OF_ANN}",), {PROJECTION}),
+    "insert the operation of a call": ((copied("call_operations", OF_ANN, sequence="99"),), {PROJECTION}),
+    "insert the operation of no decision": ((copied("call_operations", OF_ANN, decision_id="'forged'"),), {PROJECTION}),
     "delete an operation": (("DELETE FROM operations WHERE user_id = 'ann'",), {EFFECT}),
     "void an operation": (("UPDATE operations SET state = 'VOID', result = NULL",), {EFFECT}),
     # Additions.
@@ -357,7 +362,7 @@ NOT_COMPARED = {
     "turns": "attempt body_digest idem_key lease_until owner state stopped",
 }
 """The columns that `log verify` does not compare, see docs/record.md; and of these tables all of them:"""
-WHOLE_TABLES = {"call_operations", "tasks", "turn_limits"}
+WHOLE_TABLES = {"tasks", "turn_limits"}
 
 
 @pytest.mark.slow

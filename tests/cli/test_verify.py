@@ -53,7 +53,7 @@ def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:
     cli("ask", "add a task to call mom")
     for table in ("decision_logs", "turns", "operations"):
         execute(home / "graph_agent.db", f"UPDATE {table} SET created_at = '2026-01-01T00:00:00.000000+00:00'")
-    assert "1 decisions" in cli("log", "prune", "--days", "1").out
+    assert "1 decisions" in cli("log", "prune", "--days", "1", "--yes").out
     ended = cli("log", "verify")
     assert (
         ended.code,
@@ -84,3 +84,37 @@ def test_a_verification_in_parts_prints_what_one_process_prints(
             divided = cli("log", "verify", *options, *form)
             assert (divided.code, divided.out, divided.err) == (alone.code, alone.out, alone.err)
     assert (home / "checkpoint").exists() == ("--checkpoint" in options)
+
+
+def test_a_check_that_could_not_finish_ends_with_another_code_than_a_violation(
+    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("ask", "add a task to call mom")
+    database, checkpoint = home / "graph_agent.db", tmp_path / "checkpoint"
+    checkpoint.write_text((home / "log.head").read_text(encoding="utf-8"), encoding="utf-8")
+    checks = (["log", "verify"], ["log", "consistency", "--from", str(checkpoint)])
+    copied = ["db", "copy", f"sqlite:///{database}"]
+    assert [cli(*check).code for check in checks] == [0, 0]
+    assert cli(*copied, f"sqlite:///{tmp_path / 'intact.db'}").code == 0
+
+    execute(database, "UPDATE call_operations SET amounts = '{\"amount\":1}'")
+    assert [cli(*check).code for check in checks] == [1, 0]
+    assert cli(*copied, f"sqlite:///{tmp_path / 'changed.db'}").code == 1
+    # It is neither intact nor changed.
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/no/such/folder/log.db")
+    for check in (*checks, [*copied[:2], f"sqlite:///{tmp_path / 'none.db'}", f"sqlite:///{tmp_path / 'other.db'}"]):
+        ended = cli(*check)
+        assert (ended.code, ended.out) == (3, ""), check
+        assert ended.err.startswith("graph-agent: "), check
+    monkeypatch.delenv("DATABASE_URL")
+    execute(database, "DROP TABLE tree_leaves")
+    ended = cli("log", "verify")
+    assert (ended.code, ended.out, ended.err) == (3, "", "graph-agent: The log cannot be reached right now.\n")
+    # Its options are read before.
+    assert cli("log", "consistency", "--from", str(tmp_path / "none")).code == 2
+
+
+def test_a_log_that_was_rolled_back_is_a_violation(cli: Cli, home: Path) -> None:
+    cli("ask", "add a task to call mom")
+    (home / "log.head").write_text("not a checkpoint", encoding="utf-8")
+    assert cli("log", "verify").code == 1

@@ -9,8 +9,10 @@ instead of an exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -21,8 +23,17 @@ from sqlalchemy.types import NullType
 from graph_agent.db import Database
 from graph_agent.models.record import SNAPSHOT_TEXTS, EntryKind
 from graph_agent.record.projection import call_rows, decision_columns, invocation_rows
+from graph_agent.record.settlements import report_id
 from graph_agent.record.statements import read
-from graph_agent.record.tables import baselines_table, decision_logs, llm_call_logs, reports_table, tool_invocation_logs
+from graph_agent.record.tables import (
+    baselines_table,
+    call_operations,
+    decision_logs,
+    llm_call_logs,
+    reports_table,
+    tool_invocation_logs,
+)
+from graph_agent.record.tamper.operation_check import SettledOutcome, expected_operations
 from graph_agent.record.tamper.violations import ViolationKind, ViolationList
 from graph_agent.record.tree.leaves import columns_of, commitment, leaf_entry, row_text
 from graph_agent.record.tree.reading import TILE, TreeHead, read_head
@@ -30,8 +41,8 @@ from graph_agent.record.tree.statements import Statement
 from graph_agent.record.tree.tables import LeafKind, record_leaves, tree_leaves, tree_nodes, tree_statements
 from graph_agent.tlog.merkle import fold, leaf_hash
 
-READ_SECONDS = 60.0
-"""Time limit of each read: it is long because a verification competes with writers."""
+read_all = partial(read, seconds=None)
+"""Reads without a time limit: a verification ends when it has read everything, however large the log is."""
 PART = 8 * TILE
 """Leaves of a part."""
 
@@ -47,6 +58,7 @@ LEAF_TABLES: Mapping[str, Table] = {
 }
 """The kind of a leaf -> the table with the rows that leaves of this kind commit to."""
 _CALLS = (tool_invocation_logs, llm_call_logs)
+_OF_DECISIONS = (*_CALLS, call_operations)
 
 
 class TreePart(NamedTuple):
@@ -81,7 +93,7 @@ async def split_tree(database: Database, size: int = PART) -> TreeDivision:
     A head that was changed by hand has no parts.
     """
     try:
-        head = await read(database, read_head)
+        head = await read_all(database, read_head)
     except ValueError:
         head = None
     end = 0 if head is None else head.frontier.size
@@ -124,15 +136,24 @@ async def check_stored_part(job: TreeJob, part: TreePart) -> list[dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows that leaves commit to, by kind and id, with the rows of their decisions, all read in one transaction."""
+
+    dialect: Dialect
+    rows: Mapping[tuple[str, str], Any]
+    of_decisions: Mapping[Table, Mapping[str, list[Any]]]
+    settled: Mapping[str, SettledOutcome]
+    """By the id of the settlement."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Section:
     """The leaves of one tile with all rows that belong to them, read in one transaction."""
 
-    dialect: Dialect
     leaves: Mapping[int, Any]
     items: Mapping[int, tuple[str, str]]
     root: bytes | None
-    rows: Mapping[tuple[str, str], Any]
-    calls: Mapping[Table, Mapping[str, list[Any]]]
+    stored: StoredRows
 
 
 class CheckedPart(BaseModel):
@@ -143,8 +164,8 @@ class CheckedPart(BaseModel):
     """The roots of the full tiles."""
     rest: list[str] = Field(default_factory=list)
     """The hashes of the leaves after the last full tile."""
-    missing: list[int] = Field(default_factory=list)
-    """The leaves whose rows were removed: a statement has to say why."""
+    missing: list[tuple[int, int]] = Field(default_factory=list)
+    """The leaves whose rows were removed, as ranges without their ends: a statement has to say why."""
     statements: list[Statement] = Field(default_factory=list)
     texts: dict[str, str] = Field(default_factory=dict)
     """Digests of shared texts, each with one decision that references it."""
@@ -171,12 +192,15 @@ class CheckedPart(BaseModel):
         hashed = leaf_hash(leaf_entry(leaf.kind, leaf.commitment))
         kind, item = section.items.get(n, ("", ""))
         if kind != leaf.kind:
-            self.missing.append(n)
+            if self.missing and self.missing[-1][1] == n:
+                self.missing[-1] = (self.missing[-1][0], n + 1)
+            else:
+                self.missing.append((n, n + 1))
             return hashed
-        row = section.rows.get((kind, item))
+        row = section.stored.rows.get((kind, item))
         noun = f"the record of decision {item}" if kind == LeafKind.DECISION else f"the {kind} {item}"
         decision_id = item if kind == LeafKind.DECISION else None
-        text = None if row is None else _committed_text(kind, row)
+        text = None if row is None else committed_text(kind, row)
         if row is None or text is None:
             self.violations.add(ViolationKind.REMOVED, f"{noun} is missing", decision_id=decision_id, n=n)
             return hashed
@@ -188,12 +212,14 @@ class CheckedPart(BaseModel):
             self.statements.append(Statement.model_validate_json(text))
         if kind == LeafKind.DECISION:
             self.records += 1
-            self._check_rows(section, row)
+            self.check_decision(section.stored, row)
         return hashed
 
-    def _check_rows(self, section: _Section, row: Any) -> None:
+    def check_decision(self, stored: StoredRows, row: Any) -> None:
         """Compare all rows of one decision with its record."""
         decision_id = row.decision_id
+        found = {table: stored.of_decisions[table].get(decision_id, []) for table in _OF_DECISIONS}
+        found[decision_logs] = [row]
         try:
             record = from_json(row.record)
             expected = {
@@ -202,6 +228,14 @@ class CheckedPart(BaseModel):
                 tool_invocation_logs: invocation_rows(record),
                 llm_call_logs: call_rows(record),
             }
+            if record["entries"] and record["entries"][0]["kind"] == EntryKind.INTERRUPT:
+                # The turn could not be replayed over its own entries and was closed without them. The rows that it wrote
+                # before are the only evidence of its calls, and no record covers them.
+                for table in _CALLS:
+                    known = {row["sequence"] for row in expected[table]}
+                    found[table] = [row for row in found[table] if row.sequence in known]
+            else:
+                expected[call_operations] = _operations(stored, record, found[call_operations])
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             text = f"the record of decision {decision_id} cannot be read"
             self.violations.add(ViolationKind.EDITED, text, decision_id=decision_id)
@@ -210,15 +244,8 @@ class CheckedPart(BaseModel):
         for name in (*SNAPSHOT_TEXTS, "policy"):
             if name in header:
                 self.texts.setdefault(header[name], decision_id)
-        stored = {decision_logs: [row], **{table: section.calls[table].get(decision_id, []) for table in _CALLS}}
-        if record["entries"] and record["entries"][0]["kind"] == EntryKind.INTERRUPT:
-            # The turn could not be replayed over its own entries and was closed without them. The rows that it wrote before are
-            # the only evidence of its calls, and no record covers them.
-            for table in _CALLS:
-                known = {row["sequence"] for row in expected[table]}
-                stored[table] = [row for row in stored[table] if row.sequence in known]
         for table, rows in expected.items():
-            for text in _row_differences(section.dialect, table, rows, stored[table]):
+            for text in _row_differences(stored.dialect, table, rows, found[table]):
                 self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)
 
 
@@ -229,7 +256,14 @@ class CheckedTree(NamedTuple):
     parts: Sequence[CheckedPart]
 
 
-def _committed_text(kind: str, row: Any) -> str | None:
+def _operations(stored: StoredRows, record: Mapping[str, Any], rows: Sequence[Any]) -> list[dict[str, Any]]:
+    decision_id = record["header"]["decision_id"]
+    settled = {row.sequence: stored.settled.get(report_id(decision_id, row.sequence)) for row in rows}
+    known = {sequence: outcome for sequence, outcome in settled.items() if outcome is not None}
+    return expected_operations(record, known, [row.sequence for row in rows])
+
+
+def committed_text(kind: str, row: Any) -> str | None:
     """Return the text that the leaf of a raw row commits to; None if it is gone."""
     if kind == LeafKind.DECISION:
         return None if row.record is None else str(row.record)
@@ -239,30 +273,46 @@ def _committed_text(kind: str, row: Any) -> str | None:
 async def _read_section(database: Database, first: int, end: int) -> _Section:
     def work(connection: Connection) -> _Section:
         within = (first, end - 1)
-        leaves = connection.execute(_select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
-        places = connection.execute(_select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
+        leaves = connection.execute(select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
+        places = connection.execute(select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
         # SQLite stores values of any type in any column.
         items = {place.n: (place.kind, place.item) for place in places if isinstance(place.item, str)}
-        rows: dict[tuple[str, str], Any] = {}
-        for kind, table in LEAF_TABLES.items():
-            if ids := [item for of, item in items.values() if of == kind]:
-                found = _select_raw(table).where(table.columns[0].in_(ids))
-                rows |= {(kind, row[0]): row for row in connection.execute(found)}
-        decisions = [item for kind, item in rows if kind == LeafKind.DECISION]
         root = select(tree_nodes.c.hash).where(tree_nodes.c.level == 1, tree_nodes.c.n == first // TILE)
         return _Section(
-            dialect=connection.dialect,
             leaves={leaf.n: leaf for leaf in leaves},
             items=items,
             root=connection.scalar(root),
-            rows=rows,
-            calls={table: _rows_by_decision(connection, table, decisions) for table in _CALLS},
+            stored=read_rows(connection, list(items.values())),
         )
 
-    return await read(database, work, seconds=READ_SECONDS)
+    return await read_all(database, work)
 
 
-def _select_raw(table: Table) -> Select[*tuple[Any, ...]]:
+def read_rows(connection: Connection, items: Collection[tuple[str, str]]) -> StoredRows:
+    """Return the rows of these kinds and ids, which are at most those of some leaves of one tile."""
+    rows: dict[tuple[str, str], Any] = {}
+    for kind, table in LEAF_TABLES.items():
+        if ids := [item for of, item in items if of == kind]:
+            found = select_raw(table).where(table.columns[0].in_(ids))
+            rows |= {(kind, row[0]): row for row in connection.execute(found)}
+    decisions = [item for kind, item in rows if kind == LeafKind.DECISION]
+    of_decisions = {table: _rows_by_decision(connection, table, decisions) for table in _OF_DECISIONS}
+    operations = [row for of_decision in of_decisions[call_operations].values() for row in of_decision]
+    return StoredRows(connection.dialect, rows, of_decisions, _settled(connection, operations))
+
+
+def _settled(connection: Connection, operations: Sequence[Any]) -> dict[str, SettledOutcome]:
+    """Return the settlements of these operations by their ids. One that cannot be read is left out: its own leaf reports it."""
+    ids = [report_id(row.decision_id, row.sequence) for row in operations]
+    found: dict[str, SettledOutcome] = {}
+    for row in connection.execute(select_raw(reports_table).where(reports_table.c.report_id.in_(ids))) if ids else ():
+        with suppress(AttributeError, LookupError, TypeError, ValueError):
+            result = from_json(row.report)["result"]
+            found[row.report_id] = SettledOutcome(result["success"], result.get("error_code"))
+    return found
+
+
+def select_raw(table: Table) -> Select[*tuple[Any, ...]]:
     """Return a SELECT of every column of `table` as the driver returns it, without SQLAlchemy's decoding."""
     return select(*(type_coerce(column, NullType()).label(column.name) for column in table.columns))
 
@@ -270,10 +320,18 @@ def _select_raw(table: Table) -> Select[*tuple[Any, ...]]:
 def _rows_by_decision(connection: Connection, table: Table, decision_ids: Sequence[str]) -> dict[str, list[Any]]:
     """Return the raw rows of `table` that belong to each of these decisions, in their sequence."""
     rows: dict[str, list[Any]] = {}
-    query = _select_raw(table).where(table.c.decision_id.in_(decision_ids))
+    query = select_raw(table).where(table.c.decision_id.in_(decision_ids))
     for row in connection.execute(query.order_by(table.c.decision_id, table.c.sequence)):
         rows.setdefault(row.decision_id, []).append(row)
     return rows
+
+
+def _is_stored_as(found: Any, encode: Callable[[Any], Any], wanted: Any) -> bool:
+    try:
+        return bool(found == encode(wanted))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        # A record that was changed by hand may have a value that no column takes.
+        return False
 
 
 def _row_differences(
@@ -292,5 +350,5 @@ def _row_differences(
         else:
             found, wanted = stored_rows[sequence], expected_rows[sequence]
             for column, position, encode in layout:
-                if column in wanted and found[position] != encode(wanted[column]):
+                if column in wanted and not _is_stored_as(found[position], encode, wanted[column]):
                     yield f"{name}: the column {column} differs from the record"

@@ -23,7 +23,7 @@ class ViolationKind(StrEnum):
     EFFECT = "effect"
     """A successful call of a decision has no operation in the ledger of the task server."""
     PROJECTION = "projection"
-    """A row differs from its record."""
+    """A row differs from its record, or is an operation that was added or changed by hand."""
     TEXT = "text"
     """A shared text is missing or does not match its digest."""
     SIGNATURE = "signature"

@@ -4,8 +4,8 @@ graph-agent/leaf/v1
 decision
 <base64 of SHA-256(salt, canonical text)>
 
-Opening rows and noted removals, which are not in the tree yet, have a MAC too. With a key a MAC is an HMAC-SHA256. Without one
-it is a plain SHA-256, which shows accidents but which anyone can recompute.
+Opening rows, operations and noted removals, which are not in the tree, have a MAC too. With a key a MAC is an HMAC-SHA256.
+Without one it is a plain SHA-256, which shows accidents but which anyone can recompute.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -89,9 +89,9 @@ def insert_leaf_row(connection: Connection, kind: LeafKind, table: Table, row: M
     leaf.store(connection)
 
 
-def row_text(table: TableClause, stored: Mapping[Any, Any]) -> str:
-    """Return the text that the leaf of a row commits to; its values are as the driver stores them."""
-    values = [_portable(stored[column.name]) for column in table.columns if column.name != "salt"]
+def row_text(table: TableClause, stored: Mapping[Any, Any], without: Container[str] = ("salt",)) -> str:
+    """Return the text that the leaf or MAC of a row covers; its values are as the driver stores them."""
+    values = [_portable(stored[column.name]) for column in table.columns if column.name not in without]
     return canonical_json([table.name, *values])
 
 

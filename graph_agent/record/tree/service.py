@@ -48,6 +48,8 @@ class TreeSealer:
         self._clock = clock
         self.seen: Checkpoint | None = None
         """The last checkpoint that this process knows to be committed; None until it has sealed."""
+        self.passed = 0
+        """The number of the pending row up to which this sealing has passed: what was added by hand stays there."""
 
     def seal(self, connection: Connection) -> Checkpoint | None:
         """Seal one batch and return the signed checkpoint; None if no rows wait, or another process seals.
@@ -86,6 +88,7 @@ class TreeSealer:
         add_statement(connection, statement, self._sealer)
         lost_origin = Checkpoint.parse(lost.partition("\n\n")[0] + "\n").origin
         self.seen = None
+        self.passed = 0
         while rows := self._waiting(connection):
             head = self._append(connection, rows, self.keys.next_fork(lost_origin))
         return head  # the statement waited, so something was appended
@@ -128,9 +131,9 @@ class TreeSealer:
 
     def _waiting(self, connection: Connection) -> list[Any]:
         """Return pending rows that may be sealed, oldest first. What was added by hand stays, and `log verify` reports it."""
-        after = 0
         while True:
-            query = select(record_pending).where(record_pending.c.number > after).order_by(record_pending.c.number).limit(BATCH)
+            query = select(record_pending).where(record_pending.c.number > self.passed)
+            query = query.order_by(record_pending.c.number).limit(BATCH)
             rows = connection.execute(query).all()
             names = select(record_leaves.c.kind, record_leaves.c.item).where(
                 record_leaves.c.item.in_([row.item for row in rows])
@@ -139,9 +142,11 @@ class TreeSealer:
             sealed = {(row.kind, row.item) for row in connection.execute(names)}
             unsealed = [row for row in rows if (row.kind, row.item) not in sealed]
             new = {(row.kind, row.item): row for row in unsealed if is_written_by_us(row, self._sealer)}
+            if len(new) < len(rows):
+                # Looked at once in a sealing, whose time would grow with the square of their number otherwise.
+                self.passed = rows[-1].number
             if new or not rows:
                 return list(new.values())
-            after = rows[-1].number
 
     def _append(self, connection: Connection, rows: list[Any], origin: str | None = None) -> Checkpoint:
         found, tree, _ = self._head(connection)
@@ -201,6 +206,7 @@ class RecordTree:
                 # Before it signs its first checkpoint, this process compares the tree with what was seen elsewhere.
                 seen = [checkpoint for _, checkpoint, _ in await self.seen_elsewhere()]
                 head = await read(self._database, partial(self._sealer.require_continuation, seen=seen))
+            self._sealer.passed = 0
             while (checkpoint := await write(self._database, self._sealer.seal)) is not None:
                 self._sealer.seen = head = checkpoint
                 size = head.size

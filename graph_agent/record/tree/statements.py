@@ -6,6 +6,7 @@ A statement contains no personal data, and is never removed.
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -55,7 +56,7 @@ class Statement(Frozen):
         return canonical_json({name: value for name, value in self.to_json().items() if value is not None})
 
 
-NOTED = select(record_removals.c.number, record_removals.c.facts, record_removals.c.mac).order_by(record_removals.c.number)
+NOTED = select(record_removals.c.number, record_removals.c.facts, record_removals.c.mac)
 """The query for the removals that no statement lists yet; `is_noted_by_us` checks a row."""
 
 
@@ -83,7 +84,7 @@ def note_removal(connection: Connection, kind: LeafKind, items: Sequence[str], r
 
 def state_removals(connection: Connection, until: datetime, sealer: Sealer) -> None:
     """Replace the removals from before this time by one statement of each kind."""
-    noted = NOTED.where(record_removals.c.removed_at < until)
+    noted = NOTED.where(record_removals.c.removed_at < until).order_by(record_removals.c.number)
     # What has no valid MAC stays, and is reported.
     rows = [row for row in connection.execute(noted.with_for_update()) if is_noted_by_us(row, sealer)]
     if not rows:
@@ -100,20 +101,48 @@ def is_noted_by_us(row: Any, sealer: Sealer) -> bool:
     return row.mac in sealer.macs("removal", text=row.facts)
 
 
-def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return numbers as ranges without their ends, in ascending order."""
-    found: list[tuple[int, int]] = []
-    for n in sorted(numbers):
-        if found and found[-1][1] == n:
-            found[-1] = (found[-1][0], n + 1)
+Range = tuple[int, int]
+"""Numbers from the first to the second, which is not one of them."""
+
+
+def ranges(numbers: Iterable[int]) -> list[Range]:
+    """Return numbers as ranges, in ascending order."""
+    return merged((n, n + 1) for n in numbers)
+
+
+def merged(parts: Iterable[Range]) -> list[Range]:
+    """Return the numbers that are in any of `parts`, as ranges in ascending order with gaps between them."""
+    found: list[Range] = []
+    for start, end in sorted(parts):
+        if start >= end:
+            continue
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
-            found.append((n, n + 1))
+            found.append((start, end))
     return found
 
 
-def numbers_of(parts: Iterable[tuple[int, int]]) -> set[int]:
-    """Return the numbers in some ranges."""
-    return {n for start, end in parts for n in range(start, end)}
+def difference(parts: Iterable[Range], others: Iterable[Range]) -> list[Range]:
+    """Return the numbers of `parts` that are in none of the `others`; both as `merged` returns them."""
+    found, gone = [], deque(others)
+    for first, end in parts:
+        start = first
+        while gone and gone[0][0] < end:
+            if gone[0][0] > start:
+                found.append((start, gone[0][0]))
+            start = max(start, gone[0][1])
+            if gone[0][1] > end:
+                break
+            gone.popleft()
+        if start < end:
+            found.append((start, end))
+    return found
+
+
+def count_of(parts: Iterable[Range]) -> int:
+    """Return how many numbers ranges have."""
+    return sum(end - start for start, end in parts)
 
 
 def _combined(removals: Sequence[Statement], at: datetime) -> Statement:
@@ -126,7 +155,7 @@ def _combined(removals: Sequence[Statement], at: datetime) -> Statement:
         statement=removals[0].statement,
         at=at.astimezone(UTC),
         count=sum(one.count or 0 for one in removals),
-        leaves=ranges(numbers_of(leaves)),
+        leaves=merged(leaves),
         before=max(befores, default=None),
         reasons=reasons or None,
         subjects=subjects or None,

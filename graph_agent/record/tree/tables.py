@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, String, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, String, Table, Text, UniqueConstraint
 
 from graph_agent.db import UtcDateTime, enum_by_value
 from graph_agent.record.tables import metadata
@@ -90,6 +90,8 @@ record_pending = Table(
     Column("item", String(255), nullable=False),
     Column("commitment", LargeBinary(32), nullable=False),
     Column("mac", String(64), nullable=False),
+    # Not unique: a row that was copied by hand is reported, and stops nothing.
+    Index("ix_record_pending_item", "item", "kind"),
 )
 
 # Removals that no statement lists yet: one statement lists those of a day, so that it does not show which belong together.
