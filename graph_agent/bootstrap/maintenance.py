@@ -16,10 +16,10 @@ from graph_agent.audit.retention import prune
 from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.comparing import answered_turns, turn_differences
 from graph_agent.chat.conversations.pruning import prune_conversations
-from graph_agent.chat.settling import settle_unknown
+from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationLedger
-from graph_agent.ports import Clock, ToolServer
+from graph_agent.ports import Clock
 from graph_agent.record.partitions import CREATED_AHEAD, create_days
 from graph_agent.record.settlements import operation_differences, successful_calls
 from graph_agent.record.statements import write
@@ -40,7 +40,7 @@ _CHANGES = [name for name, hints in TOOL_HINTS.items() if not hints.read_only]
 
 
 def maintenance_jobs(
-    stores: Stores, tools: ToolServer, tree: RecordTree, *, clock: Clock, days: int
+    stores: Stores, settler: OutcomeSettler, tree: RecordTree, *, clock: Clock, days: int
 ) -> list[Callable[[], Awaitable[int]]]:
     """Return the jobs in the order in which a sweeper runs them; `days` is the retention of decisions."""
 
@@ -53,7 +53,7 @@ def maintenance_jobs(
         return await write(stores.database, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
 
     return [
-        lambda: settle_unknown(tools, stores.database, clock=clock, record_key=tree.key),
+        settler.settle,
         lambda: prune_conversations(stores.database, clock.now()),
         lambda: OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS),
         create_partitions,

@@ -12,6 +12,7 @@ from graph_agent.bootstrap.extras import import_opentelemetry
 from graph_agent.bootstrap.maintenance import maintenance_jobs
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
+from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
 from graph_agent.graph.build import CompiledGraph, shipped_graph
@@ -85,6 +86,7 @@ async def open_runtime(
         # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
         await tools.start()
         await engine.prepare()
+        settler = OutcomeSettler(tools, stores.database, clock=clock, record_key=tree.key, unknown=audit.unknown)
         chat = ChatService(
             engine,
             clock=clock,
@@ -93,7 +95,8 @@ async def open_runtime(
             files=settings.rule_files,
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
-            maintenance=maintenance_jobs(stores, tools, tree, clock=clock, days=settings.retention_days),
+            maintenance=maintenance_jobs(stores, settler, tree, clock=clock, days=settings.retention_days),
+            settler=settler,
         )
         stack.push_async_callback(chat.aclose)
         yield Runtime(

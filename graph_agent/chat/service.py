@@ -25,6 +25,7 @@ from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery
 from graph_agent.chat.session import ChatSession, ChatStores
+from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
@@ -80,6 +81,7 @@ class ChatService:
         turns_per_minute: int = 60,
         processes: int = 1,
         maintenance: Sequence[MaintenanceJob] = (),
+        settler: OutcomeSettler | None = None,
         endings: TurnEndings | None = None,
         disclosure: str | None = None,
         files: Mapping[str, str] | None = None,
@@ -88,13 +90,15 @@ class ChatService:
 
         `processes` is the number of processes that share the limit on logged refusals. `maintenance` is what one of the
         sweepers of the database does besides finishing turns, at most once a minute and in this order; one job that fails stops
-        no other. `endings` tells them when a turn has ended. `disclosure` comes with the first answer of a conversation.
-        `files` are those of the rules of this process, by option: they are stored with its questions, for the operator.
+        no other. `settler` settles unknown outcomes while this service sweeps. `endings` tells them when a turn has ended.
+        `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
+        they are stored with its questions, for the operator.
 
         Raises `ConfigurationError` for an engine with another audit writer.
         """
         self.endings = endings or TurnEndings()
         self._maintenance = tuple(maintenance)
+        self._settler = settler
         if not isinstance(engine.audit, DatabaseAuditWriter):
             raise ConfigurationError("a chat service needs an engine whose audit writer is a DatabaseAuditWriter")
         self._engine = engine
@@ -223,16 +227,22 @@ class ChatService:
         return await self._turns.files_of_question(pending_id, user_id)
 
     async def sweep_forever(self) -> None:
-        """Finish the turns of processes that have died, at once and then every minute."""
-        while True:
-            try:
-                if finished := await self.sweep():
-                    _log.info("finished %d turns that were left open", finished)
-            except ServiceError as exc:
-                _log.warning("the sweep is postponed: %s", exc.code)
-            except Exception:
-                _log.exception("the sweep failed")
-            await asyncio.sleep(SWEEP_SECONDS)
+        """Finish the turns of processes that have died, at once and then every minute, and settle outcomes meanwhile."""
+        settling = None if self._settler is None else asyncio.create_task(self._settler.settle_forever())
+        try:
+            while True:
+                try:
+                    if finished := await self.sweep():
+                        _log.info("finished %d turns that were left open", finished)
+                except ServiceError as exc:
+                    _log.warning("the sweep is postponed: %s", exc.code)
+                except Exception:
+                    _log.exception("the sweep failed")
+                await asyncio.sleep(SWEEP_SECONDS)
+        finally:
+            if settling is not None:
+                settling.cancel()
+                await asyncio.wait([settling])
 
     async def sweep(self) -> int:
         """Finish the turns and decisions that dead processes left open, without asking the model; return their number.

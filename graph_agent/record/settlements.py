@@ -90,6 +90,18 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
     ]
 
 
+def has_unserved_call(connection: Connection, tools: Collection[str], since: datetime) -> bool:
+    """True if there is an unknown call since this time that is of none of these tools."""
+    calls = tool_invocation_logs.c
+    wanted = select(calls.sequence).where(
+        calls.invoked_at >= since,
+        calls.error_code.in_(sorted(UNKNOWN_CODES)),
+        calls.disposition == CallDisposition.EXECUTED,
+        calls.tool_name.not_in(list(tools)),
+    )
+    return connection.execute(wanted.limit(1)).first() is not None
+
+
 async def successful_calls(database: Database, tools: Collection[str], since: datetime) -> AsyncIterator[list[SuccessfulCall]]:
     """Yield the calls of `tools` since this time that a decision of this installation records as successful, in pages."""
     calls, decisions = tool_invocation_logs.c, decision_logs.c
@@ -147,12 +159,14 @@ def store_settlement(connection: Connection, settlement: Settlement, sealer: Sea
         "passed": settlement.result.success,
         "report": settlement.to_json(),
     }
+    wanted = (call_operations.c.decision_id == settlement.decision_id) & (call_operations.c.sequence == settlement.sequence)
+    # Another process may have asked at the same time: it stores its settlement first, or waits here.
+    connection.execute(select(call_operations.c.sequence).where(wanted).with_for_update())
     stored = select(reports_table.c.report_id).where(reports_table.c.report_id == row["report_id"])
     if connection.execute(stored).first() is None:
         insert_leaf_row(connection, LeafKind.SETTLEMENT, reports_table, row, sealer)
         outcome = state_of(settlement.result.success, settlement.result.error_code)
-        wanted = call_operations.c.decision_id == settlement.decision_id, call_operations.c.sequence == settlement.sequence
-        connection.execute(update(call_operations).where(*wanted).values(state=outcome))
+        connection.execute(update(call_operations).where(wanted).values(state=outcome))
 
 
 def remove_settlements(connection: Connection, which: ColumnElement[bool], removal: Statement, sealer: Sealer) -> None:

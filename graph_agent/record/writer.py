@@ -31,6 +31,7 @@ from graph_agent.models.record import (
     Reservation,
     ToolInvocation,
 )
+from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.ports import Clock
 from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
@@ -107,6 +108,8 @@ class DatabaseAuditWriter(AuditWriter):
         self._sealer = Sealer(record_key)
         self.closed = asyncio.Event()
         """Set when a decision was closed, which the tree then waits for."""
+        self.unknown = asyncio.Event()
+        """Set when a decision was closed with a call whose outcome is unknown, and which may be settled."""
         self._touched: dict[str, datetime] = {}
         self._left_open: dict[str, None] = {}
         self._loaded: dict[str, int] = {}
@@ -272,6 +275,8 @@ class DatabaseAuditWriter(AuditWriter):
             stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
         self._loaded.pop(decision_id, None)
         self.closed.set()
+        if any(call.error_code in UNKNOWN_CODES for call in record.invocations):
+            self.unknown.set()
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:

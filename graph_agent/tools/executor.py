@@ -38,7 +38,7 @@ from graph_agent.tools import answers
 from graph_agent.tools.identity import Identity, invalid_header
 from graph_agent.tools.parts import report_parts
 from graph_agent.tools.progress import ProgressListener, ToolProgress, progress_listener
-from graph_agent.tools.session import CircuitBreaker, Session, attempt
+from graph_agent.tools.session import MAX_BACK_OFF_SECONDS, SETTLEMENT_BACK_OFF_SECONDS, CircuitBreaker, Session, attempt
 from graph_agent.tools.transport import NO_ANSWER, HttpServer, Server
 
 logger = logging.getLogger(__name__)
@@ -222,7 +222,8 @@ class McpToolExecutor:
         """Return the outcome of an operation without running it; see `ToolServer`. Unknown if the tool has no ledger."""
         started = self._clock.monotonic()
         tool = tool or call.tool_name
-        if await self._open(self._limit(deadline)) is None or not self.traits(tool).ledger:
+        opened = await self._open(self._limit(deadline), back_off=SETTLEMENT_BACK_OFF_SECONDS)
+        if opened is None or not self.traits(tool).ledger:
             return self._with_duration(answers.OUTCOME_UNKNOWN, started)
         meta = self._meta(call.user_id, call.operation_key, "settle")
         answer = await self._ask(_tool_call(tool, call.arguments, meta), deadline)
@@ -274,8 +275,11 @@ class McpToolExecutor:
             return answers.NoAnswerError(lost=answer.code == CONNECTION_CLOSED)
         return answer
 
-    async def _open(self, seconds: float) -> ClientSession | None:
-        """Return the session of this loop, opened if necessary; None if that fails or takes longer than `seconds`."""
+    async def _open(self, seconds: float, *, back_off: float = MAX_BACK_OFF_SECONDS) -> ClientSession | None:
+        """Return the session of this loop, opened if necessary; None if that fails or takes longer than `seconds`.
+
+        After a failure it is opened again when its back-off has ended, of at most `back_off` seconds.
+        """
         started = self._clock.monotonic()
         if self._identity is not None and not await self._identify(self._identity, seconds):
             return None
@@ -286,7 +290,7 @@ class McpToolExecutor:
             session.retire()
             session = self._session = None
         if session is None:
-            if self._breaker.open:
+            if self._breaker.open_for(back_off):
                 return None
             session = self._session = Session(self._server, self._start_timeout, self._name, self._breaker.record_failure)
         opened = await session.wait_until_open(seconds)

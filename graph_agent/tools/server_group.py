@@ -194,6 +194,11 @@ class McpServerGroup:
         route = self._route(tool_name)
         return ToolTraits() if route is None else self.executors[route.server].traits(route.tool)
 
+    def server_of(self, tool_name: str) -> str:
+        """Return the name of the server of a tool; empty for an unknown one."""
+        route = self._route(tool_name)
+        return "" if route is None else route.server
+
     def claims(self, tool_name: str) -> Claims | None:
         """Return what the server of a tool says about it; None for an unknown tool."""
         route = self._route(tool_name)

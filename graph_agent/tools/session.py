@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_BACK_OFF_SECONDS = 60.0
+SETTLEMENT_BACK_OFF_SECONDS = 5.0
+"""The longest back-off before a settlement, for which no user waits: it is made as soon as the server is back."""
 MAX_RECEIVED = 5_000
 """The number of messages from a server between two requests at which the session is closed."""
 LEAVE_SECONDS = 10.0
@@ -250,6 +252,7 @@ class CircuitBreaker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures = 0
+        self._failed_at = 0.0
         self._open_until = 0.0
 
     @property
@@ -260,13 +263,18 @@ class CircuitBreaker:
     @property
     def open(self) -> bool:
         """True during a back-off: no connection is attempted."""
-        return self._clock.monotonic() < self._open_until
+        return self.open_for(MAX_BACK_OFF_SECONDS)
+
+    def open_for(self, back_off: float) -> bool:
+        """True during a back-off of at most so many seconds."""
+        return self._clock.monotonic() < min(self._open_until, self._failed_at + back_off)
 
     def record_failure(self) -> None:
         self._failures += 1
+        self._failed_at = self._clock.monotonic()
         if self._failures > 1:
             # The exponent is limited, because the power overflows a float after about a thousand failures.
-            self._open_until = self._clock.monotonic() + min(MAX_BACK_OFF_SECONDS, 2.0 ** min(self._failures - 2, 16))
+            self._open_until = self._failed_at + min(MAX_BACK_OFF_SECONDS, 2.0 ** min(self._failures - 2, 16))
 
     def record_success(self) -> None:
         self._failures, self._open_until = 0, 0.0

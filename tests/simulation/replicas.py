@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 
 from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
-from graph_agent.chat.settling import settle_unknown
+from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.errors import ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
@@ -117,13 +116,14 @@ class Replica:
                 graph=shipped_graph(),
             ),
         )
-        settle = partial(settle_unknown, tools, database, clock=self.clock, record_key=KEY)
+        settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY, unknown=audit.unknown)
         tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock)
-        jobs = (settle, tree.seal)
+        jobs = (settler.settle, tree.seal)
         self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
         world.watch.services[self.process] = self.chat
         world.loop.spawn(self.process, self._sweep_forever(self.chat))
         world.loop.spawn(self.process, self._seal_forever(audit, tree))
+        world.loop.spawn(self.process, settler.settle_forever())
 
     async def _sweep_forever(self, chat: ChatService) -> None:
         while True:
