@@ -78,9 +78,10 @@ def intend(
 ) -> bool:
     """Insert the row of a call that is about to be sent; False if there is one."""
     given = {"decision_id": decision_id, **operation._asdict()}
-    row = {**given, "attempt": attempt, "state": CallState.INTENDED, "intended_at": at}
+    row: dict[str, Any] = {**given, "attempt": attempt, "state": CallState.INTENDED, "intended_at": at}
     stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, call_operations)}
-    return _INTEND.first(connection, {**row, "mac": _macs(stored, sealer)[0]}) is not None
+    row["mac"] = _macs(stored, sealer)[0]
+    return _INTEND.first(connection, row) is not None
 
 
 def is_intended_by_us(stored: Mapping[Any, Any], sealer: Sealer) -> bool:

@@ -274,9 +274,9 @@ class DatabaseAuditWriter(AuditWriter):
         with closing_writes():
             stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
         self._loaded.pop(decision_id, None)
-        self.closed.set()
         if any(call.error_code in UNKNOWN_CODES for call in record.invocations):
             self.unknown.set()
+        self.closed.set()
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:

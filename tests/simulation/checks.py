@@ -100,6 +100,8 @@ async def _check_log(world: World, replicas: list[Replica], count: int) -> None:
     except (RecordRolledBackError, ServiceError) as error:
         history.violated(f"the log cannot be sealed: {error}")
     heads = [(f"replica {replica.number}", head, 0) for replica in replicas for head in replica.signed]
+    notes = {replica.number: replica.head.note for replica in replicas}
+    heads += [(f"the file of host {number}", LOG_KEYS.open(note), 0) for number, note in notes.items() if note is not None]
     verified = await verify_log(database, keys=LOG_KEYS, key=KEY, seen=heads)
     if (verified.records, verified.waiting) != (count, 0):
         history.violated(f"the tree has {verified.records} of {count} records, and {verified.waiting} rows wait")

@@ -84,6 +84,7 @@ class DatabaseServer:
         self.longest: dict[Process, float] = {}
         """The longest time that a process has waited for the database, in seconds."""
         self._troubled: dict[Process, float] = {}
+        self._cut_off_until: dict[Process, float] = {}
         self._all_troubled_until = 0.0
         self._last_commit: dict[tuple[Process, bool], float] = {}
 
@@ -103,6 +104,11 @@ class DatabaseServer:
         """Refuse every write for a while."""
         self.down_until = self._loop.time() + seconds
         self.trouble_all(seconds)
+
+    def cut_off(self, process: Process, seconds: float) -> None:
+        """Refuse every request of a process for a while."""
+        self._cut_off_until[process] = self._loop.time() + seconds
+        self.trouble(process, seconds)
 
     def trouble(self, process: Process, seconds: float) -> None:
         """Note that a process may fail to reach the database in time, for so many seconds."""
@@ -125,7 +131,9 @@ class DatabaseServer:
             self._arrive_later(request, there, closing, lambda failed: self._reply_later(request, failed, back))
             return future
         fate = random.random()
-        if (fate := fate - faults.refused) < 0:
+        if self._cut_off_until.get(process, 0.0) > self._loop.time():
+            self._reply_later(request, _raising(DatabaseUnavailableError()), there)
+        elif (fate := fate - faults.refused) < 0:
             self.trouble(process, there)
             self._reply_later(request, _raising(DatabaseUnavailableError()), there)
         elif (fate := fate - faults.slow_requests) < 0:

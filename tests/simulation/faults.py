@@ -38,6 +38,8 @@ class Faults:
     slow_requests: float
     outages: float
     """The database refuses every write for a while."""
+    cut_offs: float
+    """A host reaches the database for a while not at all, while the others do."""
     clock_jumps: float
     database_jumps: float
     pauses: float
@@ -84,6 +86,7 @@ class Faults:
             late_commits=sometimes(0.15),
             slow_requests=sometimes(0.15),
             outages=sometimes(0.05),
+            cut_offs=sometimes(0.1, 0.5),
             clock_jumps=sometimes(0.05),
             database_jumps=sometimes(0.03),
             pauses=sometimes(0.1, 0.5),

@@ -112,6 +112,28 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "a turn is closed by an attempt that has lost it": [
         Edit(_ROWS, "PreparedStatement(update(turns).where(_CLAIMED)", "PreparedStatement(update(turns).where(_BY_ID)")
     ],
+    "a lease is lost without fencing the run": [
+        Edit(_LEASES, "            if lost and not claim.run.fenced:\n", "            if False:\n")
+    ],
+    "a text is taken as stored before its commit": [
+        Edit(
+            _WRITER,
+            "        store_texts(connection, stale, started_at)\n",
+            "        store_texts(connection, stale, started_at)\n        self.remember_texts(opening)\n",
+        )
+    ],
+    "the head of the log is kept before the commit of the seal": [
+        Edit(_TREE, "await write(self._database, self._sealer.seal)", "await write(self._database, self._seal_and_keep)"),
+        Edit(
+            _TREE,
+            _BEFORE_SEEN,
+            "    def _seal_and_keep(self, connection: Connection) -> Checkpoint | None:\n"
+            "        checkpoint = self._sealer.seal(connection)\n"
+            "        if checkpoint is not None and self._head is not None:\n"
+            "            self._head.note = self.keys.sign(checkpoint)\n"
+            "        return checkpoint\n\n" + _BEFORE_SEEN,
+        ),
+    ],
     "a lease is renewed too late": [Edit(_LEASES, "RENEW_AFTER_SECONDS = 2.0", "RENEW_AFTER_SECONDS = 6.0")],
     "entries are appended by a process that has lost the turn": [
         Edit(_ROWS, "if IS_CLAIMED.first(connection, self._turn.key) is None:", "if False:")

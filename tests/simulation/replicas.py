@@ -15,6 +15,7 @@ from graph_agent.errors import ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.signature import Signer
+from graph_agent.record.tree.kept_head import KeptHead
 from graph_agent.record.tree.reading import read_head
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -54,6 +55,22 @@ class World:
     watch: Watch
 
 
+class SimulatedHead(KeptHead):
+    """The file of a host with the last checkpoint that one of its processes has signed. A process may die before it writes."""
+
+    def __init__(self, random: Random) -> None:
+        self.note: str | None = None
+        self._random = random
+
+    async def read(self) -> str | None:
+        await asyncio.sleep(self._random.uniform(0.0, 0.01))
+        return self.note
+
+    async def write(self, note: str) -> None:
+        await asyncio.sleep(self._random.uniform(0.0, self._random.choice((0.01, 1.0))))
+        self.note = note
+
+
 class Replica:
     """A replica, whose process may be another one after each start."""
 
@@ -65,6 +82,7 @@ class Replica:
         self.engine: LLMAgentEngine
         self.signed: list[Checkpoint] = []
         """The heads of the log that were read after its processes had sealed it."""
+        self.head = SimulatedHead(world.random)
         self.clock: SimulatedClock
         self.died: asyncio.Future[None]
         self._world = world
@@ -100,6 +118,10 @@ class Replica:
         with suppress(ServiceError):
             await self.chat.stop(decision_id, user_id)
 
+    def _timeout_seconds(self) -> float:
+        """Return a time limit that no other process has: its settings are a text that it has to store itself."""
+        return TIMEOUT_SECONDS + self.number / 1000 + self._starts / 1_000_000
+
     def _start_services(self) -> None:
         world, ids = self._world, RandomUuids(self._world.random)
         database = world.database.open(self.process)
@@ -111,13 +133,13 @@ class Replica:
             CONSTITUTION,
             ports=EnginePorts(audit, self.clock, ids, Signer(KEY), ConfirmationStore(database, clock=self.clock)),
             options=EngineOptions(
-                config=AgentEngineConfig(max_iterations=3, timeout_seconds=TIMEOUT_SECONDS),
+                config=AgentEngineConfig(max_iterations=3, timeout_seconds=self._timeout_seconds()),
                 conditions=BUDGETS if world.faults.budgets else None,
                 graph=shipped_graph(),
             ),
         )
         settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY, unknown=audit.unknown)
-        tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock)
+        tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock, head=self.head)
         jobs = (settler.settle, tree.seal)
         self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
         world.watch.services[self.process] = self.chat

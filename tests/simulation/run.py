@@ -137,6 +137,10 @@ async def _trouble_replica(world: World, replica: Replica) -> None:
                 process.callbacks_to_live = random.randrange(1, random.choice((20, 200, 600)))
         elif random.random() < faults.restarts * _FAULT_SECONDS:
             await replica.shut_down()
+        elif random.random() < faults.cut_offs * _FAULT_SECONDS:
+            seconds = random.uniform(0.1, random.choice((3, 12)))
+            world.history.add(process.name, f"is cut off from the database for {seconds:.3f} s")
+            world.database.cut_off(process, seconds)
         elif random.random() < faults.clock_jumps * _FAULT_SECONDS:
             replica.clock.ahead_seconds += random.choice((-3600, -10, -1, 1, 10, 3600))
             world.history.add(process.name, f"has a clock that is {replica.clock.ahead_seconds:+.3f} s ahead")

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 from sqlalchemy import Connection, select
 
 from graph_agent.chat.conversations.tables import TurnState, turns
-from graph_agent.chat.leases import LEASE
+from graph_agent.chat.leases import LEASE, RENEW_AFTER_SECONDS
 from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.chat.service import ChatService
 from graph_agent.models.record import CallState
 from graph_agent.record.tables import call_operations, decision_logs
+from graph_agent.turn.handle import TurnHandle
 from tests.simulation.database import Change, DatabaseServer
 from tests.simulation.event_loop import Process, SimulatedLoop
 from tests.simulation.faults import Faults
@@ -24,6 +27,11 @@ _AFTER_TROUBLE = LEASE.total_seconds() + 1.5
 """For so long after trouble with the database a process may lose its turns."""
 _KEEPS_CLAIM_SECONDS = 1.0
 """A process whose requests to the database all take less than so many seconds does not lose a claim."""
+_FENCED_SECONDS = RENEW_AFTER_SECONDS + 1.0
+"""So many seconds after a turn was taken over, which its lease was over for, a process that ran meanwhile has ended its run."""
+_FENCED_AFTER_JUMP_SECONDS = _FENCED_SECONDS + LEASE.total_seconds()
+"""The same if the clock of the database may have ended the lease."""
+_EXPIRED_SECONDS = LEASE.total_seconds() + _FENCED_SECONDS
 _AROUND = timedelta(minutes=1)
 _AFTER_THE_END = frozenset({"call_operations"})
 """Tables in which the outcome of a call may be settled after its decision was closed."""
@@ -92,6 +100,9 @@ class Watch:
                     self._begun.add((decision_id, claim.attempt))
                 claim = replace(claim, process=before.process)
             self._claims[decision_id] = claim
+            if not claim.done and (before is None or claim.lease != before.lease):
+                check = partial(self._check_ended, name, decision_id, claim)
+                self._loop.call_later(_EXPIRED_SECONDS, check, context=self._loop.outside.context())
 
     def on_send(self, sent: Sent) -> None:
         """Check that the operation of a change is committed before it is sent, by an attempt of this process."""
@@ -136,17 +147,46 @@ class Watch:
         service = self.services.get(owner)
         run = None if service is None else service.live(decision_id)
         running = run is not None and run.is_running and not run.fenced and run.cancelled_for is None
+        if run is not None and running:
+            lost_at, seconds = self._loop.time(), _FENCED_SECONDS
+            if self._faults.database_jumps:
+                seconds = _FENCED_AFTER_JUMP_SECONDS
+            check = partial(self._check_fenced, name, owner, run, lost_at)
+            self._loop.call_later(seconds, check, context=self._loop.outside.context())
         calm = self._database.troubled_until(owner) + _AFTER_TROUBLE < self._loop.time()
         if owner.alive and running and calm:
             self._history.violated(f"{claim.process.name} takes {name} over from {owner.name}, which runs it")
         if not running and (decision_id, before.attempt) in self._begun and self._keeps_its_turns(owner):
             self._history.violated(f"{name} is taken over from {owner.name}, which has given it up without a reason")
 
+    def _check_ended(self, name: str, decision_id: str, claim: _Claim) -> None:
+        """A lease that was not renewed has expired: its process has ended the run, if it was not paused meanwhile."""
+        service, owner = self.services.get(claim.process), claim.process
+        if service is None or self._claims[decision_id] != claim or owner.paused_until > self._loop.time() - _FENCED_SECONDS:
+            return
+        run = service.live(decision_id)
+        if owner.alive and run is not None and run.is_running and not run.fenced:
+            self._history.violated(f"{owner.name} goes on with {name} although its lease has expired")
+
+    def _check_fenced(self, name: str, owner: Process, run: TurnHandle[Any], lost_at: float) -> None:
+        """A process that has lost a turn ends its run soon, whatever the run waits for; unless it was paused meanwhile."""
+        if owner.alive and owner.paused_until <= lost_at and run.is_running and not run.fenced:
+            seconds = self._loop.time() - lost_at
+            self._history.violated(f"{owner.name} goes on with {name} {seconds:.0f} s after it has lost it")
+
     def _keeps_its_turns(self, process: Process) -> bool:
         """True if a process has had no trouble but lost confirmations of commits, after which it ends its turns itself."""
         faults = self._faults
         lossy = any(
-            (faults.refused, faults.lost_requests, faults.rollbacks, faults.late_commits, faults.outages, faults.database_jumps)
+            (
+                faults.refused,
+                faults.lost_requests,
+                faults.rollbacks,
+                faults.late_commits,
+                faults.outages,
+                faults.cut_offs,
+                faults.database_jumps,
+            )
         )
         quick = self._database.longest.get(process, 0.0) < _KEEPS_CLAIM_SECONDS
         return process.alive and not process.paused_until and quick and not lossy

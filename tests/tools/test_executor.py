@@ -93,7 +93,13 @@ async def test_declarations_and_traits_are_known_after_start(tasks: Database) ->
     assert [declaration.name for declaration in executor.declarations()] == executor.get_available_tools()
     assert executor.declarations()[1].parameters["properties"]["status"]["enum"] == ["pending", "completed", "all"]
     assert executor.traits("delete_task") == ToolTraits(
-        title="Delete task", read_only=False, destructive=True, ledger=True, preview=True, action="Delete"
+        title="Delete task",
+        read_only=False,
+        destructive=True,
+        ledger=True,
+        preview=True,
+        action="Delete",
+        unread=("user_id",),
     )
     assert executor.traits("list_tasks") == ToolTraits(title="List tasks", read_only=True)
     assert executor.traits("nobodys") == ToolTraits()

@@ -17,10 +17,10 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, text, update
 
 from graph_agent.db import Database, insert_new
-from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import RecordRolledBackError
 from graph_agent.ports import Clock
 from graph_agent.record.statements import read, write
+from graph_agent.record.tree.kept_head import HeadFile, KeptHead
 from graph_agent.record.tree.leaves import RecordKey, Sealer, is_written_by_us, leaf_entry
 from graph_agent.record.tree.reading import has_prefix, read_head, stored_nodes
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement, state_removals
@@ -186,12 +186,13 @@ class RecordTree:
         *,
         key: RecordKey,
         clock: Clock,
-        head: Path | None = None,
+        head: Path | KeptHead | None = None,
         witnesses: Sequence[WitnessClient] = (),
     ) -> None:
-        """`key` makes the MACs of pending rows."""
+        """`key` makes the MACs of pending rows; `head` is where the last checkpoint is kept, a file or another place."""
         self.keys, self.key, self.witnesses = keys, key, witnesses
-        self._database, self._head = database, head
+        self._database = database
+        self._head = HeadFile(head) if isinstance(head, Path) else head
         self._sealer = TreeSealer(keys, Sealer(key), clock=clock)
         self._sealing = asyncio.Lock()
         self._cosigned: dict[WitnessClient, int] = {}
@@ -234,7 +235,7 @@ class RecordTree:
                 raise result
             elif result is not None:
                 seen.append((witness.key.name, *result))
-        if self._head is not None and (kept := await asyncio.to_thread(self._read_kept, self._head)) is not None:
+        if self._head is not None and (kept := await self._read_kept(self._head)) is not None:
             seen.append((str(self._head), kept, 0))
         return seen
 
@@ -307,23 +308,22 @@ class RecordTree:
         return False
 
     async def _keep(self, checkpoint: Checkpoint) -> None:
-        if self._head is not None:
-            await asyncio.to_thread(self._write_kept, self._head, self.keys.sign(checkpoint))
-
-    def _write_kept(self, path: Path, note: str) -> None:
+        if self._head is None:
+            return
         try:
-            with replace_private_file(path) as file:
-                file.write(note.encode())
+            await self._head.write(self.keys.sign(checkpoint))
         except OSError as exc:
-            _log.warning("the head of the log cannot be kept in %s, so no rollback is found by it: %s", path, exc.strerror)
+            text = "the head of the log cannot be kept in %s, so no rollback is found by it: %s"
+            _log.warning(text, self._head, exc.strerror)
             self._head = None
 
-    def _read_kept(self, path: Path) -> Checkpoint | None:
-        """Return the checkpoint in the file; None without one. Raises `RecordRolledBackError` if it is not one of this log."""
+    async def _read_kept(self, head: KeptHead) -> Checkpoint | None:
+        """Return the kept checkpoint; None without one. Raises `RecordRolledBackError` if it is not one of this log."""
         try:
-            return self.keys.open(path.read_text(encoding="utf-8")) if path.exists() else None
+            note = await head.read()
+            return None if note is None else self.keys.open(note)
         except (OSError, ValueError) as exc:
-            raise RecordRolledBackError(f"the file {path} is not a checkpoint of this log: {exc}") from None
+            raise RecordRolledBackError(f"the file {head} is not a checkpoint of this log: {exc}") from None
 
 
 def _prove_growth(connection: Connection, old: int, new: int) -> list[bytes]:
