@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     # Only named in signatures: an adapter, which imports this module, needs neither the record nor the policy.
     from graph_agent.models.facts import Facts
     from graph_agent.policy.cedar.compiled import Conditions
-    from graph_agent.policy.cedar.conditions import Ruling, Situation
+    from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
     from graph_agent.policy.guard import AuthorizedCall
 
 
@@ -177,7 +177,7 @@ class TurnPorts(Protocol):
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> Ruling | None:
+    ) -> ConditionsDecision | None:
         """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
 
     async def execute(self, call: AuthorizedCall) -> ToolResult: ...

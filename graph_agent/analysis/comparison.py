@@ -19,17 +19,17 @@ from graph_agent.analysis.questions import Analysis, Change, Fact, Finding, form
 from graph_agent.analysis.schema_changes import unseen_changes
 from graph_agent.analysis.symbols import FALSE, SymbolicCall, Unencodable, disjunction
 from graph_agent.models.facts import WINDOWS
-from graph_agent.policy.cedar.conditions import Effect
+from graph_agent.policy.cedar.conditions import Decision
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Field, Kind
 from graph_agent.policy.rules import Policy
 
-_DIFFERENCES: Final[Mapping[Change, tuple[list[Effect], list[Effect]]]] = {
-    Change.RUNS: ([Effect.ASKS, Effect.REFUSED], [Effect.RUNS]),
-    Change.ASKS: ([Effect.REFUSED], [Effect.ASKS]),
-    Change.NEEDS_YES: ([Effect.RUNS], [Effect.ASKS]),
-    Change.REFUSED: ([Effect.RUNS, Effect.ASKS], [Effect.REFUSED]),
+_DIFFERENCES: Final[Mapping[Change, tuple[list[Decision], list[Decision]]]] = {
+    Change.RUNS: ([Decision.ASKS, Decision.REFUSED], [Decision.RUNS]),
+    Change.ASKS: ([Decision.REFUSED], [Decision.ASKS]),
+    Change.NEEDS_YES: ([Decision.RUNS], [Decision.ASKS]),
+    Change.REFUSED: ([Decision.RUNS, Decision.ASKS], [Decision.REFUSED]),
 }
 """The decisions on one call under the old and under the new policy that are a change."""
 _LOST_TRAITS: Final = {

@@ -28,7 +28,7 @@ from graph_agent.analysis.symbols import (
     text,
 )
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import Effect
+from graph_agent.policy.cedar.conditions import Decision
 from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
@@ -64,10 +64,10 @@ class Outcomes(NamedTuple):
     silent: Any
     accepted: Any
 
-    def one_of(self, effects: Iterable[Effect]) -> Any:
+    def one_of(self, effects: Iterable[Decision]) -> Any:
         """Return the condition under which the guard decides one of `effects`."""
         asks = z3.And(self.accepted, z3.Not(self.silent))
-        conditions = {Effect.RUNS: self.silent, Effect.ASKS: asks, Effect.REFUSED: z3.Not(self.accepted)}
+        conditions = {Decision.RUNS: self.silent, Decision.ASKS: asks, Decision.REFUSED: z3.Not(self.accepted)}
         return disjunction([conditions[effect] for effect in effects])
 
 

@@ -17,9 +17,9 @@ from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import Effect, Situation
+from graph_agent.policy.cedar.conditions import Decision, Situation
 from graph_agent.policy.cedar.types import Kind
-from graph_agent.policy.guard import Verdict, judge_batch
+from graph_agent.policy.guard import CallDecision, judge_batch
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 
@@ -50,7 +50,7 @@ class Example:
 def find_example(
     solver: z3.Solver,
     call: SymbolicCall,
-    expected: Sequence[tuple[Policy, Collection[Effect]]],
+    expected: Sequence[tuple[Policy, Collection[Decision]]],
     forbidden_by: Conditions | None = None,
 ) -> Example:
     """Return a small example of what `solver` has found, judged by the guard under each of the policies.
@@ -146,22 +146,22 @@ class _Reader:
         shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
         return {name: value for name, value in shown.items() if value}
 
-    def judged(self, policy: Policy) -> Effect:
+    def judged(self, policy: Policy) -> Decision:
         """Return what the guard decides: without a yes and, if it asks, with one."""
         requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
         given: dict[str, Any] = {"policy": policy, "user_id": self.user, "decision_id": "example", "past": self.past}
         given |= {"roles": self.roles, "facts": self.facts, "max_calls_per_turn": len(self.past) + 1}
-        (judgement,) = judge_batch([requested], **given)
-        if judgement.verdict is not Verdict.AWAITING:
-            return Effect.RUNS if judgement.verdict is Verdict.PERMITTED else Effect.REFUSED
-        asked = {"id": "example", "tool_name": requested.name, "arguments": judgement.arguments, "description": "example"}
+        (judged,) = judge_batch([requested], **given)
+        if judged.decision is not CallDecision.AWAITING:
+            return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
+        asked = {"id": "example", "tool_name": requested.name, "arguments": judged.arguments, "description": "example"}
         yes = PendingAction.model_validate({**asked, "created_at": self.facts.now})
-        (judgement,) = judge_batch([requested], **given, confirmed=yes)
-        return Effect.ASKS if judgement.verdict is Verdict.PERMITTED else Effect.REFUSED
+        (judged,) = judge_batch([requested], **given, confirmed=yes)
+        return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
 
     def is_forbidden(self, promises: Conditions) -> bool:
         situation = Situation(self.user, self.roles, self.facts, self.past)
-        return promises.judge(self._call.action.name, self.arguments, situation).effect is not Effect.RUNS
+        return promises.judge(self._call.action.name, self.arguments, situation).decision is not Decision.RUNS
 
     def _holds(self, term: Any) -> bool:
         return bool(z3.is_true(self._model.eval(term, model_completion=True)))

@@ -20,7 +20,7 @@ from graph_agent.analysis.encoding import Encoder, Rules, literals, outcomes
 from graph_agent.analysis.examples import Example, find_example
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect
+from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
 from graph_agent.policy.cedar.evaluation import PERMIT
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers, walk
@@ -178,7 +178,7 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
         known = formulas(facts, call)
         answers: list[Answer] = []
         example = otherwise = None
-        for condition, effects in zip(outcomes(call, policy), ([Effect.RUNS], [Effect.RUNS, Effect.ASKS]), strict=True):
+        for condition, effects in zip(outcomes(call, policy), ([Decision.RUNS], [Decision.RUNS, Decision.ASKS]), strict=True):
             if (found := analysis.possible(call, *known, condition)) is None:
                 answers.append(Answer.NEVER)
                 continue
@@ -187,7 +187,7 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
                 answers.append(Answer.ALWAYS)
                 continue
             answers.append(Answer.SOMETIMES)
-            otherwise = otherwise or find_example(found, call, [(policy, [one for one in Effect if one not in effects])])
+            otherwise = otherwise or find_example(found, call, [(policy, [one for one in Decision if one not in effects])])
         return Finding(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
 
     return _answers(explained, ((tool,) for tool in analysis.tools))
@@ -218,7 +218,7 @@ def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Find
                 broken.append(z3.And(runs, disjunction(Encoder(call, confirmed=yes).rule(rules[key]))))
             found = analysis.possible(call, *formulas(facts, call), disjunction(broken))
             if found is not None:
-                example = find_example(found, call, [(policy, [Effect.RUNS, Effect.ASKS])], forbidden_by=promised)
+                example = find_example(found, call, [(policy, [Decision.RUNS, Decision.ASKS])], forbidden_by=promised)
                 if not left_out or example.confirmed:
                     return Finding(name, Answer.FAILS, example)
                 # The rule that was left out may be what keeps the promise.

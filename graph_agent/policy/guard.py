@@ -17,7 +17,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.cedar.conditions import Effect, Ruling, Situation
+from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
@@ -38,7 +38,7 @@ _OWN_DATA_ONLY = "only your own data can be used"
 _SEAL = object()
 
 
-class Verdict(StrEnum):
+class CallDecision(StrEnum):
     """The guard's decision on one call."""
 
     PERMITTED = "permitted"
@@ -81,14 +81,14 @@ class AuthorizedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class JudgedCall:
     """The guard's decision on one call of a batch, with the reason or the permission."""
 
     sequence: int
     tool_name: str
     arguments: dict[str, Any]
     """The arguments without `user_id`, which the runtime supplies."""
-    verdict: Verdict
+    decision: CallDecision
     authorized: AuthorizedCall | None = None
     repeats: tuple[int, ...] = ()
     """For REPEATED: the sequences of the identical earlier calls."""
@@ -98,7 +98,7 @@ class Judgement:
     """For REFUSED: the rule that refuses the call, as a clause for the user. For AWAITING: the rules that require the yes."""
 
 
-class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a verdict, not an error)
+class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a decision, not an error)
     def __init__(
         self, text: str, code: ToolErrorCode = ToolErrorCode.VALIDATION_ERROR, *, rule: str = INVALID_ARGUMENTS
     ) -> None:
@@ -121,8 +121,8 @@ def judge_batch(
     facts: Facts | None = None,
     of_message: bool = True,
     position: int = 0,
-    reserved: Ruling | None = None,
-) -> tuple[Judgement, ...]:
+    reserved: ConditionsDecision | None = None,
+) -> tuple[JudgedCall, ...]:
     """Judge `batch` as a whole.
 
     `past` has every call that was judged earlier in this turn; `position` of them are of this batch, whose rest is judged.
@@ -132,87 +132,87 @@ def judge_batch(
     conditions on the first call, if it was reserved.
     """
     known = list(past)
-    judgements: list[Judgement] = []
+    judged_calls: list[JudgedCall] = []
     stopped = precedes = False
     for index, call in enumerate(batch):
         sequence = len(past) + index + 1
         if stopped:
-            judgements.append(Judgement(sequence, call.name, call.arguments, Verdict.SKIPPED, error=SKIPPED))
+            judged_calls.append(JudgedCall(sequence, call.name, call.arguments, CallDecision.SKIPPED, error=SKIPPED))
             continue
         try:
             rule, arguments = _check(call, position + index, sequence, policy, user_id, max_calls_per_turn)
             if precedes and policy.conditions is not None and policy.conditions.depends_on_calls(call.name):
-                judgements.append(Judgement(sequence, call.name, arguments, Verdict.DEFERRED, error=DEFERRED))
+                judged_calls.append(JudgedCall(sequence, call.name, arguments, CallDecision.DEFERRED, error=DEFERRED))
                 known.append(PastCall(sequence, call.name, arguments))
                 continue
             is_confirmed = confirmed is not None and _is_call(confirmed, call.name, arguments)
             running = [one for one in known if one.may_have_run]
             situation = Situation(user_id, roles, facts, known, of_message)
-            ruling = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
-            if ruling.effect is not Effect.RUNS and not is_confirmed and _repeats(rule, call.name, arguments, running):
+            decided = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
+            if decided.decision is not Decision.RUNS and not is_confirmed and _repeats(rule, call.name, arguments, running):
                 # It is answered with the result of the earlier call, but has no permission to run.
                 repeats = _repeats(rule, call.name, arguments, known)
-                judgement = Judgement(sequence, call.name, arguments, Verdict.REPEATED, repeats=repeats, rule=ruling.reason)
-                judgements.append(replace(judgement, error_code=ToolErrorCode.ACCESS_DENIED, error=_not_permitted(ruling)))
+                judged = JudgedCall(sequence, call.name, arguments, CallDecision.REPEATED, repeats=repeats, rule=decided.reason)
+                judged_calls.append(replace(judged, error_code=ToolErrorCode.ACCESS_DENIED, error=_not_permitted(decided)))
                 continue
-            if ruling.effect is Effect.REFUSED:
-                raise _Refusal(_not_permitted(ruling), ToolErrorCode.ACCESS_DENIED, rule=ruling.reason)
-            stopped = (rule.grant.requires_confirmation or ruling.effect is Effect.ASKS) and not is_confirmed
+            if decided.decision is Decision.REFUSED:
+                raise _Refusal(_not_permitted(decided), ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
+            stopped = (rule.grant.requires_confirmation or decided.decision is Decision.ASKS) and not is_confirmed
         except _Refusal as refusal:
             stopped = False
-            judgements.append(_refused(Judgement(sequence, call.name, call.arguments, Verdict.REFUSED), refusal))
+            judged_calls.append(_refused(JudgedCall(sequence, call.name, call.arguments, CallDecision.REFUSED), refusal))
             continue
         if stopped:
-            judgements.append(_awaiting(Judgement(sequence, call.name, arguments, Verdict.AWAITING), ruling))
+            judged_calls.append(_awaiting(JudgedCall(sequence, call.name, arguments, CallDecision.AWAITING), decided))
             continue
         operation_key = confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}"
         keys = user_id, sequence, operation_key
         traits = rule.mutating, rule.traits.ledger
         authorized = AuthorizedCall(call.name, arguments, *keys, *traits, decision_id=decision_id, seal=_SEAL)
-        judgement = _judge_limit(authorized, rule, known)
-        judgements.append(judgement)
-        if judgement.authorized is not None:
+        judged = _judge_limit(authorized, rule, known)
+        judged_calls.append(judged)
+        if judged.authorized is not None:
             # A repetition runs only if every identical call before it failed for certain.
-            may_run = not any(earlier.may_have_run for earlier in known if earlier.sequence in judgement.repeats)
+            may_run = not any(earlier.may_have_run for earlier in known if earlier.sequence in judged.repeats)
             known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
             precedes = True
-    return tuple(judgements)
+    return tuple(judged_calls)
 
 
 def permitted_read(
     call: FunctionCall, *, policy: Policy, user_id: str, roles: tuple[str, ...] = (), facts: Facts | None = None
 ) -> AuthorizedCall | None:
     """Return the permission of a read for display, outside any decision; None for a call that may change something."""
-    (judgement,) = judge_batch(
+    (judged,) = judge_batch(
         [call], policy=policy, user_id=user_id, decision_id="", max_calls_per_turn=1, roles=roles, facts=facts
     )
-    permitted = judgement.authorized
+    permitted = judged.authorized
     return None if permitted is None or permitted.mutating else permitted
 
 
-def _ruling(policy: Policy, rule: ToolRule, arguments: dict[str, Any], situation: Situation) -> Ruling:
+def _ruling(policy: Policy, rule: ToolRule, arguments: dict[str, Any], situation: Situation) -> ConditionsDecision:
     """Return the decision of the conditions; without any, the call runs, unless it is limited per message and has none."""
     name, conditions = rule.grant.name, policy.conditions
-    ruling = Ruling(Effect.RUNS) if conditions is None else conditions.judge(name, arguments, situation)
+    decided = ConditionsDecision(Decision.RUNS) if conditions is None else conditions.judge(name, arguments, situation)
     limit = rule.grant.max_per_message
-    return ruling if situation.of_message or limit is None else ruling.outside_message((_per_message(limit),))
+    return decided if situation.of_message or limit is None else decided.outside_message((_per_message(limit),))
 
 
 def _per_message(limit: int) -> str:
     return f"at most {limit} per message (constitution)"
 
 
-def _refused(judgement: Judgement, refusal: _Refusal) -> Judgement:
-    return replace(judgement, verdict=Verdict.REFUSED, error_code=refusal.code, error=refusal.text, rule=refusal.rule)
+def _refused(judged: JudgedCall, refusal: _Refusal) -> JudgedCall:
+    return replace(judged, decision=CallDecision.REFUSED, error_code=refusal.code, error=refusal.text, rule=refusal.rule)
 
 
-def _awaiting(judgement: Judgement, ruling: Ruling) -> Judgement:
-    why = f"{AWAITING} ({ruling.reason})" if ruling.reason else AWAITING
-    return replace(judgement, verdict=Verdict.AWAITING, error=why, rule=ruling.reason)
+def _awaiting(judged: JudgedCall, decided: ConditionsDecision) -> JudgedCall:
+    why = f"{AWAITING} ({decided.reason})" if decided.reason else AWAITING
+    return replace(judged, decision=CallDecision.AWAITING, error=why, rule=decided.reason)
 
 
-def _not_permitted(ruling: Ruling) -> str:
-    return f"not permitted: {ruling.reason}"
+def _not_permitted(decided: ConditionsDecision) -> str:
+    return f"not permitted: {decided.reason}"
 
 
 def _repeats(rule: ToolRule, tool_name: str, arguments: dict[str, Any], known: Sequence[PastCall]) -> tuple[int, ...]:
@@ -220,19 +220,19 @@ def _repeats(rule: ToolRule, tool_name: str, arguments: dict[str, Any], known: S
     return tuple(one.sequence for one in known if rule.mutating and _is_call(one, tool_name, arguments))
 
 
-def _judge_limit(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]) -> Judgement:
+def _judge_limit(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]) -> JudgedCall:
     """Judge a call that is permitted by itself, in view of the earlier ones."""
     repeats = _repeats(rule, call.tool_name, call.arguments, known)
-    verdict = Verdict.REPEATED if repeats else Verdict.PERMITTED
-    judgement = Judgement(call.sequence, call.tool_name, call.arguments, verdict, call, repeats)
+    decision = CallDecision.REPEATED if repeats else CallDecision.PERMITTED
+    judged = JudgedCall(call.sequence, call.tool_name, call.arguments, decision, call, repeats)
     limit = rule.grant.max_per_message
     if limit is None or sum(earlier.may_have_run and earlier.tool_name == call.tool_name for earlier in known) < limit:
-        return judgement
-    # A repetition keeps its verdict: it is answered with the earlier result, but has no permission to run.
-    verdict = Verdict.REPEATED if repeats else Verdict.REFUSED
+        return judged
+    # A repetition keeps its decision: it is answered with the earlier result, but has no permission to run.
+    decision = CallDecision.REPEATED if repeats else CallDecision.REFUSED
     error = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
     code = ToolErrorCode.VALIDATION_ERROR
-    return replace(judgement, verdict=verdict, authorized=None, error_code=code, error=error, rule=_per_message(limit))
+    return replace(judged, decision=decision, authorized=None, error_code=code, error=error, rule=_per_message(limit))
 
 
 def _check(

@@ -21,7 +21,7 @@ from graph_agent.models.canonical import digest
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import Verdict
+from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.rules import ToolRule
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.engine import LLMAgentEngine
@@ -81,7 +81,7 @@ class JudgedCall(Frozen):
     sequence: int
     tool_name: str
     arguments: dict[str, Any]
-    verdict: Verdict
+    verdict: CallDecision
     reason: str | None
     """Why the call was not made, or the error of one that was."""
     error_code: str | None
@@ -165,7 +165,7 @@ def _judged(
         sequence=call.sequence,
         tool_name=call.call.name,
         arguments=call.arguments,
-        verdict=Verdict.PERMITTED if call.disposition is CallDisposition.EXECUTED else Verdict[call.disposition.name],
+        verdict=CallDecision.PERMITTED if call.disposition is CallDisposition.EXECUTED else CallDecision[call.disposition.name],
         reason=result.error,
         error_code=result.error_code,
         success=result.success,

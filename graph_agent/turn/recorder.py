@@ -38,7 +38,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import Effect, Ruling, Situation
+from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -213,7 +213,7 @@ class Recorder:
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> Ruling | None:
+    ) -> ConditionsDecision | None:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         entry = self._replay_entry(EntryKind.RESERVE, request)
         if entry is None and self.interrupted:
@@ -222,7 +222,7 @@ class Recorder:
             return None
         if entry is None:
             entry = await self._reserve(call, conditions, situation, request, confirmed=confirmed)
-        return Ruling(Effect(entry.result["effect"]), tuple(entry.result["reasons"]))
+        return ConditionsDecision(Decision(entry.result["decision"]), tuple(entry.result["reasons"]))
 
     async def _reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, request: str, *, confirmed: bool
@@ -241,13 +241,13 @@ class Recorder:
 
         def judge(uses: Sequence[PastUse]) -> tuple[RecordEntry, bool]:
             facts = conditions.facts(at, PastUses(uses, *made))
-            ruling = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
-            runs = ruling.permits(confirmed=confirmed)
+            decided = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
+            runs = decided.permits(confirmed=confirmed)
             result = {
                 "amounts": dict(use.amounts),
-                "effect": str(ruling.effect),
+                "decision": str(decided.decision),
                 "facts": facts.to_json(),
-                "reasons": list(ruling.reasons),
+                "reasons": list(decided.reasons),
                 "tool": call.tool_name,
                 "used": {
                     window: total_of([*tools.get(call.tool_name, ()), *earlier, use])

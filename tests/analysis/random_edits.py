@@ -10,8 +10,8 @@ from typing import Any
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect
-from graph_agent.policy.guard import Verdict, judge_batch
+from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
+from graph_agent.policy.guard import CallDecision, judge_batch
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 from graph_agent.policy.schema.keywords import walk
@@ -124,7 +124,7 @@ RULES = (
     'forbid (principal, action == Action::"t", resource) when { context.arguments has r && context.arguments.r has i };',
     'forbid (principal, action == Action::"t", resource) unless { principal in Role::"manager" };',
 )
-_EFFECTS = (Effect.REFUSED, Effect.ASKS, Effect.RUNS)
+_EFFECTS = (Decision.REFUSED, Decision.ASKS, Decision.RUNS)
 
 
 class RandomEdits:
@@ -207,7 +207,7 @@ class RandomEdits:
                 draft["reads"] = not draft["reads"]
 
 
-def effect(policy: Policy, arguments: dict[str, Any], given: dict[str, Any]) -> tuple[Effect, dict[str, Any]]:
+def effect(policy: Policy, arguments: dict[str, Any], given: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
     """Return what the guard decides about a call of `t` by Ann, and the arguments that the tool would get.
 
     It is the second call with these arguments if it is made `again`.
@@ -215,17 +215,17 @@ def effect(policy: Policy, arguments: dict[str, Any], given: dict[str, Any]) -> 
     call = FunctionCall(name="t", arguments=arguments)
     situation: dict[str, Any] = {"policy": policy, "user_id": "ann", "decision_id": "d", "max_calls_per_turn": 50}
     situation |= {"facts": facts(), "past": given["past"], "roles": given["roles"]}
-    (judgement,) = judge_batch([call], **situation)
+    (judged,) = judge_batch([call], **situation)
     if given["again"]:
         # The first one had the arguments that this policy gave it.
-        situation["past"] = [*given["past"], PastCall(len(given["past"]), "t", judgement.arguments)]
-        (judgement,) = judge_batch([call], **situation)
-    if judgement.verdict is not Verdict.AWAITING:
-        return Effect.RUNS if judgement.verdict is Verdict.PERMITTED else Effect.REFUSED, judgement.arguments
-    asked = {"id": "d", "tool_name": "t", "arguments": judgement.arguments, "description": "d"}
+        situation["past"] = [*given["past"], PastCall(len(given["past"]), "t", judged.arguments)]
+        (judged,) = judge_batch([call], **situation)
+    if judged.decision is not CallDecision.AWAITING:
+        return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED, judged.arguments
+    asked = {"id": "d", "tool_name": "t", "arguments": judged.arguments, "description": "d"}
     yes = PendingAction.model_validate({**asked, "created_at": situation["facts"].now})
-    (judgement,) = judge_batch([call], **situation, confirmed=yes)
-    return Effect.ASKS if judgement.verdict is Verdict.PERMITTED else Effect.REFUSED, judgement.arguments
+    (judged,) = judge_batch([call], **situation, confirmed=yes)
+    return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED, judged.arguments
 
 
 def is_newly_possible(old: Policy, new: Policy, arguments: dict[str, Any], given: dict[str, Any]) -> bool:

@@ -15,11 +15,11 @@ from graph_agent.analysis.questions import Analysis
 from graph_agent.analysis.symbols import SymbolicSet, Unencodable, Value, text
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
-from graph_agent.policy.guard import Verdict
+from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import TEXT, ShopTool, facts, judge, policy_of, schema
@@ -63,7 +63,7 @@ class Compared:
     calls: int = 0
     undetermined: int = 0
     not_encoded: int = 0
-    effects: dict[Effect, int] = field(default_factory=dict)
+    effects: dict[Decision, int] = field(default_factory=dict)
     different: list[str] = field(default_factory=list)
 
 
@@ -90,8 +90,8 @@ def compare_with_cedar(
         if not all(z3.is_true(one) or z3.is_false(one) for one in decided):
             found.undetermined += 1
             continue
-        encoded = Effect.RUNS if z3.is_true(decided[0]) else Effect.ASKS if z3.is_true(decided[1]) else Effect.REFUSED
-        effect = conditions.judge("t", arguments, situation).effect
+        encoded = Decision.RUNS if z3.is_true(decided[0]) else Decision.ASKS if z3.is_true(decided[1]) else Decision.REFUSED
+        effect = conditions.judge("t", arguments, situation).decision
         found.calls += 1
         found.effects[effect] = found.effects.get(effect, 0) + 1
         if encoded is not effect:
@@ -107,13 +107,13 @@ def compare_with_guard(policy: Policy, calls: Iterable[tuple[dict[str, Any], int
     for arguments, before in calls:
         # About other objects: the guard does not ask about one that the message has changed already.
         past = [PastCall(number, "t", {"n": -number, "s": f"other {number}", "d": -number}) for number in range(1, before + 1)]
-        verdict = judge(policy, "t", arguments, past, facts=facts()).verdict
+        verdict = judge(policy, "t", arguments, past, facts=facts()).decision
         # The yes to a call that waits comes with another message.
-        before_it = [] if verdict is Verdict.AWAITING else past
+        before_it = [] if verdict is CallDecision.AWAITING else past
         situation = Situation("ann", (), facts(), before_it)
         given = list(_values(call.context, conditions.context(call.action, arguments, situation)))
         decided = [z3.is_true(z3.simplify(z3.substitute(term, *given))) for term in (silent, accepted)]
-        encoded = Verdict.PERMITTED if decided[0] else Verdict.AWAITING if decided[1] else Verdict.REFUSED
+        encoded = CallDecision.PERMITTED if decided[0] else CallDecision.AWAITING if decided[1] else CallDecision.REFUSED
         if verdict is not encoded:
             yield f"{arguments} after {before} others: guard {verdict}, encoder {encoded}"
 

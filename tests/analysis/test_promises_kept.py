@@ -15,7 +15,7 @@ from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.past_call import PastCall
@@ -93,9 +93,9 @@ class Witness(TableServer):
         assert self.promises is not None
         self.sent.append((call.tool_name, call.arguments, call.user_id, None))
         true = facts(succeeded=sorted(self.succeeded), attempted=sorted(self.attempted))
-        ruling = self.promises.judge(call.tool_name, call.arguments, Situation("ann", (), true, self.message))
-        if ruling.effect is Effect.REFUSED or (ruling.effect is Effect.ASKS and not self.confirmed):
-            self.broken += ruling.reasons
+        decided = self.promises.judge(call.tool_name, call.arguments, Situation("ann", (), true, self.message))
+        if decided.decision is Decision.REFUSED or (decided.decision is Decision.ASKS and not self.confirmed):
+            self.broken += decided.reasons
         return self._ended(call, self.random.choice(OUTCOMES))
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:

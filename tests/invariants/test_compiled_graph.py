@@ -25,7 +25,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMRe
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Ruling, Situation
+from graph_agent.policy.cedar.conditions import ConditionsDecision, ConditionsFile, Decision, Situation
 from graph_agent.policy.confirmation import describe_in_full
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.guard import AuthorizedCall
@@ -54,7 +54,7 @@ class PortAnswers:
     interrupted: bool = False
     used: int = 0
     """The earlier calls of today of each tool, when a batch is judged."""
-    reserved: Effect | None = Effect.RUNS
+    reserved: Decision | None = Decision.RUNS
 
 
 class NodePorts:
@@ -101,10 +101,10 @@ class NodePorts:
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> Ruling | None:
+    ) -> ConditionsDecision | None:
         assert conditions.counts(call.tool_name)
         assert (situation.user_id, confirmed) == ("ann", call.operation_key == "p1")
-        return None if self._answers.reserved is None else Ruling(self._answers.reserved, ("a budget",))
+        return None if self._answers.reserved is None else ConditionsDecision(self._answers.reserved, ("a budget",))
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         # After a round that only repeated calls, the model may only answer.
@@ -316,7 +316,7 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
     context = asks(message, pending_confirmation=pending)
     if message == CALLED:
         context = DecisionContext.for_calls("ann", [FunctionCall(*ADD), FunctionCall(*LIST), FunctionCall(*DELETE)], "c1")
-    budgets = [PortAnswers(used=used, reserved=reserved) for used in (0, 10, 20) for reserved in (*Effect, None)]
+    budgets = [PortAnswers(used=used, reserved=reserved) for used in (0, 10, 20) for reserved in (*Decision, None)]
     possible = {
         "BUILD_REQUEST": CONSENTS,
         "INVOKE_LLM": [PortAnswers(answer) for answer in (*ENDINGS[:1], *ROUNDS[:5])],
@@ -343,8 +343,8 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
             continue
         consented = before.outcome == "confirmed"
         # Without a yes the call must need none: neither by the facts of its batch nor by its reservation.
-        permitted = answers.used < 20 and answers.reserved is not Effect.REFUSED if consented else answers.used < 10
-        permitted = permitted and answers.reserved in ((Effect.RUNS, Effect.ASKS) if consented else (Effect.RUNS,))
+        permitted = answers.used < 20 and answers.reserved is not Decision.REFUSED if consented else answers.used < 10
+        permitted = permitted and answers.reserved in ((Decision.RUNS, Decision.ASKS) if consented else (Decision.RUNS,))
         assert permitted or not node.sent
         assert all(call.tool_name != CONFIRMED_TOOL or consented for call in node.sent)
         if consented:
@@ -353,7 +353,7 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
             assert after.outcome == "confirmed_done"
             assert all(call.operation_key == "p1" for call in node.sent)
         confirmed_calls += consented and len(node.sent)
-        asked += after.pending is not None and answers.reserved is Effect.ASKS
+        asked += after.pending is not None and answers.reserved is Decision.ASKS
         refused += any(call.rule == "a budget" for call in after.calls)
     assert (confirmed_calls > 0) is (message == "yes")
     assert refused

@@ -16,7 +16,7 @@ from graph_agent.graph.transcript import result_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import Judgement, judge_batch
+from graph_agent.policy.guard import JudgedCall, judge_batch
 from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.tools.executor import McpToolExecutor
 from tests.cli.conftest import Cli
@@ -119,10 +119,10 @@ def policy(line: str, schema: dict[str, Any]) -> Policy:
     return compile_policy(Constitution.parse(f"## Available Tools\n{line}\n"), [declaration], {})
 
 
-def judge(rules: Policy, arguments: dict[str, Any]) -> Judgement:
+def judge(rules: Policy, arguments: dict[str, Any]) -> JudgedCall:
     requested = [FunctionCall(name="act", arguments=arguments)]
-    judgement, *_ = judge_batch(requested, policy=rules, user_id="ann", decision_id="d", max_calls_per_turn=10)
-    return judgement
+    judged, *_ = judge_batch(requested, policy=rules, user_id="ann", decision_id="d", max_calls_per_turn=10)
+    return judged
 
 
 DECLARED = {"type": "object", "properties": {"user_id": {"type": "string"}}}
@@ -146,6 +146,6 @@ UNDECLARED = {"type": "object", "properties": {"a": {}}}
 def test_user_id_is_an_argument_where_the_schema_declares_it_and_can_be_bound(
     line: str, schema: dict[str, Any], arguments: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
-    judgement = judge(policy(line, schema), arguments)
-    assert (judgement.authorized.arguments if judgement.authorized else None) == sent
-    assert judgement.error_code == (ToolErrorCode.ACCESS_DENIED if sent is None else None)
+    judged = judge(policy(line, schema), arguments)
+    assert (judged.authorized.arguments if judged.authorized else None) == sent
+    assert judged.error_code == (ToolErrorCode.ACCESS_DENIED if sent is None else None)

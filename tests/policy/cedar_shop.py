@@ -10,7 +10,7 @@ from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.guard import Judgement, judge_batch
+from graph_agent.policy.guard import JudgedCall, judge_batch
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy, compile_policy
 
@@ -139,13 +139,13 @@ def policy_of(tools: Iterable[ShopTool], rules: str | None, roles: Sequence[str]
     return policy
 
 
-def judge(policy: Policy, tool: str, arguments: dict[str, Any], past: Sequence[PastCall] = (), **situation: Any) -> Judgement:
-    """Return the guard's judgement on one call of Ann, with her `roles` and `facts`."""
+def judge(policy: Policy, tool: str, arguments: dict[str, Any], past: Sequence[PastCall] = (), **situation: Any) -> JudgedCall:
+    """Return the guard's judged on one call of Ann, with her `roles` and `facts`."""
     call = FunctionCall(name=tool, arguments=arguments)
-    (judgement,) = judge_batch(
+    (judged,) = judge_batch(
         [call], policy=policy, user_id="ann", decision_id="d", past=past, max_calls_per_turn=50, **situation
     )
-    return judgement
+    return judged
 
 
 def facts(**more: Any) -> Facts:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from graph_agent.bootstrap.policies import explained_conditions
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, amount
-from graph_agent.policy.guard import Verdict
+from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import PERMIT, TEXT, ShopTool, facts, judge, policy_of, schema
 
@@ -42,8 +42,8 @@ def paying(rules: str, **arguments: Any) -> Policy:
 
 def decided(policy: Policy, value: Any, name: str = "amount") -> str:
     """Return "runs", or why the call does not."""
-    judgement = judge(policy, "pay", {name: value}, facts=facts())
-    return "runs" if judgement.verdict is Verdict.PERMITTED else judgement.error or judgement.verdict
+    judged = judge(policy, "pay", {name: value}, facts=facts())
+    return "runs" if judged.decision is CallDecision.PERMITTED else judged.error or judged.decision
 
 
 def test_a_text_in_place_of_a_number_is_the_number_or_is_refused() -> None:

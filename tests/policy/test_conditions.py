@@ -15,7 +15,7 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.guard import Verdict, judge_batch, permitted_read
+from graph_agent.policy.guard import CallDecision, judge_batch, permitted_read
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, RULES, SHOP, TEXT, ShopTool, facts, judge, policy_of, schema
@@ -28,12 +28,12 @@ def conditions(rules: str, *tools: ShopTool) -> Policy:
     return policy_of(tools or (REFUND,), PERMIT + rules)
 
 
-def verdict(policy: Policy, arguments: dict[str, Any], tool: str = "refund", **situation: Any) -> tuple[Verdict, str]:
-    judgement = judge(policy, tool, arguments, **{"facts": facts(), **situation})
-    return judgement.verdict, judgement.rule
+def verdict(policy: Policy, arguments: dict[str, Any], tool: str = "refund", **situation: Any) -> tuple[CallDecision, str]:
+    judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
+    return judged.decision, judged.rule
 
 
-REFUSED, ASKS, RUNS = Verdict.REFUSED, Verdict.AWAITING, Verdict.PERMITTED
+REFUSED, ASKS, RUNS = CallDecision.REFUSED, CallDecision.AWAITING, CallDecision.PERMITTED
 
 
 # --- the traps that let a call through
@@ -177,11 +177,11 @@ def test_uses_of_one_batch_count_together() -> None:
     whole: dict[str, Any] = {"policy": policy, "user_id": "ann", "decision_id": "d", "max_calls_per_turn": 9}
     first, second = judge_batch(batch, **whole)
     # It is judged when it is known if the first one was done.
-    assert (first.verdict, second.verdict, second.authorized) == (RUNS, Verdict.DEFERRED, None)
+    assert (first.decision, second.decision, second.authorized) == (RUNS, CallDecision.DEFERRED, None)
     for may_have_run, expected in ((True, (REFUSED, "100 a message")), (False, (RUNS, ""))):
         past = [PastCall(1, "refund", batch[0].arguments, may_have_run=may_have_run)]
         (second,) = judge_batch(batch[1:], past=past, position=1, **whole)
-        assert (second.sequence, second.verdict, second.rule) == (2, *expected)
+        assert (second.sequence, second.decision, second.rule) == (2, *expected)
 
 
 def test_writes_count_all_tools_and_calls_one() -> None:
@@ -350,13 +350,13 @@ def test_the_table_of_composition(marker: str, without: bool, with_yes: bool) ->
     expected = REFUSED if not with_yes else ASKS if marker or not without else RUNS
     assert verdict(policy, AMPLE)[0] is expected
     # The rules are asked again after the yes.
-    assert judge(policy, "refund", AMPLE, confirmed=_pending(AMPLE)).verdict is (RUNS if with_yes else REFUSED)
+    assert judge(policy, "refund", AMPLE, confirmed=_pending(AMPLE)).decision is (RUNS if with_yes else REFUSED)
 
 
 def test_a_yes_to_other_arguments_confirms_nothing() -> None:
     policy = conditions('@id("ask") forbid (principal, action, resource) unless { context.confirmed };')
-    judgement = judge(policy, "refund", {**AMPLE, "amount": 51}, confirmed=_pending(AMPLE))
-    assert (judgement.verdict, judgement.authorized) == (ASKS, None)
+    judged = judge(policy, "refund", {**AMPLE, "amount": 51}, confirmed=_pending(AMPLE))
+    assert (judged.decision, judged.authorized) == (ASKS, None)
 
 
 def _pending(arguments: dict[str, Any]) -> PendingAction:
@@ -367,10 +367,10 @@ def _pending(arguments: dict[str, Any]) -> PendingAction:
 
 def test_conditions_grant_no_tool() -> None:
     policy = conditions('@id("all") permit (principal, action == Action::"refund", resource);')
-    judgement = judge(policy, "ship", {})
-    assert (judgement.verdict, judgement.error_code) == (REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
-    judgement = judge(policy, "refund", {"order": 5, "amount": 1})
-    assert (judgement.verdict, judgement.error_code) == (REFUSED, ToolErrorCode.VALIDATION_ERROR)
+    judged = judge(policy, "ship", {})
+    assert (judged.decision, judged.error_code) == (REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
+    judged = judge(policy, "refund", {"order": 5, "amount": 1})
+    assert (judged.decision, judged.error_code) == (REFUSED, ToolErrorCode.VALIDATION_ERROR)
 
 
 def test_what_no_rule_permits_is_refused() -> None:
@@ -384,9 +384,9 @@ def test_a_repetition_gets_the_earlier_result_also_if_it_would_be_too_much() -> 
     policy = conditions('@id("100") forbid (principal, action, resource) when { context.used.message.sum.amount > 100 };')
     call = {"order": "a", "amount": 60}
     repeated = judge(policy, "refund", call, [PastCall(1, "refund", call)])
-    assert (repeated.verdict, repeated.repeats, repeated.authorized) == (Verdict.REPEATED, (1,), None)
+    assert (repeated.decision, repeated.repeats, repeated.authorized) == (CallDecision.REPEATED, (1,), None)
     again = judge(policy, "refund", call, [PastCall(1, "refund", call, may_have_run=False)])
-    assert (again.verdict, again.authorized is not None) == (Verdict.REPEATED, True)
+    assert (again.decision, again.authorized is not None) == (CallDecision.REPEATED, True)
 
 
 def test_a_read_for_display_follows_the_conditions() -> None:
@@ -420,7 +420,7 @@ def test_the_time_is_that_of_the_time_zone() -> None:
 
 def test_the_shop_decides_as_its_rules_say() -> None:
     policy = policy_of(SHOP, RULES)
-    cases: list[tuple[str, dict[str, Any], dict[str, Any], tuple[Verdict, str]]] = [
+    cases: list[tuple[str, dict[str, Any], dict[str, Any], tuple[CallDecision, str]]] = [
         ("refund", {"order": "o", "amount": 100}, {}, (RUNS, "")),
         ("refund", {"order": "o", "amount": 101}, {}, (ASKS, "big refunds need a yes")),
         ("refund", {"order": "o", "amount": 501}, {}, (REFUSED, "refunds at most 500")),

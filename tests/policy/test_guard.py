@@ -18,8 +18,8 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import (
     AuthorizedCall,
-    Judgement,
-    Verdict,
+    CallDecision,
+    JudgedCall,
     judge_batch,
     permitted_read,
 )
@@ -43,26 +43,26 @@ def one_tool(schema: dict[str, Any]) -> Policy:
     return compile_policy(constitution, [ToolDeclaration(name="act", description="", parameters=schema)], {})
 
 
-def judge(*batch: FunctionCall, rules: Policy | None = None, **more: Any) -> tuple[Judgement, ...]:
+def judge(*batch: FunctionCall, rules: Policy | None = None, **more: Any) -> tuple[JudgedCall, ...]:
     return judge_batch(batch, policy=rules or policy(), user_id="ann", decision_id="d1", **{"max_calls_per_turn": 10, **more})
 
 
 def test_a_permitted_call_has_an_operation_key() -> None:
-    (judgement,) = judge(ADD)
-    assert judgement.verdict is Verdict.PERMITTED
-    assert judgement.authorized is not None
-    assert judgement.authorized.operation_key == "d1:1"
-    assert judgement.authorized.user_id == "ann"
-    assert judgement.authorized.mutating
+    (judged,) = judge(ADD)
+    assert judged.decision is CallDecision.PERMITTED
+    assert judged.authorized is not None
+    assert judged.authorized.operation_key == "d1:1"
+    assert judged.authorized.user_id == "ann"
+    assert judged.authorized.mutating
 
 
 def test_only_the_guard_creates_an_authorized_call() -> None:
     with pytest.raises(TypeError, match="only the guard"):
         AuthorizedCall("delete_task", {}, "ann", 1, "k", mutating=True, ledger=True)
-    (judgement,) = judge(ADD)
-    assert judgement.authorized is not None
+    (judged,) = judge(ADD)
+    assert judged.authorized is not None
     with pytest.raises(TypeError, match="only the guard"):
-        replace(judgement.authorized, tool_name="delete_task")
+        replace(judged.authorized, tool_name="delete_task")
     makers = [path.name for path in PACKAGE.rglob("*.py") if "AuthorizedCall" in _called(path)]
     assert makers == ["guard.py"]
 
@@ -143,8 +143,8 @@ def _called(path: Path) -> set[str]:
     ["", "add", "ADD_TASK", "add_task ", "add-task", "аdd_task", "default_api.add_task", "ask_user", "preview", "__class__"],
 )
 def test_only_the_exact_name_is_on_the_whitelist(name: str) -> None:
-    (judgement,) = judge(FunctionCall(name=name, arguments=ADD.arguments))
-    assert (judgement.verdict, judgement.error_code) == (Verdict.REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
+    (judged,) = judge(FunctionCall(name=name, arguments=ADD.arguments))
+    assert (judged.decision, judged.error_code) == (CallDecision.REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_only_the_exact_name_is_on_the_whitelist(name: str) -> None:
     ],
 )
 def test_arguments_must_be_valid_against_the_strict_schema(arguments: dict[str, Any]) -> None:
-    (judgement,) = judge(FunctionCall(name="add_task", arguments=arguments))
-    assert (judgement.verdict, judgement.error_code) == (Verdict.REFUSED, ToolErrorCode.VALIDATION_ERROR)
+    (judged,) = judge(FunctionCall(name="add_task", arguments=arguments))
+    assert (judged.decision, judged.error_code) == (CallDecision.REFUSED, ToolErrorCode.VALIDATION_ERROR)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"bytes"])
@@ -208,8 +208,8 @@ def test_the_strict_schema_accepts_every_declared_property(
     schema: dict[str, Any], good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
     rules = one_tool(schema)
-    assert judge(FunctionCall(name="act", arguments=good), rules=rules)[0].verdict is Verdict.PERMITTED
-    assert judge(FunctionCall(name="act", arguments=bad), rules=rules)[0].verdict is Verdict.REFUSED
+    assert judge(FunctionCall(name="act", arguments=good), rules=rules)[0].decision is CallDecision.PERMITTED
+    assert judge(FunctionCall(name="act", arguments=bad), rules=rules)[0].decision is CallDecision.REFUSED
     assert rules.declarations[0].parameters == schema
 
 
@@ -226,32 +226,32 @@ def test_a_listed_tool_that_is_not_served_stops_the_start() -> None:
 def test_the_own_user_id_is_dropped_and_another_one_refuses() -> None:
     own, other = (ADD.replace(arguments={**ADD.arguments, "user_id": user}) for user in ("ann", "bob"))
     permitted, refused = judge(own, other)
-    assert (permitted.verdict, permitted.arguments) == (Verdict.PERMITTED, ADD.arguments)
-    assert (refused.verdict, refused.error_code) == (Verdict.REFUSED, ToolErrorCode.ACCESS_DENIED)
+    assert (permitted.decision, permitted.arguments) == (CallDecision.PERMITTED, ADD.arguments)
+    assert (refused.decision, refused.error_code) == (CallDecision.REFUSED, ToolErrorCode.ACCESS_DENIED)
 
 
 @pytest.mark.parametrize("smuggled", [["ann"], None, 1, "ANN", "ann ", {"user_id": "ann"}])
 def test_a_user_id_of_any_other_shape_refuses(smuggled: object) -> None:
-    (judgement,) = judge(ADD.replace(arguments={**ADD.arguments, "user_id": smuggled}))
-    assert judgement.error_code is ToolErrorCode.ACCESS_DENIED
+    (judged,) = judge(ADD.replace(arguments={**ADD.arguments, "user_id": smuggled}))
+    assert judged.error_code is ToolErrorCode.ACCESS_DENIED
 
 
 def test_at_most_five_calls_a_round_and_ten_a_turn() -> None:
     batch = [FunctionCall(name="add_task", arguments={"description": str(n)}) for n in range(7)]
-    assert [judgement.verdict for judgement in judge(*batch)] == [Verdict.PERMITTED] * 5 + [Verdict.REFUSED] * 2
+    assert [judged.decision for judged in judge(*batch)] == [CallDecision.PERMITTED] * 5 + [CallDecision.REFUSED] * 2
     past = [PastCall(n + 1, "list_tasks", {}) for n in range(8)]
-    assert [judgement.verdict for judgement in judge(*batch[:3], past=past)] == [Verdict.PERMITTED] * 2 + [Verdict.REFUSED]
+    assert [judged.decision for judged in judge(*batch[:3], past=past)] == [CallDecision.PERMITTED] * 2 + [CallDecision.REFUSED]
 
 
 def test_an_identical_write_is_a_repetition_and_a_read_is_not() -> None:
     listing = FunctionCall(name="list_tasks", arguments={})
     again = ADD.replace(arguments={"description": "call mom", "user_id": "ann"})
-    judgements = judge(ADD, listing, listing, again, past=[PastCall(1, "add_task", {"description": "call mom"})])
-    assert [(judgement.verdict, judgement.repeats) for judgement in judgements] == [
-        (Verdict.REPEATED, (1,)),
-        (Verdict.PERMITTED, ()),
-        (Verdict.PERMITTED, ()),
-        (Verdict.REPEATED, (1, 2)),
+    judged_calls = judge(ADD, listing, listing, again, past=[PastCall(1, "add_task", {"description": "call mom"})])
+    assert [(judged.decision, judged.repeats) for judged in judged_calls] == [
+        (CallDecision.REPEATED, (1,)),
+        (CallDecision.PERMITTED, ()),
+        (CallDecision.PERMITTED, ()),
+        (CallDecision.REPEATED, (1, 2)),
     ]
 
 
@@ -282,33 +282,33 @@ OTHER = FunctionCall(name="other", arguments={})
     ],
 )
 def test_an_identical_call_runs_again_as_its_declaration_says(policy: Policy, verdicts: list[str]) -> None:
-    assert [judgement.verdict for judgement in judge(act(), act(), OTHER, act(), rules=policy)] == verdicts
+    assert [judged.decision for judged in judge(act(), act(), OTHER, act(), rules=policy)] == verdicts
 
 
 def test_a_call_in_between_that_did_not_run_changes_nothing() -> None:
     past = [PastCall(1, "act", {"n": 0}), PastCall(2, "other", {}, may_have_run=False)]
-    (judgement,) = judge(act(), rules=granted(""), past=past)
-    assert (judgement.verdict, judgement.repeats) == (Verdict.REPEATED, (1,))
+    (judged,) = judge(act(), rules=granted(""), past=past)
+    assert (judged.decision, judged.repeats) == (CallDecision.REPEATED, (1,))
 
 
 def test_calls_beyond_the_limit_for_one_message_are_refused() -> None:
     rules = granted(" (at most 3 per message)", read_only=False)
     first = judge(act(1), act(2), OTHER, act(3), act(4), rules=rules)
-    assert [judgement.verdict for judgement in first] == ["permitted"] * 4 + ["refused"]
+    assert [judged.decision for judged in first] == ["permitted"] * 4 + ["refused"]
     assert first[-1].error == "this can be done at most 3 times for one message"
     past = [PastCall(1, "act", {"n": 1}), PastCall(2, "act", {"n": 2}, may_have_run=False), PastCall(3, "act", {"n": 3})]
-    assert [judgement.verdict for judgement in judge(act(4), act(5), rules=rules, past=past)] == ["permitted", "refused"]
+    assert [judged.decision for judged in judge(act(4), act(5), rules=rules, past=past)] == ["permitted", "refused"]
 
 
 def test_a_repetition_beyond_the_limit_gets_the_first_result_and_no_permission() -> None:
     rules = granted(" (at most 1 per message)", read_only=False)
-    (judgement,) = judge(act(1), rules=rules, past=[PastCall(1, "act", {"n": 1})])
-    assert (judgement.verdict, judgement.repeats, judgement.authorized) == (Verdict.REPEATED, (1,), None)
+    (judged,) = judge(act(1), rules=rules, past=[PastCall(1, "act", {"n": 1})])
+    assert (judged.decision, judged.repeats, judged.authorized) == (CallDecision.REPEATED, (1,), None)
 
 
 def test_a_limit_applies_to_reads_too() -> None:
-    judgements = judge(act(1), act(1), act(1), rules=granted(" (reads) (at most 2 per message)"))
-    assert [judgement.verdict for judgement in judgements] == ["permitted", "permitted", "refused"]
+    judged_calls = judge(act(1), act(1), act(1), rules=granted(" (reads) (at most 2 per message)"))
+    assert [judged.decision for judged in judged_calls] == ["permitted", "permitted", "refused"]
 
 
 def test_a_destructive_tool_without_a_marker_stops_the_start() -> None:
@@ -341,10 +341,10 @@ def test_a_tool_whose_server_says_that_it_writes_cannot_be_marked_as_a_read(trai
 
 
 def test_a_call_that_needs_confirmation_stops_the_batch() -> None:
-    assert [judgement.verdict for judgement in judge(ADD, DELETE, ADD)] == [
-        Verdict.PERMITTED,
-        Verdict.AWAITING,
-        Verdict.SKIPPED,
+    assert [judged.decision for judged in judge(ADD, DELETE, ADD)] == [
+        CallDecision.PERMITTED,
+        CallDecision.AWAITING,
+        CallDecision.SKIPPED,
     ]
 
 
@@ -361,11 +361,11 @@ def confirmed_action(**changes: Any) -> PendingAction:
 
 
 def test_a_confirmed_action_permits_exactly_that_call_under_its_own_id() -> None:
-    (judgement,) = judge(DELETE, confirmed=confirmed_action())
-    assert judgement.authorized is not None
-    assert judgement.authorized.operation_key == "p1"
-    assert judge(DELETE, confirmed=confirmed_action(arguments={"task_id": "t2"}))[0].verdict is Verdict.AWAITING
-    assert judge(DELETE, confirmed=confirmed_action(tool_name="add_task"))[0].verdict is Verdict.AWAITING
+    (judged,) = judge(DELETE, confirmed=confirmed_action())
+    assert judged.authorized is not None
+    assert judged.authorized.operation_key == "p1"
+    assert judge(DELETE, confirmed=confirmed_action(arguments={"task_id": "t2"}))[0].decision is CallDecision.AWAITING
+    assert judge(DELETE, confirmed=confirmed_action(tool_name="add_task"))[0].decision is CallDecision.AWAITING
 
 
 json_values = st.recursive(
@@ -383,12 +383,12 @@ requested_calls = st.builds(
 
 @given(st.lists(requested_calls, max_size=8))
 def test_for_any_batch_only_granted_and_valid_calls_are_permitted(batch: list[FunctionCall]) -> None:
-    judgements = judge(*batch)
-    assert [judgement.sequence for judgement in judgements] == list(range(1, len(batch) + 1))
-    permitted = [judgement for judgement in judgements if judgement.authorized is not None]
+    judged_calls = judge(*batch)
+    assert [judged.sequence for judged in judged_calls] == list(range(1, len(batch) + 1))
+    permitted = [judged for judged in judged_calls if judged.authorized is not None]
     assert len(permitted) <= 5
-    for judgement in permitted:
-        call = judgement.authorized
+    for judged in permitted:
+        call = judged.authorized
         assert call is not None
         assert call.tool_name in {"add_task", "list_tasks", "update_task", "complete_task"}
         assert call.user_id == "ann"

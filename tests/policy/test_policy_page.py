@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from graph_agent.models.facts import Facts
-from graph_agent.policy.guard import Verdict
+from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.past_call import PastCall
 from tests.policy.cedar_shop import SHOP, facts, judge, policy_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conditions.md").read_text(encoding="utf-8")
 PRINTED = re.findall(r"```cedar\n(.*?)```", PAGE, re.DOTALL)
-RUNS, ASKS, REFUSED = Verdict.PERMITTED, Verdict.AWAITING, Verdict.REFUSED
+RUNS, ASKS, REFUSED = CallDecision.PERMITTED, CallDecision.AWAITING, CallDecision.REFUSED
 REFUND, PRICE, STOCK, MAIL = "refund", "set_price", "restock", "send_mail"
 
 
@@ -27,7 +27,7 @@ def used_today(amount: int) -> Facts:
     return facts(used={"day": {"tools": {REFUND: {"calls": 1, "sums": {"amount": amount}}}}})
 
 
-CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], Verdict, str]]] = [
+CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDecision, str]]] = [
     [
         (REFUND, refund(100), {}, RUNS, ""),
         (REFUND, refund(101), {}, ASKS, "refunds over 100 need a yes"),
@@ -83,5 +83,5 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], Verdict, str]]] = [
 def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> None:
     policy = policy_of(SHOP, rules)
     for tool, arguments, situation, verdict, reason in cases:
-        judgement = judge(policy, tool, arguments, **{"facts": facts(), **situation})
-        assert (judgement.verdict, judgement.rule) == (verdict, reason), (tool, arguments)
+        judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
+        assert (judged.decision, judged.rule) == (verdict, reason), (tool, arguments)

@@ -19,8 +19,8 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import Ruling, Situation
-from graph_agent.policy.guard import AWAITING, SKIPPED, AuthorizedCall, Judgement, Verdict, judge_batch
+from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+from graph_agent.policy.guard import AWAITING, SKIPPED, AuthorizedCall, CallDecision, JudgedCall, judge_batch
 from graph_agent.policy.objects import NamedObjects, named_objects
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_result, receipt
@@ -64,9 +64,11 @@ class _Batch:
     calls: Sequence[FunctionCall]
     facts: Facts | None
 
-    def judge(self, turn: Turn, runtime: TurnRuntime, position: int, reserved: Ruling | None = None) -> list[Judgement]:
+    def judge(
+        self, turn: Turn, runtime: TurnRuntime, position: int, reserved: ConditionsDecision | None = None
+    ) -> list[JudgedCall]:
         """Judge the calls from `position` on, after the others have ended."""
-        judgements = judge_batch(
+        judged_calls = judge_batch(
             self.calls[position:],
             policy=runtime.snapshot.policy,
             user_id=turn.context.user_id,
@@ -80,15 +82,15 @@ class _Batch:
             position=position,
             reserved=reserved,
         )
-        runtime.ports.intend(list(_certain(judgements, runtime.snapshot.policy.conditions)))
-        return list(judgements)
+        runtime.ports.intend(list(_certain(judged_calls, runtime.snapshot.policy.conditions)))
+        return list(judged_calls)
 
 
-def _certain(judgements: Sequence[Judgement], conditions: Conditions | None) -> Iterator[AuthorizedCall]:
+def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) -> Iterator[AuthorizedCall]:
     """Yield the permitted calls up to the first one that may still be refused: the commit of a call announces the next one."""
-    for judgement in judgements:
-        call = judgement.authorized
-        if judgement.verdict is Verdict.DEFERRED or (call is not None and _is_counted(conditions, call.tool_name)):
+    for judged in judged_calls:
+        call = judged.authorized
+        if judged.decision is CallDecision.DEFERRED or (call is not None and _is_counted(conditions, call.tool_name)):
             return
         if call is not None:
             yield call
@@ -98,17 +100,17 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     conditions = runtime.snapshot.policy.conditions
     facts = await runtime.ports.facts(conditions) if conditions is not None and conditions.reads_facts else None
     batch = _Batch(_batch(turn), facts)
-    judgements = batch.judge(turn, runtime, 0)
+    judged_calls = batch.judge(turn, runtime, 0)
     waits = False
     for position, call in enumerate(batch.calls):
-        if not waits and not runtime.ports.interrupted and _is_open(turn, judgements[position]):
-            judgements[position:] = batch.judge(turn, runtime, position)
-        judgement = judgements[position]
-        processed = _skipped() if waits else await _process_call(turn, runtime, judgement, batch, position)
+        if not waits and not runtime.ports.interrupted and _is_open(turn, judged_calls[position]):
+            judged_calls[position:] = batch.judge(turn, runtime, position)
+        judged = judged_calls[position]
+        processed = _skipped() if waits else await _process_call(turn, runtime, judged, batch, position)
         if processed.disposition is CallDisposition.AWAITING:
             waits = True
-            turn = _await_confirmation(turn, runtime, judgement, processed)
-        turn = _with_call(turn, runtime, call, judgement, processed)
+            turn = _await_confirmation(turn, runtime, judged, processed)
+        turn = _with_call(turn, runtime, call, judged, processed)
     if waits:
         # A change behind the question was not made.
         processed_calls = turn.calls[-len(batch.calls) :]
@@ -127,11 +129,11 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     return turn.to("executed")
 
 
-def _is_open(turn: Turn, judgement: Judgement) -> bool:
-    """True if the verdict is still to be found: the calls before this one have ended, and none of them waits for the user."""
+def _is_open(turn: Turn, judged: JudgedCall) -> bool:
+    """True if the decision is still to be made: the calls before this one have ended, and none of them waits for the user."""
     # A dry run leaves out what the question would leave out.
-    not_asked = judgement.verdict is Verdict.SKIPPED and not turn.context.dry_run
-    return judgement.verdict is Verdict.DEFERRED or not_asked
+    not_asked = judged.decision is CallDecision.SKIPPED and not turn.context.dry_run
+    return judged.decision is CallDecision.DEFERRED or not_asked
 
 
 def _past(turn: Turn) -> list[PastCall]:
@@ -162,79 +164,79 @@ def _batch(turn: Turn) -> list[FunctionCall]:
     return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
 
 
-async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, batch: _Batch, position: int) -> _Processed:
-    if turn.context.dry_run and (rule := _dry_run_rule(judgement)):
+async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
+    if turn.context.dry_run and (rule := _dry_run_rule(judged)):
         return _refused(f"{rule}; nothing was sent", None, rule)
-    if judgement.verdict is Verdict.AWAITING and not runtime.ports.interrupted:
-        return await _ask_user(turn, runtime, judgement)
-    if judgement.verdict in (Verdict.PERMITTED, Verdict.REPEATED) and not runtime.ports.interrupted:
-        if turn.confirmed is not None and (stopped := await _check_preview(runtime, judgement, turn.confirmed)) is not None:
+    if judged.decision is CallDecision.AWAITING and not runtime.ports.interrupted:
+        return await _ask_user(turn, runtime, judged)
+    if judged.decision in (CallDecision.PERMITTED, CallDecision.REPEATED) and not runtime.ports.interrupted:
+        if turn.confirmed is not None and (stopped := await _check_preview(runtime, judged, turn.confirmed)) is not None:
             return stopped
-        for sequence in judgement.repeats:
+        for sequence in judged.repeats:
             earlier = turn.calls[sequence - 1].result
             if earlier.may_be_done:
                 return _Processed(CallDisposition.REPEATED, earlier)
-        judgement = await _reserve(turn, runtime, judgement, batch, position)
-        if judgement.verdict is Verdict.AWAITING:
-            return await _ask_user(turn, runtime, judgement)
-        if judgement.authorized is not None:
+        judged = await _reserve(turn, runtime, judged, batch, position)
+        if judged.decision is CallDecision.AWAITING:
+            return await _ask_user(turn, runtime, judged)
+        if judged.authorized is not None:
             # A counted read that is repeated would be counted once.
-            counted = _is_counted(runtime.snapshot.policy.conditions, judgement.tool_name)
+            counted = _is_counted(runtime.snapshot.policy.conditions, judged.tool_name)
             retries = 0 if counted else runtime.snapshot.config.read_retries
-            result = await run_authorized(judgement.authorized, runtime.ports, read_retries=retries)
+            result = await run_authorized(judged.authorized, runtime.ports, read_retries=retries)
             return _Processed(CallDisposition.EXECUTED, result)
-    if judgement.error_code is not None:
-        return _refused(judgement.error, judgement.error_code, judgement.rule)
+    if judged.error_code is not None:
+        return _refused(judged.error, judged.error_code, judged.rule)
     return _skipped()
 
 
-async def _reserve(turn: Turn, runtime: TurnRuntime, judgement: Judgement, batch: _Batch, position: int) -> Judgement:
+async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> JudgedCall:
     """Return the decision on a permitted call after its use was counted, if a rule counts it: the reservation wins."""
-    policy, call = runtime.snapshot.policy, judgement.authorized
+    policy, call = runtime.snapshot.policy, judged.authorized
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
-        return judgement
+        return judged
     situation = Situation(call.user_id, turn.context.roles, batch.facts, _past(turn), turn.context.is_of_message)
-    ruling = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.confirmed is not None)
-    if ruling is None:
-        return replace(judgement, verdict=Verdict.SKIPPED, authorized=None)
-    return batch.judge(turn, runtime, position, ruling)[0]
+    decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.confirmed is not None)
+    if decided is None:
+        return replace(judged, decision=CallDecision.SKIPPED, authorized=None)
+    return batch.judge(turn, runtime, position, decided)[0]
 
 
 def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
     return conditions is not None and conditions.counts(tool_name)
 
 
-def _dry_run_rule(judgement: Judgement) -> str:
+def _dry_run_rule(judged: JudgedCall) -> str:
     """Return what a dry run does not do, as a clause for the user; empty for a read that runs, and for a refused call."""
-    if judgement.verdict is Verdict.AWAITING:
-        return f"this is a dry run: you would be asked first{judgement.rule and f' ({judgement.rule})'}"
-    return _WOULD_BE_DONE if judgement.authorized is not None and judgement.authorized.mutating else ""
+    if judged.decision is CallDecision.AWAITING:
+        return f"this is a dry run: you would be asked first{judged.rule and f' ({judged.rule})'}"
+    return _WOULD_BE_DONE if judged.authorized is not None and judged.authorized.mutating else ""
 
 
-async def _ask_user(turn: Turn, runtime: TurnRuntime, judgement: Judgement) -> _Processed:
+async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall) -> _Processed:
     """Ask for confirmation. If the question cannot show what it is about, refuse the call instead, with a reason for the model.
 
     The user is never asked about a bare id where a preview is offered, because a user cannot know what it refers to. The
     preview is taken now, after the calls before this one, and the question says what they have changed.
     """
-    rule = runtime.snapshot.policy.rules[judgement.tool_name]
-    changed_before = plain(_changed_before(turn, runtime.snapshot.policy, judgement))
+    rule = runtime.snapshot.policy.rules[judged.tool_name]
+    changed_before = plain(_changed_before(turn, runtime.snapshot.policy, judged))
     if len(changed_before) > _MAX_CHANGED_BEFORE:
         return _refused(_TOO_MUCH_CHANGED, ToolErrorCode.VALIDATION_ERROR, _TOO_MUCH_TO_SHOW)
     preview = None
     if rule.traits.preview:
-        preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
+        preview = await runtime.ports.preview(judged.tool_name, judged.arguments)
         if runtime.ports.interrupted:
             return _skipped()
         if not preview.success:
             return _without_preview(preview)
-    because = f"{fixed.by_rule(judgement.rule)} " if judgement.rule else ""
-    return _awaiting(rule, judgement, preview, because, changed_before)
+    because = f"{fixed.by_rule(judged.rule)} " if judged.rule else ""
+    return _awaiting(rule, judged, preview, because, changed_before)
 
 
-def _changed_before(turn: Turn, policy: Policy, judgement: Judgement) -> Parts:
+def _changed_before(turn: Turn, policy: Policy, judged: JudgedCall) -> Parts:
     """Return what this message has changed, or may have, but for what was certainly another object than that of the call."""
-    asked = _objects(policy, judgement.tool_name, judgement.arguments)
+    asked = _objects(policy, judged.tool_name, judged.arguments)
     related = [
         call
         for call in turn.calls
@@ -250,20 +252,20 @@ def _objects(policy: Policy, tool_name: str, arguments: dict[str, Any], result: 
     return named_objects(rule.declaration.parameters, arguments, result, without={rule.grant.bound_argument or ""})
 
 
-async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: PendingAction) -> _Processed | None:
+async def _check_preview(runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingAction) -> _Processed | None:
     """Return None if the object of a confirmed call is still as it was shown to the user.
 
     If the object has changed, the user is asked again. If there is no preview of it, the call is refused.
     """
-    rule = runtime.snapshot.policy.rules[judgement.tool_name]
+    rule = runtime.snapshot.policy.rules[judged.tool_name]
     if not rule.traits.preview:
         return None
-    preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
+    preview = await runtime.ports.preview(judged.tool_name, judged.arguments)
     if not preview.success:
         return _without_preview(preview)
     if confirmation.is_unchanged(rule, confirmed, preview):
         return None
-    return _awaiting(rule, judgement, preview, f"{fixed.CHANGED_SINCE_ASKED} ", confirmed.changed_before)
+    return _awaiting(rule, judged, preview, f"{fixed.CHANGED_SINCE_ASKED} ", confirmed.changed_before)
 
 
 def _without_preview(preview: ToolResult) -> _Processed:
@@ -284,33 +286,33 @@ def _skipped() -> _Processed:
 
 
 def _awaiting(
-    rule: ToolRule, judgement: Judgement, preview: ToolResult | None, before_question: str, changed_before: str
+    rule: ToolRule, judged: JudgedCall, preview: ToolResult | None, before_question: str, changed_before: str
 ) -> _Processed:
-    shown = confirmation.is_shown_in_full(judgement.arguments, preview)
+    shown = confirmation.is_shown_in_full(judged.arguments, preview)
     return _Processed(
         CallDisposition.AWAITING,
-        ToolResult(success=False, error=judgement.error or AWAITING),
-        confirmation.describe_in_full(rule, judgement.arguments, preview),
-        "" if shown else confirmation.digest_of_action(rule, judgement.arguments, preview),
+        ToolResult(success=False, error=judged.error or AWAITING),
+        confirmation.describe_in_full(rule, judged.arguments, preview),
+        "" if shown else confirmation.digest_of_action(rule, judged.arguments, preview),
         confirmation.unshown_text(preview),
         before_question,
         changed_before,
     )
 
 
-def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, processed: _Processed) -> Turn:
+def _await_confirmation(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, processed: _Processed) -> Turn:
     """Return the turn with the signed action that waits for the user, and the question about it as its end."""
     created_at = runtime.ports.now()
     pending = PendingAction(
         id=runtime.ports.new_id(),
-        tool_name=judgement.tool_name,
-        arguments=judgement.arguments,
+        tool_name=judged.tool_name,
+        arguments=judged.arguments,
         description=processed.description,
         whole_digest=processed.whole_digest,
         by_id_only=bool(processed.whole_digest),
         object_text=processed.object_text,
         changed_before=processed.changed_before,
-        asked_under=runtime.snapshot.policy.digests([judgement.tool_name]),
+        asked_under=runtime.snapshot.policy.digests([judged.tool_name]),
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
@@ -319,14 +321,14 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
     return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
 
 
-def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement, processed: _Processed) -> Turn:
+def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judged: JudgedCall, processed: _Processed) -> Turn:
     # Without its duration, so that the state of the turn is the same in a replay.
     result = processed.result.model_copy(update={"duration_ms": 0})
     executed = processed.disposition is CallDisposition.EXECUTED
-    rule = runtime.snapshot.policy.rules[judgement.tool_name] if executed else None
-    line = receipt(rule, judgement.arguments, result, confirmed=turn.confirmed is not None) if rule is not None else ()
+    rule = runtime.snapshot.policy.rules[judged.tool_name] if executed else None
+    line = receipt(rule, judged.arguments, result, confirmed=turn.confirmed is not None) if rule is not None else ()
     turn_call = TurnCall(
-        judgement.sequence, turn.iterations + 1, call, judgement.arguments, processed.disposition, result, line, processed.rule
+        judged.sequence, turn.iterations + 1, call, judged.arguments, processed.disposition, result, line, processed.rule
     )
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
 

@@ -16,7 +16,7 @@ from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
 from graph_agent.policy.past_call import PastCall
 
 
-class Effect(StrEnum):
+class Decision(StrEnum):
     """The decision of the conditions on a call."""
 
     RUNS = "runs"
@@ -25,26 +25,26 @@ class Effect(StrEnum):
     REFUSED = "refused"
 
 
-class Ruling(NamedTuple):
+class ConditionsDecision(NamedTuple):
     """The decision of the conditions on a call, with the names of the rules that decided: clauses for the user."""
 
-    effect: Effect
+    decision: Decision
     reasons: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
         return "; ".join(self.reasons)
 
-    def outside_message(self, limits: tuple[str, ...]) -> Ruling:
+    def outside_message(self, limits: tuple[str, ...]) -> ConditionsDecision:
         """Return the decision on a call of no message; `limits` are what would count it for one.
 
         Each such call is the only one of its message, so that no limit would ever be reached: the user decides instead.
         """
-        return Ruling(Effect.ASKS, limits) if self.effect is Effect.RUNS and limits else self
+        return ConditionsDecision(Decision.ASKS, limits) if self.decision is Decision.RUNS and limits else self
 
     def permits(self, *, confirmed: bool) -> bool:
         """True if the call may be sent now."""
-        return self.effect is Effect.RUNS or (self.effect is Effect.ASKS and confirmed)
+        return self.decision is Decision.RUNS or (self.decision is Decision.ASKS and confirmed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,21 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
-from cedarpy import AuthzResult, Decision, PolicySet, is_authorized_batch, policies_to_pst, pst, validate_policies
+from cedarpy import AuthzResult, PolicySet, is_authorized_batch, policies_to_pst, pst, validate_policies
+from cedarpy import Decision as CedarDecision
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.policy.cedar import values
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, configured_roles
+from graph_agent.policy.cedar.conditions import (
+    ConditionsDecision,
+    ConditionsFile,
+    Decision,
+    RuleDescription,
+    Situation,
+    configured_roles,
+)
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, denies_by_like, nesting
 from graph_agent.policy.cedar.types import NUMBERS, Kind
@@ -218,15 +226,15 @@ class CedarConditions:
                     read, unread = ([name for name, is_seen in seen.items() if is_seen is wanted] for wanted in (True, False))
                     yield self.names[key], ".".join(path), read, unread
 
-    def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
+    def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> ConditionsDecision:
         """Decide a call that everything else permits. A failure of the evaluation is a refusal."""
         action = self.actions.get(tool_name)
         if action is None:
-            return Ruling(Effect.REFUSED, (_NO_PERMIT,))
+            return ConditionsDecision(Decision.REFUSED, (_NO_PERMIT,))
         try:
             context = self.context(action, arguments, situation)
         except Unconvertible as exc:
-            return Ruling(Effect.REFUSED, (str(exc),))
+            return ConditionsDecision(Decision.REFUSED, (str(exc),))
         request = {
             "principal": {"type": "User", "id": situation.user_id},
             "action": {"type": "Action", "id": tool_name},
@@ -237,13 +245,13 @@ class CedarConditions:
         results = is_authorized_batch(requests, self._set, self._entities(action, situation))
         without, with_yes = results[0], results[-1]
         for result in results:
-            if result.decision is Decision.NoDecision or result.diagnostics.errors:
-                return Ruling(Effect.REFUSED, self._failed(result))
-        if with_yes.decision is not Decision.Allow:
-            return Ruling(Effect.REFUSED, self._reasons(with_yes))
-        if without.decision is not Decision.Allow:
-            return Ruling(Effect.ASKS, self._reasons(without))
-        return Ruling(Effect.RUNS).outside_message(() if situation.of_message else self.of_messages[tool_name])
+            if result.decision is CedarDecision.NoDecision or result.diagnostics.errors:
+                return ConditionsDecision(Decision.REFUSED, self._failed(result))
+        if with_yes.decision is not CedarDecision.Allow:
+            return ConditionsDecision(Decision.REFUSED, self._reasons(with_yes))
+        if without.decision is not CedarDecision.Allow:
+            return ConditionsDecision(Decision.ASKS, self._reasons(without))
+        return ConditionsDecision(Decision.RUNS).outside_message(() if situation.of_message else self.of_messages[tool_name])
 
     def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the `context` of a call, without `confirmed` and without what no rule reads. Raises `Unconvertible`."""

@@ -48,7 +48,7 @@ _NO_DIGITS = frozenset({"", "inf", "infinity", "nan", "snan"})
 _LAX_TRUTHS = frozenset({"", "0", "1", "f", "false", "n", "no", "off", "on", "t", "true", "y", "yes"})
 
 
-class Unconvertible(Exception):  # noqa: N818 (caught where the call is judged: a verdict, not an error)
+class Unconvertible(Exception):  # noqa: N818 (caught where the call is judged: a decision, not an error)
     """The value has no equivalent in Cedar; the text is a clause for the user."""
 
 
