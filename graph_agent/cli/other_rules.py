@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -38,7 +37,7 @@ def print_other_rules(runtime: Runtime, run: Run, user: str, answer: ChatAnswer,
     read = f":{pending.whole_digest}" if pending.by_id_only else ""
     print_stderr(
         f"the question waits until {pending.expires_at.isoformat(timespec='seconds')}; to answer it there: "
-        + _command(asked, [*whose, "--yes", pending.id + read])
+        + _command(asked, here, [*whose, "--yes", pending.id + read])
         if any(asked.get(name) != here.get(name) for name in _OPTIONS)
         else "what has changed is no longer there to answer it: ask again"
     )
@@ -59,12 +58,10 @@ def _named(files: Mapping[str, str], name: str) -> str:
     return files.get(name) or ("none" if name == "policy" else "the shipped one")
 
 
-def _command(asked: Mapping[str, str], answer: Sequence[str]) -> str:
+def _command(asked: Mapping[str, str], here: Mapping[str, str], answer: Sequence[str]) -> str:
     """Return the whole command that answers the question with the files with which it was asked."""
     variables = {name: str(Settings.model_fields[name].alias) for name in _OPTIONS}
     # No option says that there is no file.
-    unset = [
-        part for name in _OPTIONS if name not in asked and variables[name] in os.environ for part in ("-u", variables[name])
-    ]
+    unset = [part for name in _OPTIONS if name not in asked and name in here for part in ("-u", variables[name])]
     files = [part for name in _OPTIONS if name in asked for part in (f"--{name}", asked[name])]
     return shlex.join([*(["env", *unset] if unset else []), PROGRAM, "ask", *files, *answer])

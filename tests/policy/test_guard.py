@@ -73,12 +73,21 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
         # The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL.
         ("execute", {"graph/authorized.py": {"run_authorized"}}),
         # Both store the outcome: of a call of the turn, and of one that stayed unknown.
-        ("settle", {"graph/authorized.py": {"run_authorized"}, "chat/settling.py": {"settle_unknown"}}),
+        # `settle_unknown` and `settle_forever` settle by `_settle_call`.
+        (
+            "settle",
+            {
+                "graph/authorized.py": {"run_authorized"},
+                "chat/settling.py": {"_settle_call", "settle_forever", "settle_unknown"},
+                "bootstrap/maintenance.py": {"maintenance_jobs"},
+            },
+        ),
         # In `played.py` it is a field.
         ("preview", {"graph/nodes/execute_tools.py": {"_ask_user", "_check_preview"}, "tools/played.py": {"play"}}),
         ("call_tool", {}),
         ("CallToolRequest", {"tools/executor.py": {"_tool_call"}}),
-        ("read_resource", {"tools/executor.py": {"preview"}}),
+        # The gateway passes on what a result of its client's call links to.
+        ("read_resource", {"tools/executor.py": {"preview"}, "gateway/server.py": {"_read_resource"}}),
     ],
 )
 def test_each_method_that_reaches_a_tool_has_its_one_user(method: str, users: dict[str, set[str]]) -> None:

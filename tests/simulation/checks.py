@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +20,15 @@ from graph_agent.errors import RecordRolledBackError, ServiceError, ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.decision import DecisionType
-from graph_agent.models.record import CallDisposition, CallState, DecisionRecord, EntryKind, InterruptReason, RecordStatus
+from graph_agent.models.record import (
+    CallDisposition,
+    CallState,
+    DecisionRecord,
+    EntryKind,
+    InterruptReason,
+    RecordStatus,
+    ToolInvocation,
+)
 from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.record.tables import call_operations, decision_logs, record_blobs
 from graph_agent.record.tamper.verify import verify_log
@@ -31,7 +39,7 @@ from tests.simulation.clients import Attempt, Client, Request, ask_again
 from tests.simulation.history import History
 from tests.simulation.plain import CONVERSATION, PlainCaller
 from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, World
-from tests.simulation.tools import CHANGES, LIMITS, MAX_AMOUNT, PAYS, WITH_LEDGER, Sent
+from tests.simulation.tools import CHANGES, LIMITS, MAX_AMOUNT, PAYS, PUBLISHES, READ_FIRST, WITH_LEDGER, Sent
 
 _MAX_ROUNDS = 3
 _ARRIVED_SECONDS = 1.0
@@ -84,6 +92,7 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_plain(history, callers, records)
     _check_confirmed(world, stored, records)
     _check_budgets(world)
+    _check_read_first(world, records)
     await _check_answers(world, replicas, requests, stored)
     for replica in replicas:
         replica.kill()
@@ -305,6 +314,28 @@ def _check_budgets(world: World) -> None:
         limit = MAX_AMOUNT if tool_name == PAYS else LIMITS.get(tool_name, total)
         if total > limit:
             world.history.violated(f"{user_id} has used {total} of {limit} of {tool_name}")
+
+
+def _check_read_first(world: World, records: dict[str, DecisionRecord]) -> None:
+    """What may be published only after a read was published after one that had succeeded, in the same conversation."""
+    if not world.faults.budgets:
+        return
+    readers = defaultdict(set)
+    for decision_id, record in records.items():
+        if any(call.tool_name == READ_FIRST and _succeeded(call) for call in record.invocations):
+            readers[record.header.context.conversation_id].add(decision_id)
+    for decision_id, record in records.items():
+        elsewhere = readers[record.header.context.conversation_id] - {decision_id}
+        for number, call in enumerate(record.invocations):
+            if call.tool_name != PUBLISHES or call.disposition is not CallDisposition.EXECUTED or elsewhere:
+                continue
+            if not any(one.tool_name == READ_FIRST and _succeeded(one) for one in record.invocations[:number]):
+                name = world.watch.name(decision_id)
+                world.history.violated(f"{name} publishes although nothing was read with success before")
+
+
+def _succeeded(call: ToolInvocation) -> bool:
+    return call.success and call.disposition in (CallDisposition.EXECUTED, CallDisposition.REPEATED)
 
 
 async def _check_answers(world: World, replicas: list[Replica], requests: list[Request], stored: _Stored) -> None:

@@ -12,7 +12,7 @@ from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from tests.simulation.faults import Faults
-from tests.simulation.tools import CHANGES, DECLARATIONS, PAYS
+from tests.simulation.tools import CHANGES, DECLARATIONS, PAYS, PUBLISHES, READ_FIRST
 
 _ERRORS: tuple[type[LLMError], ...] = (LLMError, LLMTimeoutError, RateLimitError)
 
@@ -39,6 +39,8 @@ class ModelWorld:
     def calls(self) -> list[FunctionCall]:
         """Return some calls of tools."""
         random = self.random
+        if random.random() < 0.1:
+            return [FunctionCall(name=name, arguments=self._arguments(name)) for name in (READ_FIRST, PUBLISHES)]
         names = [random.choice((*CHANGES, "send_note", "look_up")) for _ in range(random.choice((1, 1, 2, 3)))]
         return [FunctionCall(name=name, arguments=self._arguments(name)) for name in names]
 

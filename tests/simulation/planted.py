@@ -112,6 +112,13 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "a turn is closed by an attempt that has lost it": [
         Edit(_ROWS, "PreparedStatement(update(turns).where(_CLAIMED)", "PreparedStatement(update(turns).where(_BY_ID)")
     ],
+    "a verdict on a batch ignores that an earlier call has failed": [
+        Edit(
+            "graph_agent.graph.nodes.execute_tools",
+            "        succeeded=sent and (supposed or call.result.success),\n",
+            "        succeeded=sent,\n",
+        )
+    ],
     "a lease is lost without fencing the run": [
         Edit(_LEASES, "            if lost and not claim.run.fenced:\n", "            if False:\n")
     ],

@@ -1,6 +1,7 @@
 """The simulated tool server, which all processes share, and the connection that each process has to it.
 
-`send_note` and `wire_money` keep no ledger: each call that arrives has its effect. `add_task` and `drop_task` keep one.
+`send_note`, `publish` and `wire_money` keep no ledger: each call that arrives has its effect. `add_task` and `drop_task`
+keep one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ You are an assistant.
 - drop_task: Remove a task (requires confirmation)
 - send_note: Send a note
 - wire_money: Send money (requires confirmation)
+- publish: Publish what was looked up
 - look_up: Look something up (reads)
 
 ## Behavioral Rules
@@ -37,7 +39,10 @@ You are an assistant.
 READS = frozenset({"look_up"})
 WITH_LEDGER = frozenset({"add_task", "drop_task"})
 CONFIRMED = frozenset({"drop_task", "wire_money"})
-CHANGES = ("add_task", "drop_task", "send_note", "wire_money")
+CHANGES = ("add_task", "drop_task", "send_note", "wire_money", "publish")
+
+READ_FIRST, PUBLISHES = "look_up", "publish"
+"""In simulations with budgets the second tool may be called only after the first one has succeeded in the conversation."""
 
 PAYS = "wire_money"
 LIMITS = {"add_task": 2, "send_note": 2}
@@ -50,6 +55,8 @@ BUDGETS = ConditionsFile(
         f'@id("{name}") forbid (principal, action == Action::"{name}", resource) when {{ context.used.day.calls > {limit} }};'
         for name, limit in LIMITS.items()
     )
+    + f'@id("read first") forbid (principal, action == Action::"{PUBLISHES}", resource) '
+    f'unless {{ context.succeeded.contains(Action::"{READ_FIRST}") }};'
     + f'@id("money") forbid (principal, action == Action::"{PAYS}", resource) '
     f"when {{ context.used.day.sum.amount > {MAX_AMOUNT} }};"
 )

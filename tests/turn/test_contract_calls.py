@@ -333,7 +333,7 @@ LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
 async def test_the_documented_read_runs_again_without_a_marker_and_the_documented_changes_do_not() -> None:
     unmarked = SHIPPED.replace(" (reads)", "")
     assert unmarked != SHIPPED
-    for batches in ([[LIST, ADD, ADD, LIST]], [[LIST], [ADD], [ADD], [LIST]]):
+    for batches in ([[LIST, ADD, ADD, LIST]], [[LIST], [ADD], [LIST]]):
         executor = Tasks()
         adapter = PlainAdapter(*(calls(*batch) for batch in batches), says("You have one task."))
         turn = await engine(adapter, executor, unmarked).run(asks())
