@@ -62,8 +62,8 @@ def test_a_user_without_a_home_reads_which_variable_names_one(monkeypatch: pytes
     def no_account(_: int) -> None:
         raise KeyError
 
-    # As in a container with `--user 1234`.
     monkeypatch.delenv("HOME", raising=False)
+    # As in a container with `--user 1234`.
     monkeypatch.setattr("pwd.getpwuid", no_account)
     with pytest.raises(ConfigurationError, match="GRAPH_AGENT_HOME is needed, because this user has no home"):
         read_settings({})

@@ -417,6 +417,12 @@ QUESTION = {"question": "Which task do you mean?", "reason": "multiple_matches"}
 ASKED = (DecisionType.ASK_CLARIFICATION, OutcomeCategory.MULTIPLE_MATCHES, "Which task do you mean?")
 REFUSED = (DecisionType.RESPOND_ONLY, OutcomeCategory.OUT_OF_SCOPE, "I can only help with your tasks.")
 FAILED = (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GENERATION, FAILURE_REPLY)
+WRITTEN_OUT = (
+    DecisionType.RESPOND_ONLY,
+    OutcomeCategory.RESPONSE_GENERATION,
+    "The model wrote a call as text instead of making it, so nothing came of it: it cannot call tools here as it should. "
+    "`graph-agent doctor` says what to change.",
+)
 ADDED = (DecisionType.INVOKE_TOOL, OutcomeCategory.TASK_COMPLETED, "I've added it.")
 
 Ends = tuple[DecisionType, OutcomeCategory, str]
@@ -494,19 +500,19 @@ ONE_ANSWER: dict[str, tuple[Says, Ends]] = {
         ASKED,
     ),
     "a refusal written as Python": (words("decline(text='I can only help with your tasks.')"), REFUSED),
-    "a tool written as Python": (words('default_api.add_task(description="call mom")'), FAILED),
-    "a tool written as tool code": (words("```tool_code\nprint(add_task(description='call mom'))\n```"), FAILED),
-    "a tool written as JSON": (words(json.dumps({"name": "add_task", "arguments": CALL_MOM})), FAILED),
-    "a tool with the prefix default_api:": (words('default_api:add_task(description="call mom")'), FAILED),
-    "a tool in Gemini's own notation": (words("call:default_api:add_task{description:call mom}"), FAILED),
+    "a tool written as Python": (words('default_api.add_task(description="call mom")'), WRITTEN_OUT),
+    "a tool written as tool code": (words("```tool_code\nprint(add_task(description='call mom'))\n```"), WRITTEN_OUT),
+    "a tool written as JSON": (words(json.dumps({"name": "add_task", "arguments": CALL_MOM})), WRITTEN_OUT),
+    "a tool with the prefix default_api:": (words('default_api:add_task(description="call mom")'), WRITTEN_OUT),
+    "a tool in Gemini's own notation": (words("call:default_api:add_task{description:call mom}"), WRITTEN_OUT),
     "a tool in a template's notation": (
         words('<|tool_call_begin|>functions.add_task:0{"description": "x"}<|tool_call_end|>'),
-        FAILED,
+        WRITTEN_OUT,
     ),
-    "a tool in Mistral's notation": (words('[TOOL_CALLS]add_task{"description": "call mom"}'), FAILED),
+    "a tool in Mistral's notation": (words('[TOOL_CALLS]add_task{"description": "call mom"}'), WRITTEN_OUT),
     "words and a tool written out": (
         words("One moment, please.\n```tool_code\nprint(default_api.list_tasks())\n```"),
-        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "One moment, please."),
+        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "One moment, please.\n\nNothing was changed."),
     ),
     "words that name a tool": (
         words("You can use add_task for that."),

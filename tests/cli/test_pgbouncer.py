@@ -87,7 +87,7 @@ def test_turns_with_confirmation_replay_and_verify(cli: Cli, pooled_url: str, mo
     verified = cli("log", "verify")
     assert (verified.code, f"{3 * USERS} records" in verified.out) == (0, True), verified.out
     assert cli("replay", "--all").code == 0
-    assert cli("log", "prune", "--days", "1").code == 0
+    assert cli("log", "prune", "--days", "1", "--yes").code == 0
 
 
 def test_no_setting_of_a_transaction_reaches_the_next(pooled_url: str) -> None:

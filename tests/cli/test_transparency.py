@@ -169,12 +169,12 @@ def test_the_key_of_the_log_is_rotated(cli: Cli, home: Path) -> None:
 def test_a_signing_key_that_cannot_be_used_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("LOG_SIGNING_KEY", text)
     ended = cli("log", "verify")
-    assert (ended.code, ended.err.count("\n"), text in ended.err) == (1, 1, False)
+    assert (ended.code, ended.err.count("\n"), text in ended.err) == (3, 1, False)
     monkeypatch.setenv("LOG_SIGNING_KEY", "a random text of at least thirty-two characters")
     monkeypatch.setenv("LOG_ORIGIN", "tasks.example/log")
     assert cli("ask", "hello").code == 0
     monkeypatch.setenv("LOG_WITNESSES", "nonsense")
-    assert (cli("log", "verify").code, "the witnesses of the log cannot be read" in cli("log", "verify").err) == (1, True)
+    assert (cli("log", "verify").code, "the witnesses of the log cannot be read" in cli("log", "verify").err) == (3, True)
 
 
 def test_a_change_whose_decision_is_missing_and_a_decision_whose_change_is_missing_are_found(cli: Cli, home: Path) -> None:

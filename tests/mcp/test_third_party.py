@@ -110,6 +110,7 @@ def test_a_server_that_starts_slowly_is_named_with_what_helps(cli: Cli, servers:
 def test_a_start_that_takes_long_is_waited_for_and_reported(
     cli: Cli, servers: Servers, constitution: Path, notes: Path, tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # It is reported every five seconds.
     monkeypatch.setattr("graph_agent.tools.server_group.REPORT_EVERY_SECONDS", 0.2)
     entry = notes_server(notes)
     # The command starts the server after a line of progress was printed, however slow the machine is.
@@ -194,7 +195,7 @@ def test_commands_report_the_server_that_is_down_and_continue_with_the_others(
     shown = " ".join(checked.out.split())
     assert "notes.read_note, notes.write_note; write without confirmation: notes.write_note" in shown
     assert "unavailable: base.write_note" in shown
-    assert [line.split()[0] for line in checked.out.splitlines()][-1] == "key"
+    assert [line.split()[0] for line in checked.out.splitlines()][-1] == "endpoint"
 
 
 SECRETS = [

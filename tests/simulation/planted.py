@@ -211,7 +211,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
         )
     ],
     "a decision without a chat goes on after it was closed": [
-        Edit(_WRITER, "            _require_open(connection, decision_id)\n            return 1\n", "            return 1\n")
+        Edit(_WRITER, 'if _STILL_OPEN.first(connection, {"decision": decision_id}) is None:', "if False:")
     ],
     "a decision without a chat is left open": [Edit(_RUN, "            run.leave_open()\n", "            pass\n")],
     "the age of a decision is taken by the host's clock": [

@@ -256,7 +256,7 @@ async def test_callbacks_and_streams_show_model_and_tool_calls() -> None:
         ("answered", "add_task"),
         ("add_task", {"description": "call mom"}),
         ("returned", "success"),
-        ("scripted", '{"success": true, "data": {"receipt": "did add_task"}}'),
+        ("scripted", '{"success":true,"data":{"receipt":"did add_task"}}'),
         ("answered", "Added."),
     ]
     events = [chunk for mode, chunk in streamed if mode == "custom"]
