@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Those of a file stay together, because they share servers and browsers.
     """
     for item in items:
-        mark = ON_SQLITE.get(item.path.relative_to(TESTS).parts[0])
+        # A test of the run itself starts one with a test elsewhere.
+        mark = ON_SQLITE.get(item.path.relative_to(TESTS).parts[0]) if item.path.is_relative_to(TESTS) else None
         if mark and item.get_closest_marker("postgresql"):
             item.add_marker(mark)
     seed: int | None = config.getoption("shuffle")
