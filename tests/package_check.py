@@ -83,7 +83,6 @@ def _check(wheel: Path, python: str, folder: Path) -> bool | None:
         ([command, "ask", "show my tasks"], "call mom"),
         ([command, "replay", "--all"], "2 of 2 identical"),
         ([command, "log", "verify"], "intact: 2 records"),
-        ([command, "log", "sql", "SELECT count(*) AS n FROM decisions", "--json"], '{"n": 2}'),
         ([command, "validate", "--only", "delete-*"], "cases passed"),
         ([str(environment / "bin" / "python"), "-c", LIBRARY], ""),
     ]
