@@ -197,8 +197,3 @@ class OutcomeSettler:
         """Return the seconds until a server may be asked again."""
         ends = [back_off.until for back_off in self._back_offs.values()]
         return max(0.0, min(ends, default=0.0) - self._clock.monotonic())
-
-
-async def settle_unknown(tools: ToolServer, log: Database, *, clock: Clock, record_key: RecordKey = None) -> int:
-    """Ask the ledgers once for the unknown outcomes of the last day; see `OutcomeSettler.settle`."""
-    return await OutcomeSettler(tools, log, clock=clock, record_key=record_key).settle()

@@ -10,7 +10,7 @@ import typer
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.service import ChatService
-from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, known_roles, option, with_files
+from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, option, with_files
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import answer_by_id, show_pending, type_answer
 from graph_agent.cli.printed_answer import failed, print_hints, print_reason, send_and_print
@@ -106,8 +106,7 @@ def ask(
             answer = send_and_print(run, sending, as_json=as_json)
             pending = answer.decision.pending_action
             remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))
-            whose = [] if user == LOCAL_USER else ["--user", user]
-            whose += [part for one in roles for part in ("--role", one)]
+            whose = asking_as(user, roles)
             print_hints(answer, whose, named=named, verbose=verbose)
             print_other_rules(runtime, run, user, answer, whose)
             if conversation is None and answers is None and read_consent(content or "") in _ANSWERS:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.cli.options import Conversation, Model, User, with_files
+from graph_agent.cli.options import Conversation, Model, User, asking_as, with_files
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.printed_answer import failed
 from graph_agent.cli.running import DONE, FAILED, print_stderr
@@ -52,7 +52,7 @@ def chat(
     with open_command_runtime(settings, model=model) as (runtime, run):
         print_stderr("/help lists the commands, /quit leaves.")
         pending: PendingAction | None = None
-        whose = [] if user == LOCAL_USER else ["--user", user]
+        whose = asking_as(user)
         while (text := _read(after_question=pending is not None)) is not None and text != "/quit":
             if text == "/help":
                 print_text(_HELP)
@@ -113,7 +113,7 @@ def step(
         answer = run(send_with_key(runtime.chat, user, text, **asked, hooks=[StepPrinter()]))
         print_text()
         print_answer(answer.decision)
-        print_other_rules(runtime, run, user, answer, [] if user == LOCAL_USER else ["--user", user])
+        print_other_rules(runtime, run, user, answer, asking_as(user))
         print_stderr(f"conversation: {answer.conversation_id}")
     raise typer.Exit(FAILED if failed(answer.decision) else DONE)
 

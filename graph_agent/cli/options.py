@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.running import wrong_usage
 from graph_agent.settings import Settings, read_settings
 
@@ -82,6 +83,11 @@ def known_roles(known: Collection[str], roles: list[str] | None) -> tuple[str, .
 
             wrong_usage(f"there is no role '{role}': {configured_roles(known, role)}")
     return tuple(roles or ())
+
+
+def asking_as(user: str, roles: Sequence[str] = ()) -> list[str]:
+    """Return the options by which another command asks as this user with these roles."""
+    return [*([] if user == LOCAL_USER else ["--user", user]), *(part for role in roles for part in ("--role", role))]
 
 
 def with_files(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -31,7 +31,6 @@ from sqlalchemy import select
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.chat.service import ChatService
-from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.models.facts import PastUse
@@ -43,6 +42,7 @@ from tests.cluster.services import Replica
 from tests.llm.wire_apis import Call, OpenAIAPI
 from tests.llm.wire_server import Writer, says, serving
 from tests.serving import free_ports
+from tests.settling import settle_unknown
 from tests.variables import noon_here
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.nightly]

@@ -9,13 +9,13 @@ import pytest
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.tools import ToolResult
 from tests.chat.environment import Environment, calls, says
 from tests.record.trees import verified
+from tests.settling import settle_unknown
 
 LOST = ToolResult(success=False, error="no answer", error_code=ToolErrorCode.TIMEOUT_ERROR)
 

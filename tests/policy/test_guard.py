@@ -73,12 +73,12 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
         # The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL.
         ("execute", {"graph/authorized.py": {"run_authorized"}}),
         # Both store the outcome: of a call of the turn, and of one that stayed unknown.
-        # `settle_unknown` and `settle_forever` settle by `_settle_call`.
+        # `settle_forever` settles by `_settle_call`.
         (
             "settle",
             {
                 "graph/authorized.py": {"run_authorized"},
-                "chat/settling.py": {"_settle_call", "settle_forever", "settle_unknown"},
+                "chat/settling.py": {"_settle_call", "settle_forever"},
                 "bootstrap/maintenance.py": {"maintenance_jobs"},
             },
         ),

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.audit.retention import KEEP_USES, prune
-from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ToolErrorCode
@@ -24,6 +23,7 @@ from graph_agent.record.tree.tables import tree_leaves
 from tests.frozen_clock import pass_time
 from tests.record.trees import tree_of, verified
 from tests.scripted_turns import asks, calls, done, failed, says
+from tests.settling import settle_unknown
 from tests.turn.test_budgets import SHORT, refund, service, shop, total, uses
 
 OTHER: dict[str, Any] = {

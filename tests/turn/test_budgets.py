@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ToolErrorCode
@@ -37,6 +36,7 @@ from tests.frozen_clock import pass_time
 from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, constitution_of, declarations_of, schema
 from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+from tests.settling import settle_unknown
 
 LONG = AgentEngineConfig(timeout_seconds=600)
 """No test waits for this deadline, and a busy machine does not reach it."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from graph_agent.chat.settling import settle_unknown
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ToolErrorCode
@@ -20,6 +19,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import pass_time
 from tests.policy.cedar_shop import PERMIT, SHOP, declarations_of
 from tests.scripted_turns import TableServer, asks, calls, done, failed, says
+from tests.settling import settle_unknown
 from tests.turn.test_budgets import SHORT, dispositions, replayed, service
 
 EXECUTED, REFUSED, AWAITING = CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.AWAITING
