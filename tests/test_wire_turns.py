@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.hooks import HookedModelCall, TurnHook
 from tests.agent_service.environment import agent_services, at
 from tests.chat.environment import Environment, open_environment
-from tests.frozen_clock import freeze_loop_time
+from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.llm.wire_apis import API, APIS, NOTHING, SIGNATURE, Call
 from tests.llm.wire_scenarios import Outcome, Scenario
 from tests.llm.wire_server import Writer, drips, hangs, says, serving
@@ -206,10 +205,7 @@ async def test_a_turn_ends_at_its_deadline_during_a_slow_response(
         turn = asyncio.create_task(talk.ask("add a task to call mom"))
         # No time passes while the turn comes so far, however slow the machine is.
         await begun.wait()
-        while not turn.done():
-            clock.advance(seconds=1)
-            await asyncio.to_thread(time.sleep, 0.001)
-        finished = await turn
+        finished = await pass_time(clock, turn)
     done = " Already done: added 'call mom'." if calls else ""
     assert finished.decision.reply == f"{FAILURE_REPLY}{done}"
     assert finished.record.duration_ms < 60_000
