@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := $(VENV)/peers
 STAMP := $(VENV)/.ready
 HOST ?= 127.0.0.1
 PORT ?= 8000
@@ -119,9 +120,15 @@ simulate: $(STAMP) ## simulate replicas under faults from SEEDS=200 seeds; SEED=
 		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 .PHONY: bench
-bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run; sealing and proofs
+bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved run; sealing and proofs
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.tree
+	@$(PEERS)/bin/python -m benchmarks.peers
+
+$(PEERS)/.ready: pyproject.toml | $(STAMP)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(PEERS)
+	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --group peers --editable .
+	@touch $@
 
 MINUTES ?= 5
 

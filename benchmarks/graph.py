@@ -13,10 +13,11 @@ import statistics
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks import peers
 from benchmarks.goals import against, versions
+from benchmarks.peers import create_agent as peers
 from benchmarks.spin import spin, spin_microseconds
 from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
@@ -41,6 +42,7 @@ SCENARIOS: Mapping[str, tuple[int, tuple[str, ...], float]] = {
     "four tool rounds, 20 messages": (4, HISTORY, 0.55),
 }
 """Tool rounds, messages before the turn, and the goal for the ratio to the peer."""
+STARTED_AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 WARM_UP = 40
 REPEATS = 150
 
@@ -85,7 +87,9 @@ def ours(
     ports: Any = _InstantPorts(rounds)
 
     async def turn() -> Any:
-        async for taken in walk(graph, Turn(context=context, decision_id="d"), TurnRuntime(ports, snapshot)):
+        async for taken in walk(
+            graph, Turn(context=context, decision_id="d", started_at=STARTED_AT), TurnRuntime(ports, snapshot)
+        ):
             last = taken
         return last
 
@@ -127,8 +131,8 @@ def main() -> None:
     for name, (rounds, texts, goal) in SCENARIOS.items():
         contenders = {
             "ours": ours(rounds, texts),
-            "peer": peers.turn_of(rounds, converts=True, texts=texts),
-            "bare": peers.turn_of(rounds, converts=False, texts=texts),
+            "peer": peers.turn_of(rounds, texts),
+            "bare": peers.turn_of(rounds, texts, converts=False),
         }
         spent = asyncio.run(interleaved(contenders))
         ratio = spent["ours"] / spent["peer"]

@@ -16,9 +16,9 @@ from langchain_core.messages import HumanMessage
 from mcp import Client
 from mcp.server import MCPServer
 
-from benchmarks import peers
 from benchmarks.goals import against, versions
 from benchmarks.graph import Scenario, interleaved
+from benchmarks.peers import create_agent as peers
 from benchmarks.spin import spin, spin_microseconds
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.db import Database, migrate

@@ -1,9 +1,10 @@
-"""LangChain's prebuilt agent as a peer: the same prompt and tools, on a chat model that answers at once."""
+"""LangChain's prebuilt agent, with its `AsyncSqliteSaver` where a conversation is stored."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from langchain.agents import create_agent
@@ -12,13 +13,14 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from graph_agent.policy.constitution import Constitution
+from benchmarks.peers.files import growth
+from benchmarks.peers.turns import ANSWER, MESSAGE, PROMPT, TOOL, Conversation, Turn, act
 from graph_agent.task_server.declarations import TASK_TOOLS
 
+PACKAGE = "langchain"
 Act = Callable[..., Awaitable[str]]
-MESSAGE = "add a task to call mom"
-PEER = "create_agent"
 
 
 class InstantChatModel(BaseChatModel):
@@ -39,8 +41,8 @@ class InstantChatModel(BaseChatModel):
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         done = sum(1 for _ in itertools.takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages))) // 2
-        calls = [{"name": "add_task", "args": {"description": f"task {done}"}, "id": str(done)}] if done < self.rounds else []
-        message = AIMessage(content="" if calls else "Done.", tool_calls=calls)
+        calls = [{"name": TOOL, "args": {"description": f"task {done}"}, "id": str(done)}] if done < self.rounds else []
+        message = AIMessage(content="" if calls else ANSWER, tool_calls=calls)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
@@ -53,7 +55,7 @@ def agent(model: BaseChatModel, act: Act, checkpointer: Any = None) -> Any:
         StructuredTool.from_function(coroutine=act, name=each.name, description=each.description, args_schema=each.parameters)
         for each in TASK_TOOLS
     ]
-    return create_agent(model, tools, system_prompt=Constitution.load().text, checkpointer=checkpointer)
+    return create_agent(model, tools, system_prompt=PROMPT, checkpointer=checkpointer)
 
 
 def history(texts: Sequence[str]) -> list[AnyMessage]:
@@ -61,15 +63,27 @@ def history(texts: Sequence[str]) -> list[AnyMessage]:
     return [HumanMessage(text) if number % 2 == 0 else AIMessage(text) for number, text in enumerate(texts)]
 
 
-def turn_of(rounds: int, *, converts: bool, texts: Sequence[str] = ()) -> Callable[[], Awaitable[Any]]:
-    """Return a function that runs one turn, with a tool in the process and nothing stored."""
-
-    async def act(**arguments: Any) -> str:
-        return str(arguments)
-
+def turn_of(rounds: int, texts: Sequence[str] = (), *, converts: bool = True) -> Turn:
+    """Return a function that runs one turn after `texts`, with a tool in the process and nothing stored."""
     compiled = agent(InstantChatModel(rounds=rounds, converts=converts), act)
 
     async def turn() -> Any:
         return await compiled.ainvoke({"messages": [*history(texts), HumanMessage(MESSAGE)]})
+
+    return turn
+
+
+def conversation(folder: str, stack: AsyncExitStack, durability: str = "async") -> Conversation:
+    """Return one conversation of a thread that a saver keeps: after each step, or with `durability="exit"` after each turn."""
+    opened: list[Any] = []
+
+    async def turn() -> int:
+        if not opened:
+            saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(f"{folder}/checkpoints.db"))
+            opened.append(agent(InstantChatModel(rounds=1), act, saver))
+        thread = {"configurable": {"thread_id": "c"}}
+        with growth(folder) as grown:
+            await opened[0].ainvoke({"messages": [HumanMessage(MESSAGE)]}, thread, durability=durability)
+        return grown()
 
     return turn
