@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 /** What a new visitor loads to chat, and all parts together. */
-const MAX_GZIP_BYTES = { "first load": 60 * 1024, "all parts": 110 * 1024 };
+const MAX_GZIP_BYTES = { "first load": 60 * 1024, "all parts": 130 * 1024 };
 
 const target = process.argv[2];
 if (!target) throw new Error("usage: node build.mjs FOLDER");

@@ -5,7 +5,7 @@ import { endingOf, SIGNS, verdictOf } from "../machine/path";
 import type { Visit } from "../machine/path";
 import { brief } from "../machine/score";
 import { Disclosure } from "../shared/about";
-import { Authored, byline } from "../shared/authored";
+import { byline, Reply } from "../shared/authored";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
@@ -177,9 +177,9 @@ function StoredItem({ message, card, chosen, isNotice, onChoose }: ItemProps): V
   return (
     <article class={`message ${message.role} ${chosen ? "chosen" : ""}`} {...(answer && { onClick: onChoose })}>
       {card ?? (
-        <p class={isNotice && answer ? "notice" : "content"}>
-          <Authored text={message.content} parts={message.authors?.reply} />
-        </p>
+        <div class={isNotice && answer ? "notice" : "content"}>
+          <Reply text={message.content} parts={message.authors?.reply} />
+        </div>
       )}
       <CodeLines {...message} />
       {answer && (

@@ -1,7 +1,7 @@
 // One decision: why it came out as it did, and its path with every call.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { Authored, byline } from "../shared/authored";
+import { byline, Reply } from "../shared/authored";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionDetail } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
@@ -104,9 +104,9 @@ function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
   return (
     <section class="block">
       <h2>Reply</h2>
-      <p class="content">
-        <Authored text={detail.response_text ?? result.response_text ?? result.clarification_question ?? ""} parts={result.authors?.reply} />
-      </p>
+      <div class="content">
+        <Reply text={detail.response_text ?? result.response_text ?? result.clarification_question ?? ""} parts={result.authors?.reply} />
+      </div>
       <p class="quiet">{byline(result.authors)}</p>
       <CodeLines effects={result.effects} notices={result.notices} authors={result.authors} />
     </section>

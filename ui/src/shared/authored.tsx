@@ -1,6 +1,7 @@
 // A text by its authors: the model in serif type, code in sans serif, a server in italics of one width.
 import type { VNode } from "preact";
 import type { TextAuthors, TextPart } from "./client";
+import { Formatted, isFormatted } from "./formatted";
 import { Visible } from "./text";
 
 interface Props {
@@ -20,6 +21,30 @@ export function Authored({ text, parts }: Props): VNode {
           <Visible text={part.text} />
         </span>
       ))}
+    </>
+  );
+}
+
+/** A reply, in which what a model or a server has written on lines of its own is read as Markdown. */
+export function Reply({ text, parts = [] }: Props): VNode {
+  const isBlock = (index: number): boolean => {
+    const part = parts[index];
+    if (!part || (part.author !== "model" && part.author !== "server") || !isFormatted(part.text)) return false;
+    return /(^|\n)$/.test(parts[index - 1]?.text ?? "") && /^(\n|$)/.test(parts[index + 1]?.text ?? "");
+  };
+  if (!parts.some((_, index) => isBlock(index))) return <Authored text={text} parts={parts.length ? parts : undefined} />;
+  return (
+    <>
+      {parts.map((part, index) =>
+        isBlock(index) ? (
+          <div key={index} class={`formatted by-${part.author}`} title={`by ${NAMES[part.author]}`}>
+            <Formatted text={part.text} />
+          </div>
+        ) : (
+          // A block ends its line by itself.
+          <Authored key={index} text="" parts={[{ ...part, text: part.text.replace(/^\n+|\n+$/g, "") }]} />
+        ),
+      )}
     </>
   );
 }
