@@ -144,6 +144,8 @@ class Gateway:
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
             on_subscriptions_listen=ListenHandler(self._events),
         )
         # What a client sends back with an answer is only what this server gave it, for the same call.
@@ -253,6 +255,29 @@ class Gateway:
             if found is not None:
                 return found
         raise MCPError(types.INVALID_PARAMS, "No result of this session links to such a resource, or it cannot be read now.")
+
+    async def _list_prompts(
+        self,
+        context: Context,
+        params: types.PaginatedRequestParams | None,  # noqa: ARG002 (the list has one page)
+    ) -> types.ListPromptsResult:
+        """List the prompts that the constitution names. They are texts for the user's own agent, and change nothing."""
+        client, tools = self._client(context), self._engine.external.tools
+        names = (await self._engine.prepare()).policy.constitution.prompts
+        listed = await tools.prompts(names, client.user_id) if isinstance(tools, McpServerGroup) else []
+        return types.ListPromptsResult(prompts=listed)
+
+    async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        client, tools = self._client(context), self._engine.external.tools
+        names = (await self._engine.prepare()).policy.constitution.prompts
+        if params.name not in names or not isinstance(tools, McpServerGroup):
+            raise MCPError(types.INVALID_PARAMS, "The constitution names no such prompt.")
+        found = await tools.prompt(params.name, params.arguments or {}, client.user_id)
+        if found is None:
+            raise MCPError(types.INTERNAL_ERROR, "The prompt cannot be read now.")
+        if isinstance(found, MCPError):
+            raise found
+        return found
 
     async def _confirm(self, context: Context, client: Client, pending_id: str, given: FormAnswer) -> ChatAnswer:
         answers = ConfirmationAnswer(pending_action=pending_id, yes=given.yes)

@@ -14,6 +14,9 @@ The section has such lines, one-line comments and blank lines only. Anything els
 in a comment, a look-alike letter) is an error with its line number: it could have been meant as a restriction, so it is never
 ignored. Only markers restrict: a summary is text, with or without double quotes. Quotes allow every character; without them it
 has nothing that looks like a marker.
+
+A second section, `## Available Prompts`, may name prompts of MCP servers, which the gateway then offers:
+`- files.review: Review a file`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.reply.text import visible
 
 SECTION = "## Available Tools"
+PROMPTS_SECTION = "## Available Prompts"
 MAX_CHARACTERS = 256 * 1024
 """The constitution is part of every request to the model; a longer text is a wrong file. Also the limit of `policy.cedar`."""
 MARKERS = "(requires confirmation), (without confirmation), (reads), (at most N per message), (ARGUMENT is the signed-in user)"
@@ -80,6 +84,8 @@ class Constitution:
 
     text: str
     grants: tuple[ToolGrant, ...]
+    prompts: tuple[str, ...] = ()
+    """The prompts of MCP servers that the gateway offers, each as `server.prompt`."""
 
     @cached_property
     def digest(self) -> str:
@@ -97,20 +103,20 @@ class Constitution:
         if len(text) > MAX_CHARACTERS:
             raise ConstitutionError(f"it has more than {MAX_CHARACTERS:,} characters")
         lines = [line.removesuffix("\r") for line in text.split("\n")]
-        start = _find_section(lines)
-        grants: dict[str, ToolGrant] = {}
-        for number, line in enumerate(lines[start:], start + 1):
-            if line.startswith(("# ", "## ")):
-                break
-            if not line.strip() or (_COMMENT.fullmatch(line.rstrip()) and line.isprintable()):
-                continue
-            grant = _read_entry(line, number)
-            if grant.name in grants:
-                raise ConstitutionError(f"'{grant.name}' is listed twice", number)
-            grants[grant.name] = grant
+        start = _find_section(lines, SECTION)
+        if start is None:
+            raise ConstitutionError(f"there is no section '{SECTION}'")
+        grants = _read_entries(lines, start)
         if not grants:
             raise ConstitutionError(f"'{SECTION}' lists no tool", start)
-        return cls(text, tuple(grants.values()))
+        prompts_start = _find_section(lines, PROMPTS_SECTION)
+        prompts = () if prompts_start is None else _read_entries(lines, prompts_start)
+        for prompt in prompts:
+            if "." not in prompt.name:
+                raise ConstitutionError(f"a prompt is named with its server: 'server.{prompt.name}'", prompt.line)
+            if prompt != ToolGrant(prompt.name, prompt.summary):
+                raise ConstitutionError("a prompt has no markers", prompt.line)
+        return cls(text, grants, tuple(prompt.name for prompt in prompts))
 
     @classmethod
     def load(cls, path: Path | None = None) -> Constitution:
@@ -142,8 +148,9 @@ def grant_line(name: str, summary: str, markers: str = "") -> str:
     return f'- {shown}: "{summary}"{markers and " "}{markers}'
 
 
-def _find_section(lines: list[str]) -> int:
-    """Return the line number of the heading, counted from 1."""
+def _find_section(lines: list[str], section: str) -> int | None:
+    """Return the line number of the heading, counted from 1; None if there is none."""
+    heading = section.removeprefix("## ").casefold()
     found = None
     fenced = commented = False
     for number, line in enumerate(lines, 1):
@@ -151,16 +158,29 @@ def _find_section(lines: list[str]) -> int:
             fenced = not fenced
         commented = (commented or "<!--" in line) and "-->" not in line.rpartition("<!--")[2]
         words = unicodedata.normalize("NFKC", line).strip("#*_ \t").casefold()
-        if words != "available tools":
+        if words != heading:
             continue
-        if line.rstrip() != SECTION or fenced or commented:
-            raise ConstitutionError(f"the heading must be exactly '{SECTION}', outside fences and comments", number)
+        if line.rstrip() != section or fenced or commented:
+            raise ConstitutionError(f"the heading must be exactly '{section}', outside fences and comments", number)
         if found is not None:
-            raise ConstitutionError(f"'{SECTION}' appears twice", number)
+            raise ConstitutionError(f"'{section}' appears twice", number)
         found = number
-    if found is None:
-        raise ConstitutionError(f"there is no section '{SECTION}'")
     return found
+
+
+def _read_entries(lines: list[str], start: int) -> tuple[ToolGrant, ...]:
+    """Return the lines of a section, which begins after line `start` and ends at the next heading."""
+    entries: dict[str, ToolGrant] = {}
+    for number, line in enumerate(lines[start:], start + 1):
+        if line.startswith(("# ", "## ")):
+            break
+        if not line.strip() or (_COMMENT.fullmatch(line.rstrip()) and line.isprintable()):
+            continue
+        entry = _read_entry(line, number)
+        if entry.name in entries:
+            raise ConstitutionError(f"'{entry.name}' is listed twice", number)
+        entries[entry.name] = entry
+    return tuple(entries.values())
 
 
 def _read_entry(line: str, number: int) -> ToolGrant:

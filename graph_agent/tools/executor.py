@@ -14,7 +14,16 @@ from urllib.parse import quote
 from mcp import ClientSession, MCPError, types
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.types import CONNECTION_CLOSED, CallToolResult, InputRequiredResult, ReadResourceResult, RequestParamsMeta, Tool
+from mcp.types import (
+    CONNECTION_CLOSED,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    Prompt,
+    ReadResourceResult,
+    RequestParamsMeta,
+    Tool,
+)
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
@@ -36,6 +45,7 @@ from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.identity import Identity, invalid_header
+from graph_agent.tools.lists import all_prompts
 from graph_agent.tools.parts import report_parts
 from graph_agent.tools.progress import ProgressListener, ToolProgress, progress_listener
 from graph_agent.tools.session import MAX_BACK_OFF_SECONDS, SETTLEMENT_BACK_OFF_SECONDS, CircuitBreaker, Session, attempt
@@ -247,6 +257,16 @@ class McpToolExecutor:
         """Return a resource of the server; None if it cannot be read in time."""
         answer = await self._ask(lambda session: session.read_resource(uri, allow_input_required=True), None)
         return answer if isinstance(answer, ReadResourceResult) else None
+
+    async def prompts(self) -> list[Prompt]:
+        """Return the prompts of the server; none if it has none or does not answer in time."""
+        answer = await self._ask(all_prompts, None)
+        return answer if isinstance(answer, list) else []
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> GetPromptResult | MCPError | None:
+        """Return a prompt of the server, the error that it answered with, or None if it does not answer in time."""
+        answer = await self._ask(lambda session: session.get_prompt(name, arguments, allow_input_required=True), None)
+        return answer if isinstance(answer, GetPromptResult | MCPError) else None
 
     async def _ask(self, request: Callable[[ClientSession], Awaitable[T]], deadline: float | None) -> T | BaseException | None:
         """Return the answer to `request`, its exception, or None after a timeout."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from mcp import StdioServerParameters
-from mcp.types import ReadResourceResult, ToolAnnotations
+from mcp import MCPError, StdioServerParameters
+from mcp.types import GetPromptResult, Prompt, ReadResourceResult, ToolAnnotations
 
 from graph_agent.clock import SystemClock
 from graph_agent.models.llm import ToolDeclaration
@@ -244,6 +244,23 @@ class McpServerGroup:
         """Return a resource of the server of a tool, for a user; None if it cannot be read in time."""
         executor, _ = await self._reach(tool_name, user_id)
         return None if executor is None else await executor.read_resource(uri)
+
+    async def prompts(self, names: Collection[str], user_id: str) -> list[Prompt]:
+        """Return those prompts of `names`, each `server.prompt`, that the servers have now, under these names."""
+        found = []
+        for server in dict.fromkeys(name.partition(".")[0] for name in names):
+            if server in self._servers:
+                executor = await self._for_user(_Route(server, ""), user_id)
+                named = [(f"{server}.{prompt.name}", prompt) for prompt in await executor.prompts()]
+                found += [prompt.model_copy(update={"name": name}) for name, prompt in named if name in names]
+        return found
+
+    async def prompt(self, name: str, arguments: dict[str, str], user_id: str) -> GetPromptResult | MCPError | None:
+        """Return the prompt `server.prompt`, the error of the server, or None if it does not answer in time."""
+        server, _, prompt = name.partition(".")
+        if server not in self._servers:
+            return None
+        return await (await self._for_user(_Route(server, ""), user_id)).prompt(prompt, arguments)
 
     async def _reach(self, tool_name: str, user_id: str) -> tuple[McpToolExecutor | None, str]:
         """Return the executor of a tool for a user, None if no server serves the tool, and the name of the tool there.

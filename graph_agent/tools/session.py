@@ -22,8 +22,9 @@ from mcp.types import CONNECTION_CLOSED, Tool, ToolListChangedNotification
 from graph_agent.clock import wait_for_task
 from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError
 from graph_agent.ports import Clock
+from graph_agent.tools.lists import ListError, all_tools
 from graph_agent.tools.stdio import MAX_STDERR_BYTES
-from graph_agent.tools.transport import Observer, Server, SignInRequiredError, ToolListError, all_tools, transport_to
+from graph_agent.tools.transport import Observer, Server, SignInRequiredError, transport_to
 
 logger = logging.getLogger(__name__)
 
@@ -236,7 +237,7 @@ def _reason(error: BaseException) -> str:
     """Return the reason of a failure in words: the text of our own errors, a sentence or the type of all others."""
     if isinstance(error, BaseExceptionGroup):
         return ", ".join(dict.fromkeys(_reason(part) for part in error.exceptions))
-    if isinstance(error, ToolListError):
+    if isinstance(error, ListError):
         return str(error)
     if isinstance(error, MCPError):
         return "it closed the connection" if error.code == CONNECTION_CLOSED else f"it answered with the MCP error {error.code}"

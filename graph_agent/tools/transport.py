@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import httpx2
 from anyio.abc import ObjectReceiveStream
-from mcp import ClientSession, StdioServerParameters
+from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.message import SessionMessage
@@ -28,8 +28,6 @@ from mcp.types import (
     ErrorData,
     JSONRPCError,
     JSONRPCResponse,
-    PaginatedRequestParams,
-    Tool,
 )
 
 from graph_agent.net.addresses import RefusedAddressError, is_loopback, require_allowed_host, require_protected
@@ -56,10 +54,6 @@ class HttpServer:
 Server: TypeAlias = MCPServer[Any] | StdioServerParameters | HttpServer | str
 """A server in this process, a command to start, or a URL."""
 
-MAX_PAGES = 100
-MAX_TOOLS = 2_000
-MAX_LIST_BYTES = 16 * 1024 * 1024
-"""Limit for all tools together, as JSON."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Limit for one body or one event over HTTP; reading stops there."""
 
@@ -255,36 +249,6 @@ _ERRORS_OF_SDK: Final = {
 
 def _is_of_sdk(error: ErrorData) -> bool:
     return error.message.startswith(_ERRORS_OF_SDK.get(error.code, ())) and error.data is None
-
-
-class ToolListError(Exception):
-    """The server's tool list cannot be used. The message contains no text of the server."""
-
-
-async def all_tools(session: ClientSession) -> list[Tool]:
-    """Return every tool. Raises `ToolListError` for a list that exceeds the limits or has two tools with the same name."""
-    tools: dict[str, Tool] = {}
-    size, cursor, cursors = 0, None, set[str]()
-    for _ in range(MAX_PAGES):
-        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-        if len(tools) + len(page.tools) > MAX_TOOLS:
-            raise ToolListError("its list of tools is too long")
-        size += sum(len(tool.model_dump_json().encode()) for tool in page.tools)
-        if size > MAX_LIST_BYTES:
-            raise ToolListError("its list of tools is too large")
-        cursor = page.next_cursor
-        # Before the names, because a page that is sent again has the tools of an earlier one.
-        if cursor in cursors:
-            raise ToolListError("its list of tools does not end: a cursor comes again")
-        for tool in page.tools:
-            if tool.name in tools:
-                raise ToolListError("it serves two tools of one name")
-            tools[tool.name] = tool
-        # An empty cursor is no cursor: servers write it where a language has no other value for none.
-        if not cursor:
-            return list(tools.values())
-        cursors.add(cursor)
-    raise ToolListError("its list of tools does not end")
 
 
 def leave_out_unusable_tools(result: dict[str, Any], observer: Observer) -> None:

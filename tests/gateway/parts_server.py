@@ -54,6 +54,18 @@ async def works(context: Context) -> str:
     return "done"
 
 
+@server.prompt(title="Review a note")
+async def review(name: str) -> str:
+    if name == "none":
+        raise ValueError("there is no note 'none'")
+    return f"Review the note {name}."
+
+
+@server.prompt()
+async def hidden() -> str:
+    return "not named by the constitution"
+
+
 @server.resource("notes://today")
 async def today() -> str:
     return "buy milk"

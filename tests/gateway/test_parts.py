@@ -21,12 +21,17 @@ from tests.mcp.test_third_party import settings
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 LINES = "".join(f"- {name}: Show (reads)\n" for name in ("show", "structured", "fails", "works"))
+PROMPTS = """## Available Prompts
+- parts.review: Review a note
+- parts.gone: The server does not have it
+- other.one: Nor is there this server
+"""
 
 
 @asynccontextmanager
 async def connected(tmp_path: Path, servers: Servers, mode: Any) -> AsyncIterator[tuple[Client, Runtime]]:
     constitution = tmp_path / "constitution.md"
-    constitution.write_text(f"## Available Tools\n{LINES}", encoding="utf-8")
+    constitution.write_text(f"## Available Tools\n{LINES}\n{PROMPTS}", encoding="utf-8")
     script = str(Path(__file__).parent / "parts_server.py")
     file = servers(parts={"command": fork_server.python(), "args": [script], "timeout": 60})
     async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
@@ -76,6 +81,23 @@ async def test_a_resource_can_be_read_after_a_result_has_linked_to_it(tmp_path: 
         assert read.text == "buy milk"
         with pytest.raises(MCPError, match="No result of this session links"):
             await client.read_resource("notes://secret")
+
+
+@MODES
+async def test_only_prompts_that_the_constitution_names_are_offered(tmp_path: Path, servers: Servers, mode: str) -> None:
+    async with connected(tmp_path, servers, mode) as (client, _):
+        (listed,) = (await client.list_prompts()).prompts
+        assert (listed.name, listed.title) == ("parts.review", "Review a note")
+        assert [argument.name for argument in listed.arguments or []] == ["name"]
+        (message,) = (await client.get_prompt("parts.review", {"name": "today"})).messages
+        assert message.content == TextContent(type="text", text="Review the note today.")
+        with pytest.raises(MCPError):  # the server's own error
+            await client.get_prompt("parts.review", {"name": "none"})
+        for name in ("parts.hidden", "hidden", "review"):
+            with pytest.raises(MCPError, match="The constitution names no such prompt"):
+                await client.get_prompt(name)
+        with pytest.raises(MCPError, match="cannot be read now"):
+            await client.get_prompt("other.one")
 
 
 async def test_progress_is_passed_on_to_a_client_that_asks_for_it(tmp_path: Path, servers: Servers) -> None:

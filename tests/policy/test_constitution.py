@@ -261,6 +261,24 @@ def test_the_section_heading_must_appear_exactly_once(broken: str) -> None:
         Constitution.parse(broken)
 
 
+def test_prompts_are_named_with_their_servers_and_have_no_markers() -> None:
+    tools = "## Available Tools\n- list_tasks: View\n"
+    assert Constitution.parse(tools).prompts == ()
+    named = Constitution.parse(
+        f"{tools}## Available Prompts\n<!-- a note -->\n- files.review: Review a file\n\n- notes.sum.up: Sum up\n"
+    )
+    assert (named.prompts, named.whitelist) == (("files.review", "notes.sum.up"), ("list_tasks",))
+    for line, why in [
+        ("- review: Review", "server.review"),
+        ("- files.review: Review (reads)", "no markers"),
+        ("- files.review: Review\n- files.review: Again", "listed twice"),
+        ("- files.review", "expected"),
+        ("- files.review: Review\n## Available prompts", "exactly"),
+    ]:
+        with pytest.raises(ConstitutionError, match=why):
+            Constitution.parse(f"{tools}## Available Prompts\n{line}\n")
+
+
 def test_a_text_that_is_too_long_is_refused_in_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "long.md"
     file.write_text("x" * 300_000, encoding="utf-8")
