@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from graph_agent.api.server import HttpServerConfig
+from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.tools_app import mcp_app
 from graph_agent.gateway.server import Gateway
 from graph_agent.settings import Settings
@@ -26,7 +27,13 @@ from tests.task_server.test_http import WITH_TOKENS, bearer, called
 @asynccontextmanager
 async def gateway_over_http(environment: Environment, settings: Settings = WITH_TOKENS) -> AsyncGenerator[str]:
     """Serve a gateway for the subjects of tokens in this loop; yield its address."""
-    runtime = environment.runtime()
+    async with over_http(environment.runtime(), settings) as url:
+        yield url
+
+
+@asynccontextmanager
+async def over_http(runtime: Runtime, settings: Settings = WITH_TOKENS) -> AsyncGenerator[str]:
+    """Serve a gateway before the tools of `runtime`."""
     gateway = Gateway(runtime.engine, runtime.chat, user_id=None, page="https://page.example")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"

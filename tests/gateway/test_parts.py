@@ -16,8 +16,11 @@ from graph_agent.gateway.server import DECISION_META, Gateway
 from graph_agent.models.record import DecisionRecord
 from tests import fork_server
 from tests.gateway.parts_server import LINK, PARTS
+from tests.gateway.test_http import connected as over_http_client
+from tests.gateway.test_http import over_http
 from tests.mcp.conftest import Servers
 from tests.mcp.test_third_party import settings
+from tests.task_server.test_http import bearer
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 LINES = "".join(f"- {name}: Show (reads)\n" for name in ("show", "structured", "fails", "works"))
@@ -98,6 +101,22 @@ async def test_only_prompts_that_the_constitution_names_are_offered(tmp_path: Pa
                 await client.get_prompt(name)
         with pytest.raises(MCPError, match="cannot be read now"):
             await client.get_prompt("other.one")
+
+
+@MODES
+async def test_progress_is_passed_on_over_http_to_a_client_that_asks_for_it(
+    tmp_path: Path, servers: Servers, mode: str
+) -> None:
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async with connected(tmp_path, servers, mode) as (_, runtime), over_http(runtime) as url:
+        async with over_http_client(url, bearer("ann"), mode) as client:
+            assert not (await client.call_tool("works", {}, progress_callback=report)).is_error
+            assert not (await client.call_tool("works", {})).is_error
+    assert sorted(seen) == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
 async def test_progress_is_passed_on_to_a_client_that_asks_for_it(tmp_path: Path, servers: Servers) -> None:
