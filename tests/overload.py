@@ -2,8 +2,7 @@
 
 The model is a socket that is never read.
 
-The clients share the processors with the server. Therefore a refusal is measured twice: by the kernel at the client, from the
-request to the arrival of the answer, and by the server, from the arrival of the request to its answer.
+The clients share the processors with the server. Therefore the kernel says when an answer arrived.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import os
-import re
 import selectors
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,7 +22,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph_agent.api.acceptor import seconds_since_arrival
 from tests.fork_server import graph_agent
 from tests.serving import address_of
 
@@ -31,15 +29,15 @@ DEADLINE_SECONDS = 8.0
 RETRY_SECONDS = 1.0
 """The `Retry-After` of a refusal."""
 
+_TCP_INFO_BYTES = 56
+_LAST_DATA_RECEIVED = 52
+"""Offset of `tcpi_last_data_recv` in Linux's `tcp_info`: the milliseconds since the last bytes arrived."""
+
 _BODY = b'{"content": "add a task to call mom"}'
 TURN_REQUEST = (
     b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
     b"Content-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
 )
-
-
-Buckets = dict[float, int]
-"""Seconds -> the number of requests that the server refused within them, without parsing them."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,6 @@ class Overload:
     exit_code: int
     left_open: int
     """The number of open turns and decisions after the end of the server."""
-    refused_within: Buckets
 
     def statuses(self) -> dict[int, int]:
         found = [answer.status for answer in self.answers]
@@ -78,10 +75,10 @@ class Overload:
 def measure(home: Path, turns: int, deadline: float = DEADLINE_SECONDS) -> Overload:
     """Start a server in `home`, send the burst, wait until every row is closed, and end the server with SIGTERM."""
     with serving_without_a_model(home, deadline) as (server, port):
-        answers, quick, all_closed_at, refused_within = asyncio.run(_burst(home, port, turns, deadline))
+        answers, quick, all_closed_at = asyncio.run(_burst(home, port, turns, deadline))
         server.send_signal(signal.SIGTERM)
         exit_code = server.wait(60)
-    return Overload(answers, all_closed_at, quick, exit_code, open_rows(home), refused_within)
+    return Overload(answers, all_closed_at, quick, exit_code, open_rows(home))
 
 
 @contextmanager
@@ -97,7 +94,7 @@ def serving_without_a_model(home: Path, deadline: float) -> Iterator[tuple[subpr
             "GRAPH_AGENT_TIMEOUT_SECONDS": str(deadline),
             "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000",
         }
-        command = [graph_agent(), "serve", "--port", "0", "--metrics-port", "0", "--no-token"]
+        command = [graph_agent(), "serve", "--port", "0", "--no-token"]
         with (home / "stderr").open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
             try:
                 yield server, int(address_of(server, home / "stderr").rpartition(":")[2])
@@ -105,7 +102,7 @@ def serving_without_a_model(home: Path, deadline: float) -> Iterator[tuple[subpr
                 server.kill()
 
 
-async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[list[Answer], float, float, Buckets]:
+async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[list[Answer], float, float]:
     # The first turn imports the provider's SDK and opens the databases.
     await ask_for_a_turn(port)
     began = time.monotonic()
@@ -117,7 +114,7 @@ async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[li
         await asyncio.sleep(0.05)
         if time.monotonic() - began > 10 * deadline:
             break
-    return answers, quick.took, time.monotonic() - began, await _refusals_of_server(home)
+    return answers, quick.took, time.monotonic() - began
 
 
 def send_burst(port: int, request: bytes, count: int, seconds: float, *, repeat_seconds: float = 0.0) -> list[Answer]:
@@ -152,7 +149,7 @@ def send_burst(port: int, request: bytes, count: int, seconds: float, *, repeat_
                     data = connection.recv(65536)
                 except ConnectionError:
                     data = b""
-                now = time.monotonic() - seconds_since_arrival(connection)
+                now = time.monotonic() - _seconds_since_arrival(connection)
                 answer = _read(data, now - began, now - sent.pop(connection))
                 answers.append(answer)
                 if (elapsed := time.monotonic() - began) < repeat_seconds:
@@ -196,14 +193,13 @@ def _read(answer: bytes, at: float, took: float) -> Answer:
     return Answer(int(answer[9:12] or 0), at, took, b"retry-after" in head)
 
 
-async def _refusals_of_server(home: Path) -> Buckets:
-    (port,) = re.findall(r"^metrics: \S+:(\d+)/", (home / "stderr").read_text(encoding="utf-8"), re.MULTILINE)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    text = (await reader.read()).decode()
-    writer.close()
-    found = re.findall(r'^graph_agent_refusal_duration_seconds_bucket\{le="(\S+)"\} (\S+)', text, re.MULTILINE)
-    return {float(bound): int(float(count)) for bound, count in found}
+def _seconds_since_arrival(connection: socket.socket) -> float:
+    """Return the time since the kernel received the last bytes of a connection; 0 where it does not say so."""
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    except (AttributeError, OSError):  # Other systems have no TCP_INFO.
+        return 0.0
+    return float(struct.unpack_from("=I", info, _LAST_DATA_RECEIVED)[0]) / 1000 if len(info) == _TCP_INFO_BYTES else 0.0
 
 
 def open_rows(home: Path) -> int:

@@ -93,7 +93,7 @@ def create_app(
                 await asyncio.to_thread(shared.metrics.close)
 
     one_user = not settings.authenticates
-    admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=one_user)
+    admission = TurnAdmission(runtime.engine.config, one_user=one_user)
     caller = authenticator(settings)
     shared = ApiServices(
         runtime,

@@ -15,12 +15,12 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from graph_agent.api.acceptor import WAITED
 from graph_agent.api.bodies import ERRORS_BY_ID, MESSAGES, IdInPath, MessageRequest, errors, id_in_query, json_body, read_model
 from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.decisions import log_of
 from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, Responses, event, stream_route
+from graph_agent.api.turn_admission import ARRIVED_AT
 from graph_agent.chat.answer import ChatAnswer, ChatReply, StartedTurn
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 from graph_agent.chat.service import well_formed_id
@@ -90,8 +90,9 @@ async def _answer(request: Request, caller: Caller, sent: MessageRequest, idem_k
 async def start_turn(request: Request, caller: Caller, sent: MessageRequest, idem_key: str | None) -> StartedTurn:
     """Start the turn of a message once it is admitted, or return the answer that it got before."""
     state = services(request)
-    waited: float | None = getattr(request.state, WAITED, None)
-    arrived_at = state.runtime.clock.monotonic() - (waited or 0.0)
+    now = asyncio.get_running_loop().time()
+    waited: float = now - getattr(request.state, ARRIVED_AT, now)
+    arrived_at = state.runtime.clock.monotonic() - waited
     return await state.turn_admission.start(
         caller.user_id,
         lambda: state.runtime.chat.start(
@@ -105,7 +106,7 @@ async def start_turn(request: Request, caller: Caller, sent: MessageRequest, ide
             roles=caller.roles,
             dry_run=sent.dry_run,
         ),
-        has_waited=waited is not None,
+        waited=waited,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import select
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,14 +83,25 @@ class OpenConnections:
         self._waiting.pop(connection, None)
 
     def _evict_first(self, address: str | None) -> bool:
-        """Close the connection that has waited longest, of one address or of all; return False if none waits."""
+        """Close the connection that has waited longest, of one address or of all; return False if none waits for its client."""
         for connection, its_address in self._waiting.items():
-            if address in (None, its_address):
+            # In a burst the loop accepts many connections before it reads what they have sent already.
+            if address in (None, its_address) and not _has_unread_bytes(connection):
                 _log.info("a connection without a complete request is closed to make room")
                 self.remove(connection)
                 connection.abort()
                 return True
         return False
+
+
+def _has_unread_bytes(connection: asyncio.Transport) -> bool:
+    """True if the kernel has bytes of the client that the event loop has not read yet."""
+    found = connection.get_extra_info("socket")
+    if found is None:
+        return False
+    poll = select.poll()
+    poll.register(found.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def raise_descriptor_limit() -> int:

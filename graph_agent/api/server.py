@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from graph_agent.api.acceptor import BUSY, WAITED, Acceptor, Arrivals, is_turn_request, seconds_since_arrival
 from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise_descriptor_limit
-from graph_agent.api.errors import envelope, raw_response
+from graph_agent.api.errors import busy, envelope, raw_response, service_error_response
 from graph_agent.api.middleware import log_access
-from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.api.turn_admission import ARRIVED_AT
 
 _log = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 10.0
 """The time in which a request must arrive, from its first byte (or the start of the connection) to the end of its body."""
+
+_READ_BYTES = 64 * 1024
 
 BACKLOG = 2048
 """The number of connections that the kernel keeps until the event loop accepts them."""
@@ -40,13 +41,9 @@ class HttpServerConfig(uvicorn.Config):
         *,
         limits: ConnectionLimits | None = None,
         request_seconds: float = REQUEST_SECONDS,
-        admission: TurnAdmission | None = None,
         **settings: Any,
     ) -> None:
-        """Without `limits` the limit on descriptors is raised and used. `settings` are those of `uvicorn.Config`.
-
-        With `admission` requests for turns are parsed a few at a time, and excess ones are refused before they are parsed.
-        """
+        """Without `limits` the limit on descriptors is raised and used. `settings` are those of `uvicorn.Config`."""
         limits = limits or ConnectionLimits.below(raise_descriptor_limit())
         super().__init__(
             app,
@@ -60,11 +57,10 @@ class HttpServerConfig(uvicorn.Config):
         )
         self.open_connections = OpenConnections(limits)
         self.request_seconds = request_seconds
-        self.arrivals = None if admission is None else Arrivals(admission)
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that accepts its connections itself."""
+    """A uvicorn server that says when it has started, and that Ctrl-C in a terminal ends in order."""
 
     config: HttpServerConfig
 
@@ -72,7 +68,6 @@ class Server(uvicorn.Server):
         """`on_started` is called once requests are answered and signals are handled."""
         super().__init__(config)
         self._on_started = on_started
-        self._acceptors: list[Acceptor] = []
         self._interrupted = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -83,33 +78,19 @@ class Server(uvicorn.Server):
         super().handle_exit(signal.SIGTERM if first else sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        # Without sockets uvicorn accepts no connections.
-        await super().startup([])
+        await super().startup(sockets)
         for listener in sockets or []:
-            # A short queue would delay a burst of connections by a second.
+            # The length that uvicorn has set is the number of connections that the event loop accepts in one iteration. As a
+            # queue in the kernel it is short: a burst of connections would be delayed by a second.
             listener.listen(BACKLOG)
-            accepts = self.config.open_connections.limits.accepts_per_tick
-            self._acceptors.append(Acceptor(listener, self._make_protocol, self.config.arrivals, max_accepts=accepts))
         if self.started:
             self._on_started()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for acceptor in self._acceptors:
-            await acceptor.stop()
-        await super().shutdown(sockets)
-
-    def _make_protocol(self, waited: float | None) -> BoundedProtocol:
-        protocol = BoundedProtocol(self.config, self.server_state, self.lifespan.state)
-        protocol.waited = waited
-        return protocol
 
 
 class BoundedProtocol(H11Protocol):
     """A connection that is counted, and whose requests must arrive in time."""
 
     config: HttpServerConfig
-    waited: float | None = None
-    """The seconds that the next request has waited for its turn to be parsed; None if it must still wait."""
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn declares it
@@ -119,7 +100,10 @@ class BoundedProtocol(H11Protocol):
             self._start_deadline()
         else:
             _log.warning("a connection is refused: all %d connections are in use", len(self.config.open_connections))
-            self._close_with(BUSY, 503)
+            with suppress(OSError):
+                # A connection that is closed before its request was read is reset, and the client loses the answer.
+                os.read(transport.get_extra_info("socket").fileno(), _READ_BYTES)
+            self._close_with(_BUSY, 503)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_deadline()
@@ -131,37 +115,9 @@ class BoundedProtocol(H11Protocol):
             return
         if self._deadline is None and not self._is_serving:
             self._start_deadline()
-        arrivals = self.config.arrivals
-        if arrivals is None or self.waited is not None or not self._begins_request or not is_turn_request(data):
-            self._parse(data)
-        elif arrivals.has_room(data):
-            # It has arrived. The rest of its body, if there is one, stays in the kernel while it waits.
-            self._stop_deadline()
-            self.flow.pause_reading()
-            arrivals.add(data, partial(self._parse_after_wait, data, arrivals.admission))
-        else:
-            self._refuse(arrivals.admission)
-
-    def _parse_after_wait(self, data: bytes, admission: TurnAdmission, waited: float | None) -> None:
-        if self.transport.is_closing():
-            return
-        if waited is None:
-            self._refuse(admission)
-            return
-        self.waited = waited
-        self._start_deadline()
-        self.flow.resume_reading()
-        self._parse(data)
-
-    def _refuse(self, admission: TurnAdmission) -> None:
-        admission.refusal(seconds_since_arrival(self.transport.get_extra_info("socket")))
-        self._close_with(BUSY, 503)
-
-    def _parse(self, data: bytes) -> None:
         super().data_received(data)
-        if self.waited is not None and self.cycle is not None:
-            self.scope["state"][WAITED] = self.waited
-            self.waited = None
+        if self._is_serving:
+            self.scope["state"].setdefault(ARRIVED_AT, self.loop.time())
         self._update_state()
 
     def on_response_complete(self) -> None:
@@ -172,11 +128,6 @@ class BoundedProtocol(H11Protocol):
     def _is_serving(self) -> bool:
         """True from the end of a request to the end of its response."""
         return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
-
-    @property
-    def _begins_request(self) -> bool:
-        """True if the next byte is the first one of a request."""
-        return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
 
     def _update_state(self) -> None:
         """Count the connection as one whose request is being served, or as one that waits for a request."""
@@ -211,4 +162,5 @@ class BoundedProtocol(H11Protocol):
         log_access(self.client[0] if self.client else "-", "-", "-", status, 0.0)
 
 
+_BUSY = raw_response(service_error_response(busy()))
 _TIMED_OUT = raw_response(envelope(408, "REQUEST_TIMEOUT", "The request did not arrive in time."))

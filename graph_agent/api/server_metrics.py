@@ -33,14 +33,12 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics:
     found = metrics.ServerMetrics(
         gauges={
             "graph_agent_open_turns": lambda: {"": runtime.engine.open_turns},
-            "graph_agent_admitted_turns": lambda: {"": admission.in_flight.total},
-            "graph_agent_admission_queue": lambda: {"": admission.waiting.total},
-            "graph_agent_admission_limit": lambda: {"": admission.max_in_flight},
+            "graph_agent_admitted_turns": lambda: {"": admission.open.total},
+            "graph_agent_admission_queue": lambda: {"": admission.open.total - admission.running.total},
         },
         refusals=refusals,
         export=runtime.settings.otel,
     )
     runtime.engine.add_hook(lambda: found)
-    admission.on_refusal = found.refusal_duration.record
     served: ServerMetrics = found
     return served

@@ -180,7 +180,7 @@ def run_server(
         app = create_app(runtime, page, task.session, metrics_port=metrics_port, worker_metrics=exchange)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
         services = services_of(app)
-        config = HttpServerConfig(app, admission=services.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
+        config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=grace)
         server = Server(config, announce)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):

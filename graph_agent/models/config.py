@@ -42,5 +42,10 @@ class AgentEngineConfig(Frozen, kw_only=False):
     tokens: TokenLimits | None = Field(default=None, exclude_if=not_)
 
     @property
+    def closing_seconds(self) -> float:
+        """The part of the deadline that is kept for ending the turn."""
+        return min(1.0, self.timeout_seconds / 10)
+
+    @property
     def max_calls_per_turn(self) -> int:
         return max(10, 2 * self.max_iterations)

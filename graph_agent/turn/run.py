@@ -268,7 +268,7 @@ class TurnRun(TurnHandle[T]):
 
     async def _drive(self, recorder: Recorder, cancellable: bool) -> FinishedTurn:
         """Run the graph in the driver task, and close the record whatever ends it."""
-        clock, reserve = self._setup.ports.clock, _reserve(recorder)
+        clock, reserve = self._setup.ports.clock, recorder.snapshot.config.closing_seconds
         now = clock.monotonic()
         self.deadline = self._began_at + recorder.snapshot.config.timeout_seconds
         with turn_deadline(clock, self.deadline - reserve):
@@ -322,7 +322,7 @@ class TurnRun(TurnHandle[T]):
     async def _interrupt(self, recorder: Recorder, reason: InterruptReason) -> FinishedTurn:
         """End a turn that did not end by itself. Its ending has its own time limit, beyond the deadline."""
         # Settling a call in flight gets extra time, so that its outcome does not stay unknown for lack of time.
-        seconds = max(_reserve(recorder), _MIN_SECONDS_TO_CLOSE) + self._setup.external.settle_seconds
+        seconds = max(recorder.snapshot.config.closing_seconds, _MIN_SECONDS_TO_CLOSE) + self._setup.external.settle_seconds
         if reason is InterruptReason.RECORD:
             # The log may be available again before the deadline; until then nothing else can be done.
             seconds = max(seconds, self.deadline - self._setup.ports.clock.monotonic())
@@ -380,8 +380,3 @@ class TurnRun(TurnHandle[T]):
             except errors.RecordUnavailableError:
                 _log.warning("the log does not take the end of decision %s yet", self.decision_id)
             await asyncio.sleep(next(waits))
-
-
-def _reserve(recorder: Recorder) -> float:
-    """Return the seconds at a turn's end that are kept for ending it."""
-    return min(1.0, recorder.snapshot.config.timeout_seconds / 10)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from graph_agent.api.app import create_app
-from graph_agent.api.turn_admission import MAX_TURNS_IN_FLIGHT
+from graph_agent.api.turn_admission import MAX_OPEN_TURNS
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.leases import LEASE
 from graph_agent.clock import ManualClock
@@ -131,7 +131,7 @@ async def test_without_the_database_nothing_is_called(environment: Environment, 
 
 async def test_a_turn_above_the_admission_limit_is_refused_at_once(environment: Environment) -> None:
     app = create_app(environment.runtime(GatedModel([says("hi")])))
-    app.state.services.turn_admission.in_flight.total = MAX_TURNS_IN_FLIGHT
+    app.state.services.turn_admission.open.total = MAX_OPEN_TURNS
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         refused = await client.post("/api/chat", json={"content": "hello"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")

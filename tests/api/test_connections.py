@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 
 import pytest
 
@@ -39,6 +40,19 @@ def test_the_connection_that_has_waited_longest_makes_room() -> None:
     _add(connections, "b", 1)
     assert [client.aborted for client in (first, second, third)] == [False, True, True]
     assert len(connections) == 3
+
+
+def test_a_connection_whose_request_was_not_read_yet_is_not_closed_for_another() -> None:
+    connections = OpenConnections(ConnectionLimits(total=1, per_address=1))
+    served, client = socket.socketpair()
+    with served, client:
+        waiting = Client({"socket": served})
+        assert connections.add(waiting, "a")
+        client.sendall(b"GET")
+        assert not connections.add(Client(), "a")
+        served.recv(3)
+        assert connections.add(Client(), "a")
+        assert waiting.aborted
 
 
 def test_an_address_at_its_limit_closes_only_its_own_connections() -> None:

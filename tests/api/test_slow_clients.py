@@ -28,7 +28,8 @@ def request_seconds() -> float:
 
 @pytest.fixture
 def server(tmp_path: Path, template: Path, request_seconds: float) -> Iterator[LiveServer]:
-    limits = ConnectionLimits(total=40, per_address=30)
+    # As in a process: few are accepted before those that were accepted earlier are read.
+    limits = ConnectionLimits(total=40, per_address=30, accepts_per_tick=4)
     with live_server(
         tmp_path, template, lambda environment: environment.runtime(), limits=limits, request_seconds=request_seconds
     ) as server:
@@ -101,7 +102,7 @@ def test_a_body_that_stalls_after_its_answer_ends_the_connection(send: Send) -> 
 
 def test_slow_bodies_take_no_place_of_a_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, template: Path) -> None:
     # Fewer slow clients than the real limit needs.
-    monkeypatch.setattr(turn_admission, "MAX_TURNS_IN_FLIGHT", 4)
+    monkeypatch.setattr(turn_admission, "MAX_OPEN_TURNS", 4)
     with (
         live_server(tmp_path, template, lambda environment: environment.runtime(), request_seconds=60.0) as server,
         ExitStack() as stack,

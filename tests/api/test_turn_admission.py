@@ -3,177 +3,194 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
-from graph_agent.api.turn_admission import MAX_STARTING, TurnAdmission
+from graph_agent.api.turn_admission import MAX_OPEN_TURNS, MAX_RUNNING_TURNS, RUNNING_TURNS_PER_SECOND, TurnAdmission
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.turn.handle import TurnHandle
 from tests.frozen_clock import freeze_loop_time
 
-Begin = Callable[[], Awaitable[TurnHandle[ChatAnswer]]]
+SECONDS = 10.0
+RUNNING = int(RUNNING_TURNS_PER_SECOND * SECONDS)
 
 
-class Turns:
-    """Turns that begin when `may_begin` is set, after `seconds` of the clock, and run until `may_end` is set."""
+class Requests:
+    """Requests for turns, in time that passes only by `advance`. A turn runs until `end`."""
 
-    def __init__(self, clock: ManualClock, seconds: float = 0.0) -> None:
-        self.clock = clock
-        self.seconds = seconds
-        self.may_begin = asyncio.Event()
-        self.may_end = asyncio.Event()
-        self.begun = 0
-        self.waiting: list[asyncio.Task[object]] = []
+    def __init__(self, *, one_user: bool = False) -> None:
+        self.time = freeze_loop_time(ManualClock())
+        self.admission = TurnAdmission(AgentEngineConfig(timeout_seconds=SECONDS), one_user=one_user)
+        self.tasks: list[asyncio.Task[object]] = []
+        self.begun: list[str] = []
+        self.ends: list[asyncio.Future[ChatAnswer]] = []
         self.runs: list[TurnHandle[ChatAnswer]] = []
 
-    async def begin(self) -> TurnHandle[ChatAnswer]:
-        self.begun += 1
-        await self.may_begin.wait()
-        self.clock.advance(seconds=self.seconds)
-        run: TurnHandle[ChatAnswer] = TurnHandle("a decision", "a user")
-        run.start(self._work(), {})
+    async def send(self, user: str, count: int = 1, *, waited: float = 0.0) -> None:
+        for _ in range(count):
+            begin = self.admission.start(user, lambda: self._begin(user), waited=waited)
+            self.tasks.append(asyncio.create_task(begin))
+        await _settle()
+
+    async def advance(self, seconds: float) -> None:
+        self.time.advance(seconds=seconds)
+        await _settle()
+
+    async def end(self, count: int) -> None:
+        """End the turns that began first."""
+        for _ in range(count):
+            self.ends.pop(0).set_exception(RuntimeError("the answer of this turn does not matter"))
+            await self.runs.pop(0).ended()
+        await _settle()
+
+    async def end_all(self) -> None:
+        while self.ends:
+            await self.end(1)
+        assert (self.admission.open.total, self.admission.running.total) == (0, 0)
+
+    def refused(self) -> int:
+        """Return the number of refused requests, each with the error that a client can repeat it after."""
+        errors = [error for task in self.tasks if task.done() and (error := task.exception()) is not None]
+        for error in errors:
+            assert isinstance(error, ServiceError)
+            assert (error.code, error.retry_after) == (ServiceErrorCode.SERVICE_UNAVAILABLE, 1)
+        assert self.admission.refused == len(errors)
+        return len(errors)
+
+    async def _begin(self, user: str) -> TurnHandle[ChatAnswer]:
+        self.begun.append(user)
+        end: asyncio.Future[ChatAnswer] = asyncio.get_running_loop().create_future()
+        run: TurnHandle[ChatAnswer] = TurnHandle("a decision", user)
+        run.start(_result(end), {})
+        self.ends.append(end)
         self.runs.append(run)
         return run
 
-    async def end(self) -> int:
-        """Let every turn begin and end; return how many had waited for too long, as on a slow machine, and were refused."""
-        self.may_begin.set()
-        self.may_end.set()
-        results = await asyncio.gather(*self.waiting, return_exceptions=True)
-        await asyncio.gather(*(run.ended() for run in self.runs))
-        return sum(isinstance(result, ServiceError) for result in results)
 
-    async def _work(self) -> ChatAnswer:
-        await self.may_end.wait()
-        raise RuntimeError("the answer of this turn does not matter")
+async def _result(end: asyncio.Future[ChatAnswer]) -> ChatAnswer:
+    return await end
 
 
-def _admission(deadline: float = 20.0) -> tuple[TurnAdmission, ManualClock]:
-    # The waits of turns take no time of the machine; another clock measures how long the starts take.
-    freeze_loop_time(ManualClock())
-    clock = ManualClock()
-    return TurnAdmission(deadline, seconds=clock.monotonic), clock
+async def _settle() -> None:
+    for _ in range(6):
+        await asyncio.sleep(0)
 
 
-async def _refused(admission: TurnAdmission, user: str, turns: Turns) -> bool:
-    """True if a turn of the user is refused at once; otherwise it is left waiting."""
-    task = asyncio.create_task(admission.start(user, turns.begin))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    if not task.done():
-        turns.waiting.append(task)
-        return False
-    error = task.exception()
-    assert isinstance(error, ServiceError)
-    assert (error.code, error.retry_after) == (ServiceErrorCode.SERVICE_UNAVAILABLE, 1)
-    return True
+async def test_all_turns_of_a_burst_run_and_none_is_refused_however_long_the_server_was_idle() -> None:
+    requests = Requests()
+    for number in range(4):
+        for user in range(200):
+            await requests.send(f"user {user}")
+        while len(requests.begun) < 200 * (number + 1):
+            await requests.end(1)
+        # A pause of the machine inside of a burst, and an hour without a request.
+        await requests.advance(5.0 if number % 2 else 3600.0)
+        await requests.end_all()
+    assert requests.refused() == 0
 
 
-async def test_few_turns_begin_at_once_and_the_rest_of_a_burst_is_refused() -> None:
-    admission, clock = _admission()
-    turns = Turns(clock)
-    refusals = [await _refused(admission, f"user {number}", turns) for number in range(1500)]
-    assert turns.begun == MAX_STARTING
-    assert refusals.count(False) == MAX_STARTING + admission.max_waiting
-    assert admission.refused == refusals.count(True) == 1500 - MAX_STARTING - admission.max_waiting
-    assert not admission.has_room_for_arrival("another")
-    late = await turns.end()
-    assert (admission.in_flight.total, admission.waiting.total) == (0, 0)
-    assert turns.begun + late == refusals.count(False)
-    assert admission.has_room_for_arrival("another")
+async def test_a_turn_that_waits_is_refused_when_it_can_no_longer_end_in_time_and_not_before() -> None:
+    requests = Requests(one_user=True)
+    await requests.send("ann", RUNNING + 2)
+    await requests.send("ann", waited=2.0)
+    assert len(requests.begun) == RUNNING
+    await requests.advance(6.9)
+    assert requests.refused() == 0
+    await requests.advance(0.2)
+    assert requests.refused() == 1
+    await requests.end(1)
+    await requests.advance(1.8)
+    assert requests.refused() == 1
+    await requests.advance(0.2)
+    assert (requests.refused(), len(requests.begun)) == (2, RUNNING + 1)
+    await requests.end_all()
 
 
-async def test_turns_that_were_admitted_too_optimistically_are_refused_before_they_start() -> None:
-    admission, clock = _admission()
-    turns = Turns(clock)
-    for number in range(1500):
-        await _refused(admission, f"user {number}", turns)
-    admitted = admission.in_flight.total
-    # The first starts turn out to take a second.
-    turns.seconds = 32.0
-    refused = await turns.end()
-    assert turns.begun + refused == admitted
-    assert 0 < turns.begun < admitted
-    assert (admission.in_flight.total, admission.waiting.total) == (0, 0)
+async def test_requests_beyond_the_limit_on_open_turns_are_refused_at_once() -> None:
+    requests = Requests(one_user=True)
+    await requests.send("ann", MAX_OPEN_TURNS + 100)
+    assert (requests.refused(), requests.admission.open.total) == (100, MAX_OPEN_TURNS)
+    while requests.admission.open.total:
+        await requests.end(1)
+    await requests.send("ann", 50)
+    assert (requests.refused(), len(requests.begun)) == (100, MAX_OPEN_TURNS + 50)
+    await requests.end_all()
 
 
-async def test_the_only_user_may_have_every_place() -> None:
-    clock = ManualClock()
-    admission = TurnAdmission(20.0, one_user=True, seconds=clock.monotonic)
-    turns = Turns(clock)
-    while not await _refused(admission, "local", turns):
-        pass
-    assert not admission.has_room_for_arrival("local")
-    await turns.end()
+async def test_one_user_leaves_places_for_others_to_run_and_to_wait() -> None:
+    requests = Requests()
+    await requests.send("greedy", 2 * MAX_OPEN_TURNS)
+    assert requests.refused() > 0
+    await requests.send("modest")
+    assert requests.begun[-1] == "modest"
+    await requests.end_all()
 
 
-async def test_one_user_leaves_places_for_others() -> None:
-    admission, clock = _admission()
-    turns = Turns(clock)
-    greedy = [await _refused(admission, "greedy", turns) for _ in range(1500)]
-    assert True in greedy
-    assert admission.has_room_for_arrival("modest")
-    assert not await _refused(admission, "modest", turns)
-    await turns.end()
+async def test_the_user_with_the_fewest_running_turns_is_next_and_equals_take_turns() -> None:
+    requests = Requests()
+    # Every place is taken by users with one turn each; then three users wait.
+    for number in range(RUNNING):
+        await requests.send(f"user {number}")
+    await requests.send("ann", 30)
+    await requests.send("ben", 30)
+    await requests.send("eve", 3)
+    await requests.end(9)
+    assert requests.begun[RUNNING:] == ["ann", "ben", "eve"] * 3
+    await requests.end_all()
+    assert requests.refused() == 0
 
 
-async def test_slow_starts_lower_the_limits_and_quick_ones_raise_them() -> None:
-    admission, clock = _admission(deadline=60.0)
-    turns = Turns(clock, seconds=1.0)
-    turns.may_begin.set()
-    turns.may_end.set()
-    before = admission.max_in_flight, admission.max_waiting
-    for _ in range(100):
-        await admission.start("ann", turns.begin)
-        await turns.runs[-1].ended()
-    slow = admission.max_in_flight, admission.max_waiting
-    turns.seconds = 0.001
-    for _ in range(100):
-        await admission.start("ann", turns.begin)
-        await turns.runs[-1].ended()
-    quick = admission.max_in_flight, admission.max_waiting
-    # A second for each start and two for each end: ten turns fit into half of the deadline, two starts into the longest wait.
-    assert slow == pytest.approx((10, 2), abs=1)
-    assert slow < before < quick
+async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_place_to_the_next_one() -> None:
+    requests = Requests(one_user=True)
+    await requests.send("ann", RUNNING + 2)
+    requests.tasks[RUNNING].cancel()
+    await _settle()
+    await requests.end(1)
+    assert len(requests.begun) == RUNNING + 1
+
+    def cancel() -> None:
+        requests.tasks[RUNNING + 2].cancel()
+
+    # This one got its place, and is cancelled before it can use it.
+    await requests.send("ann", 2)
+    requests.ends.pop(0).set_exception(RuntimeError("the answer of this turn does not matter"))
+    run = requests.runs.pop(0)
+    run.add_done_callback(cancel)
+    await run.ended()
+    await _settle()
+    assert requests.tasks[RUNNING + 2].cancelled()
+    assert requests.tasks[RUNNING + 3].done()
+    await requests.end_all()
 
 
-async def test_bursts_at_an_idle_server_are_admitted_although_a_batch_of_starts_ends_together() -> None:
-    admission, clock = _admission()
-    for _ in range(20):
-        turns = Turns(clock)
-        assert not any([await _refused(admission, f"user {number}", turns) for number in range(50)])
-        # The commits of the first batch are made together, and it ends at once; the other starts take no time.
-        clock.advance(seconds=1.0)
-        await turns.end()
-
-
-async def test_a_turn_that_could_not_start_in_time_is_refused_and_takes_no_place() -> None:
-    admission, clock = _admission(deadline=2.0)
-    waits = freeze_loop_time(ManualClock())
-    turns = Turns(clock)
-    stuck = [asyncio.create_task(admission.start(f"user {number}", turns.begin)) for number in range(MAX_STARTING)]
-    await asyncio.sleep(0)
-    late = asyncio.create_task(admission.start("late", turns.begin))
-    await asyncio.sleep(0)
-    waits.advance(seconds=2)
-    with pytest.raises(ServiceError, match="SERVICE_UNAVAILABLE"):
-        await late
-    assert (admission.in_flight.total, admission.waiting.total) == (MAX_STARTING, 0)
-    turns.may_begin.set()
-    turns.may_end.set()
-    await asyncio.gather(*stuck)
+@pytest.mark.parametrize("steps", range(8))
+async def test_requests_may_become_too_late_at_the_moment_in_which_a_turn_ends(steps: int) -> None:
+    requests = Requests(one_user=True)
+    await requests.send("ann", RUNNING + 3)
+    requests.ends.pop(0).set_exception(RuntimeError("the answer of this turn does not matter"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await requests.advance(9.1)
+    assert requests.refused() + len(requests.begun) == RUNNING + 3
+    requests.runs.pop(0)
+    await requests.end_all()
 
 
 async def test_a_turn_that_does_not_begin_releases_its_place() -> None:
-    admission, _ = _admission()
+    admission = Requests().admission
 
     async def fail() -> TurnHandle[ChatAnswer]:
         raise ServiceError(ServiceErrorCode.CONVERSATION_BUSY, "busy")
 
-    for _ in range(3 * MAX_STARTING):
+    for _ in range(3 * RUNNING):
         with pytest.raises(ServiceError, match="CONVERSATION_BUSY"):
             await admission.start("ann", fail)
-    assert (admission.in_flight.total, admission.waiting.total) == (0, 0)
+    assert (admission.open.total, admission.running.total) == (0, 0)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.05, 1), (SECONDS, RUNNING), (3600.0, MAX_RUNNING_TURNS)])
+def test_fewer_turns_run_if_less_time_is_left_to_close_them(seconds: float, expected: int) -> None:
+    assert TurnAdmission(AgentEngineConfig(timeout_seconds=seconds)).max_running == expected

@@ -6,7 +6,6 @@ import os
 import resource
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -65,13 +64,10 @@ def test_more_clients_than_descriptors_do_not_stop_the_server(home: Path, tmp_pa
             connection = stack.enter_context(socket.create_connection((address.host, address.port), timeout=30))
             connection.sendall(sent)
         with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
-            # A machine that is busy with other work refuses a turn that had to wait: repeat it, as a client does.
-            while (answer := client.post("/api/chat", json={"content": "show my tasks"})).status_code == 503:
-                time.sleep(float(answer.headers["Retry-After"]))
-            assert answer.status_code == 200
+            assert client.post("/api/chat", json={"content": "show my tasks"}).status_code == 200
             assert client.get("/readyz").status_code == 200
     # A few lines of other kinds are normal.
-    assert "no connection can be accepted" not in log.read_text(encoding="utf-8")
+    assert "out of system resource" not in log.read_text(encoding="utf-8")
     assert log.stat().st_size < 10_000
 
 
@@ -86,4 +82,4 @@ def test_more_turns_at_once_than_descriptors_are_answered_or_refused(home: Path,
     assert len(answers) == 1500
     assert {answer.status for answer in answers} == {200, 503}
     assert all(answer.retry_after for answer in answers if answer.status == 503)
-    assert "no connection can be accepted" not in log.read_text(encoding="utf-8")
+    assert "out of system resource" not in log.read_text(encoding="utf-8")

@@ -18,8 +18,6 @@ def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:
     assert set(result.statuses()) == {200, 503}
     assert len(result.answers) == 900
     assert all(answer.retry_after for answer in result.answers if answer.status == 503)
-    # Most are refused before they are parsed; a few only when they turn out to be too many.
-    assert max(result.refused_within.values()) > 0
     with closing(sqlite3.connect(home / "graph_agent.db")) as log:
         ended = log.execute("SELECT DISTINCT status FROM decision_logs").fetchall()
     # Model calls that time out end the turn with an apology; those that the deadline interrupts are interrupted.

@@ -27,7 +27,6 @@ Readings = Mapping[str, Callable[[], Mapping[str, int]]]
 """The name of an instrument -> a function that returns its values, by the value of its label."""
 
 DURATION_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
-REFUSAL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class ServerMetrics(TurnHook):
@@ -49,12 +48,6 @@ class ServerMetrics(TurnHook):
             unit="s",
             description="Time from the opening row of a turn to its end",
             explicit_bucket_boundaries_advisory=DURATION_BUCKETS,
-        )
-        self.refusal_duration = meter.create_histogram(
-            "graph_agent_refusal_duration",
-            unit="s",
-            description="Time from the arrival of an excess request to its refusal",
-            explicit_bucket_boundaries_advisory=REFUSAL_BUCKETS,
         )
         self.tokens = meter.create_counter("graph_agent_tokens", description="Tokens of model calls")
         self.tool_calls = meter.create_counter("graph_agent_tool_calls", description="Tool calls, previews and settlements")
