@@ -25,12 +25,22 @@ from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.api.services import services_of
 from graph_agent.api.static_page import is_built, read_page
 from graph_agent.api.worker_metrics import WorkerMetrics
+from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
 from graph_agent.cli.options import Model, NoToken, replace_parameter, with_files
-from graph_agent.cli.running import DONE, FAILED, configure_logging, print_error, print_stderr, report_failures, wrong_usage
-from graph_agent.cli.runtime import open_command_runtime
+from graph_agent.cli.running import (
+    DONE,
+    FAILED,
+    configure_logging,
+    open_in_loop,
+    print_error,
+    print_stderr,
+    report_failures,
+    wrong_usage,
+)
+from graph_agent.cli.runtime import check_model, open_command_runtime
 from graph_agent.cli.workers import WorkerGroup
 from graph_agent.db import dialect_of
 from graph_agent.net.addresses import is_loopback
@@ -114,8 +124,16 @@ def serve(*, options: ServerOptions, settings: Settings) -> None:
         if workers == 1:
             code = run_server(task, listener, announce)
         else:
+            _migrate(settings, options)
             code = WorkerGroup(workers, run_worker, (task,), listener, announce).run()
     raise typer.Exit(code)
+
+
+def _migrate(settings: Settings, options: ServerOptions) -> None:
+    """Migrate the database and report what is wrong with the settings, before each worker would."""
+    check_model(settings, options.model)
+    with open_in_loop(open_services(settings)):
+        pass
 
 
 def _announce(task: ServerTask, listener: socket.socket, model: str) -> None:

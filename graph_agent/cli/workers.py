@@ -59,8 +59,7 @@ class WorkerGroup:
     def run(self) -> int:
         """Run the workers until SIGINT or SIGTERM, and return the exit code: failed if a worker has left a turn open."""
         with _queued_signals() as wakeup:
-            # The first worker starts alone: it migrates the database, and reports once what is wrong with the settings.
-            self._due[0] = time.monotonic()
+            self._due = dict.fromkeys(range(self.count), time.monotonic())
             while self._workers or self._due:
                 self._start_due()
                 for _signal in self._wait(wakeup):
@@ -115,9 +114,6 @@ class WorkerGroup:
             if not self._ever_served:
                 self._ever_served = True
                 self.on_started(model)
-            if len(self._workers) < self.count and not self._stopping:
-                now = time.monotonic()
-                self._due = {number: now for number in range(self.count) if number not in self._workers} | self._due
 
     def _reap(self) -> None:
         for number, worker in list(self._workers.items()):

@@ -48,6 +48,12 @@ def _serve_then_stop_the_parent(code: int, number: int, listener: socket.socket,
     _serve_then_exit(code, number, listener, report)
 
 
+def _serve_unless_first(number: int, listener: socket.socket, report: Connection[str, None]) -> None:
+    if number == 0:
+        _die(number, listener, report)
+    _serve_then_stop_the_parent(0, number, listener, report)
+
+
 def run_group(count: int, target: Callable[..., object], *arguments: Any) -> tuple[int, list[str]]:
     """Return the exit code of a group of workers, and the texts that it was started with."""
     started: list[str] = []
@@ -72,6 +78,11 @@ def test_workers_that_always_die_at_their_start_end_the_parent(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == MAX_FAILED_STARTS
     assert lines[-1] == "graph-agent: 5 workers in a row have been ended by SIGKILL before they could serve"
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_a_worker_that_dies_at_its_start_does_not_keep_the_others_from_serving() -> None:
+    assert run_group(2, _serve_unless_first) == (0, ["a model"])
 
 
 @pytest.mark.usefixtures("quick_processes")
