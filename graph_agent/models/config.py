@@ -44,7 +44,7 @@ class AgentEngineConfig(Frozen, kw_only=False):
     @property
     def closing_seconds(self) -> float:
         """The part of the deadline that is kept for ending the turn."""
-        return min(1.0, self.timeout_seconds / 10)
+        return min(2.0, self.timeout_seconds / 10)
 
     @property
     def max_calls_per_turn(self) -> int:
