@@ -112,10 +112,13 @@ async def test_progress_is_passed_on_over_http_to_a_client_that_asks_for_it(
     async def report(progress: float, total: float | None, message: str | None) -> None:
         seen.append((progress, total, message))
 
-    async with connected(tmp_path, servers, mode) as (_, runtime), over_http(runtime) as url:
-        async with over_http_client(url, bearer("ann"), mode) as client:
-            assert not (await client.call_tool("works", {}, progress_callback=report)).is_error
-            assert not (await client.call_tool("works", {})).is_error
+    async with (
+        connected(tmp_path, servers, mode) as (_, runtime),
+        over_http(runtime) as url,
+        over_http_client(url, bearer("ann"), mode) as client,
+    ):
+        assert not (await client.call_tool("works", {}, progress_callback=report)).is_error
+        assert not (await client.call_tool("works", {})).is_error
     assert sorted(seen) == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 

@@ -56,7 +56,7 @@ async def test_a_call_in_flight_at_the_deadline_is_settled_within_two_seconds_af
             return await super().settle(*arguments, **named)
 
     def late(*_: Any) -> Any:
-        clock.advance(seconds=26.5)  # The graph has 29 of 30 seconds.
+        clock.advance(seconds=25.5)  # The graph has 28 of 30 seconds.
         return calls(ADD)
 
     server = SlowLedger({"add_task": hang}, settlements=[done({"receipt": "added 'call mom'"})])
