@@ -1,8 +1,8 @@
 """Removal of a model's own markup from the text of a reply.
 
 A server that knows its model's chat template puts reasoning and calls into separate fields. Other servers return what the
-model wrote: reasoning between tags, or before a closing tag whose opening tag was in the prompt; calls that the server did not
-parse; special tokens at the start and the end of a turn.
+model wrote: reasoning between tags, or before a closing tag whose opening tag was in the prompt; special tokens at the start and
+the end of a turn. Calls that the server did not parse are left in the text: they may be reply forms, and CHECK_RESPONSE reads them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,14 @@ from typing import Final
 
 _TAGS: Final = r"(?:seed:)?(?:think|thinking|thought|thoughts|reasoning)"
 _REASONING: Final = re.compile(
-    rf"\s*(?:<({_TAGS})>.*?(?:</\1>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)|<\|channel>thought\b.*?(?:<channel\|>|\Z))",
+    rf"\s*(?:<({_TAGS})>.*?(?:</\1>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)|<\|channel>thought\b.*?(?:<channel\|>|\Z)"
+    r"|<\|channel\|>analysis<\|message\|>.*?(?:<\|end\|>|\Z))",
     re.IGNORECASE | re.DOTALL,
 )
 _END_OF_REASONING: Final = re.compile(
     rf"(?:</{_TAGS}>|\[/THINK\]|<channel\|>)\s*|<\|channel\|>final<\|message\|>", re.IGNORECASE
 )
-_UNPARSED_CALLS: Final = re.compile(
-    r"<tool_call>\s*[\w.]{1,80}\s*<arg_key>.*?(?:</tool_call>|\Z)"
-    r"|<｜tool▁calls▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)"
-    r"|<\|channel\|>commentary to=.*?(?:<\|call\|>|\Z)",
-    re.DOTALL,
-)
-"""Notations that are neither JSON nor code. Calls written as JSON or code are left in the text: they may be reply forms, which
-CHECK_RESPONSE reads."""
-_START_OF_TURN: Final = re.compile(r"\s*(?:<｜begin▁of▁sentence｜>|<bos>|<s>)\s*")
+_START_OF_TURN: Final = re.compile(r"\s*(?:<｜begin▁of▁sentence｜>|<bos>|<s>|<\|start\|>assistant)\s*")
 _END_OF_TURN: Final = re.compile(r"(?:<\|\w{1,20}\|>|<｜[\w▁]{1,30}｜>|<end_of_turn>|<eos>|</s>)\Z")
 _LONGEST_END_TOKEN: Final = 34
 
@@ -38,13 +31,13 @@ def strip_model_markup(text: str) -> str:
     """
     if "<" not in text and "[" not in text:
         return text
-    rest, start = _UNPARSED_CALLS.sub("", text), 0
-    for opening in (_START_OF_TURN, _REASONING):
-        while (found := opening.match(rest, start)) is not None:
+    start = 0
+    for opening in (_START_OF_TURN, _REASONING, _START_OF_TURN):
+        while (found := opening.match(text, start)) is not None:
             start = found.end()
-    for end_of_reasoning in _END_OF_REASONING.finditer(rest, start):
+    for end_of_reasoning in _END_OF_REASONING.finditer(text, start):
         start = end_of_reasoning.end()
-    visible = rest[start : _end_without_tokens(rest)]
+    visible = text[start : _end_without_tokens(text)]
     # A text without markup keeps its blanks.
     return visible.strip() if len(visible) < len(text) else text
 

@@ -34,10 +34,24 @@ _BROKEN: Final = re.compile(
 _MARKUP: Final = re.compile(
     r"<function=(?P<function>[^<>\s]{1,80})>(?P<body>.*?)(?:</function>|\Z)"
     r"|<invoke name=[\"'](?P<invoked>[^<>\"']{1,80})[\"']>(?P<parameters>.*?)(?:</invoke>|\Z)"
-    r"|(?:^|(?<=\n))Action:[ \t]*`?(?P<action>[\w.-]{1,80})`?[ \t]*\n\s*Action Input:(?P<input>.*?)(?:(?=\nObservation:)|\Z)",
+    r"|(?:^|(?<=\n))Action:[ \t]*`?(?P<action>[\w.-]{1,80})`?[ \t]*\n\s*Action Input:(?P<input>.*?)(?:(?=\nObservation:)|\Z)"
+    r"|<tool_call>\s*(?P<keyed>[\w.-]{1,80})\s*(?P<keys><arg_key>.*?)(?:</tool_call>|\Z)"
+    r"|<\|channel\|>commentary to=(?:functions\.)?(?P<channel>[\w.-]{1,80})(?P<message>.*?)(?:<\|call\|>|\Z)"
+    r"|<｜tool▁calls▁begin｜>(?:<｜tool▁call▁begin｜>)?(?:\w{1,20}<｜tool▁sep｜>)?(?P<separated>[\w.-]{1,80})"
+    r"(?P<rest>.*?)(?:<｜tool▁calls▁end｜>|\Z)",
     re.DOTALL,
 )
+_MARKUP_PARTS: Final = {
+    "function": "body",
+    "invoked": "parameters",
+    "action": "input",
+    "keyed": "keys",
+    "channel": "message",
+    "separated": "rest",
+}
+"""The groups of a call's name in `_MARKUP`, each with the group of its arguments."""
 _PARAMETER: Final = re.compile(r"<parameter(?:=| name=[\"'])([\w.-]{1,80})[\"']?>\n?(.*?)\n?</parameter>", re.DOTALL)
+_KEYED: Final = re.compile(r"<arg_key>\s*([\w.-]{1,80})\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _UNDECLARED: Final = re.compile(r"(?:default_api[.:]|functions\.|tools\.)?([A-Za-z]\w*_\w+)\(")
 """A function of any name that looks like a tool's."""
 # What models write around a call: spaces, Markdown code fences, tags such as <tool_call>, brackets, and `print(`.
@@ -110,7 +124,8 @@ def _openings(names: frozenset[str]) -> re.Pattern[str]:
     any_name = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name) or "(?!)"
     return re.compile(
         rf"(?<![\w.])(?:call:)?(?:(?:default_api|functions)[.:])?(?P<named>{any_name})(?::\d{{1,3}})?[({{]"
-        r"|(?P<tag><function=|<invoke name=|(?:^|(?<=\n))Action:)"
+        r"|(?P<tag><function=|<invoke name=|(?:^|(?<=\n))Action:|<tool_call>\s{0,9}[\w.-]{1,80}\s{0,9}<arg_key>"
+        r"|<\|channel\|>commentary to=|<｜tool▁calls▁begin｜>)"
         rf"|[\[{{](?=[\[{{\s]{{0,20}}[\"'](?:{_KEYS}|{any_name})[\"'])"
     )
 
@@ -142,9 +157,12 @@ def _read_markup(text: str, start: int) -> WrittenCall | None:
     match = _MARKUP.match(text, start)
     if match is None:
         return None
-    name = match["function"] or match["invoked"] or match["action"]
-    written = next(part for part in (match["body"], match["parameters"], match["input"]) if part is not None)
-    arguments: Any = dict(_PARAMETER.findall(written)) or _decoded(written.strip() or "{}")
+    name, written = next((match[name], match[body]) for name, body in _MARKUP_PARTS.items() if match[name] is not None)
+    arguments: Any = dict(_PARAMETER.findall(written) or _KEYED.findall(written))
+    if not arguments and (opening := written.find("{")) >= 0:
+        arguments = _first_object(written, opening)
+    elif not arguments:
+        arguments = _decoded(written.strip() or "{}")
     return WrittenCall(name, arguments if isinstance(arguments, dict) else None, start, match.end())
 
 
@@ -185,6 +203,14 @@ def _named_in(value: Any, names: frozenset[str], depth: int = 5) -> tuple[str, d
 def _is_call_of_any_name(value: dict[str, Any]) -> bool:
     beside = value.keys() <= _BESIDE_KEYS and any(key in value for key in _ARGUMENT_KEYS)
     return beside or not value.keys().isdisjoint(("arguments", "args"))
+
+
+def _first_object(text: str, opening: int) -> Any:
+    """Return the JSON object at `opening`, beside which a notation may have signs of its own; False if there is none."""
+    try:
+        return _JSON.raw_decode(text, opening)[0]
+    except (ValueError, RecursionError):
+        return False
 
 
 def _literal(source: str) -> Any:

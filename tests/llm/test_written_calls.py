@@ -42,6 +42,24 @@ NAMES = ("add_task", "delete_task", "answer", "ask_user", "decline")
         ("call:default_api:add_task{description:call mom}", "add_task", None),
         ('<|tool_call_begin|>functions.add_task:0{"description": "x"}<|tool_call_end|>', "add_task", {"description": "x"}),
         ('{"tool_calls": [{"function": {"name": "add_task", "arguments": "{}"}}]}', "add_task", {}),
+        (
+            "<tool_call>add_task\n<arg_key>description</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
+            "add_task",
+            {"description": "x"},
+        ),
+        ("<tool_call>rename\n<arg_key>note</arg_key>", "rename", None),
+        (
+            '<|channel|>commentary to=functions.add_task <|constrain|>json<|message|>{"description": "x"}<|call|>',
+            "add_task",
+            {"description": "x"},
+        ),
+        (
+            '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add_task\n```json\n{"description": "x"}\n```'
+            "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            "add_task",
+            {"description": "x"},
+        ),
+        ('<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>rename<｜tool▁sep｜>{"to": "x"}', "rename", {"to": "x"}),
     ],
 )
 def test_a_text_that_is_a_call_is_found_whole(text: str, name: str, arguments: dict[str, Any] | None) -> None:

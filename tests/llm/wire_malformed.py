@@ -103,9 +103,6 @@ SHAPES = (
     _parts("a damaged signature", {"text": "Yes.", "thoughtSignature": "%%%"}),
     _parts("a signature that is a number", {"text": "Yes.", "thoughtSignature": 7}),
     _said("thoughts only, in tags that are never closed", lambda s: s.answer(text="<think>Hm"), "openai"),
-    _said(
-        "a call that the server did not parse", lambda s: s.answer(text="<tool_call>measure\n<arg_key>note</arg_key>"), "openai"
-    ),
     _said("thoughts only", lambda s: s.wrap({"role": "assistant", "reasoning_content": "Hm"}), "openai"),
 )
 

@@ -13,6 +13,8 @@ from tests.llm.wire_server import chunked, says, sends
 
 NOTE = {"note": "x"}
 LONG_BLANK = f"a <{' ' * 2**18}z"
+UNPARSED = "Yes.<｜tool▁calls▁begin｜>f<｜tool▁sep｜>measure{}"
+CHANNEL_CALL = '<|channel|>commentary to=functions.measure <|constrain|>json<|message|>{"size": 3}'
 
 
 def _bytes(api: API, **said: Any) -> bytes:
@@ -91,12 +93,14 @@ TEXTS = (
     ),
     Scenario(
         "a call that the server did not parse, in the text",
-        one(
-            lambda s: s.answer(
-                text="Yes.<｜tool▁calls▁begin｜>f<｜tool▁sep｜>measure{}<｜tool▁calls▁end｜><｜end▁of▁sentence｜>"
-            )
-        ),
-        text("Yes."),
+        one(lambda s: s.answer(text=f"{UNPARSED}<｜tool▁calls▁end｜><｜end▁of▁sentence｜>")),
+        text(UNPARSED),
+        only="openai",
+    ),
+    Scenario(
+        "thoughts before a call that the server did not parse",
+        one(lambda s: s.answer(text=f"<|channel|>analysis<|message|>Hm<|end|><|start|>assistant{CHANNEL_CALL}")),
+        text(CHANNEL_CALL),
         only="openai",
     ),
     Scenario("text with a quarter of a million blanks", one(lambda s: s.answer(text=LONG_BLANK)), text(LONG_BLANK)),
