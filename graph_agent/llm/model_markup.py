@@ -1,8 +1,9 @@
 """Removal of a model's own markup from the text of a reply.
 
 A server that knows its model's chat template puts reasoning and calls into separate fields. Other servers return what the
-model wrote: reasoning between tags, or before a closing tag whose opening tag was in the prompt; special tokens at the start and
-the end of a turn. Calls that the server did not parse are left in the text: they may be reply forms, and CHECK_RESPONSE reads them.
+model wrote: reasoning between tags, or before a closing tag whose opening tag was in the prompt; special tokens at the start
+and the end of a turn. Calls that the server did not parse are left in the text: they may be reply forms, and CHECK_RESPONSE
+reads them.
 """
 
 from __future__ import annotations
