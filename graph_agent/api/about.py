@@ -40,6 +40,8 @@ class About(Frozen):
     """The views that make sense with these tools; `tasks` is the task list beside the chat."""
     disclosure: str | None
     """The line that says that one talks to an AI; None if it is switched off."""
+    starting: str | None
+    """The MCP servers that are still starting, and for how long; None if none is. Their tools cannot be called yet."""
 
 
 @router.get("/about", tags=["topology"], responses=errors(401, 403, 503))
@@ -48,9 +50,10 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
     runtime = services(request).runtime
     engine = runtime.engine
     rules: Iterable[ToolRule] = ()
-    # Without its tools a server can still say what it is for.
-    with suppress(ConfigurationError):
-        rules = (await engine.prepare()).policy.rules.values()
+    # Without its tools a server can still say what it is for, and it does not wait for those that are starting.
+    if runtime.started is None or runtime.started.done():
+        with suppress(ConfigurationError):
+            rules = (await engine.prepare()).policy.rules.values()
     has_tasks = set(engine.constitution.whitelist) >= allowed_tools.ALLOWED_TOOLS
     reading = "show my tasks" if has_tasks else _reading_example(rules)
     return About(
@@ -58,6 +61,7 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
         examples=[reading, "what can you do?"],
         views=[*_VIEWS, *(["tasks"] if has_tasks else [])],
         disclosure=runtime.settings.disclosed,
+        starting=None if runtime.started is None else runtime.tools.starting,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ class Runtime:
     build_graph: Callable[[], CompiledGraph] = shipped_graph
     tasks: TaskPages | None = None
     """The pages of the shipped task server; None if other MCP servers are used."""
+    started: asyncio.Future[None] | None = None
+    """Ends when every MCP server has started or failed; with an error if a server does not fit the constitution."""
 
 
 @asynccontextmanager
@@ -63,13 +66,15 @@ async def open_runtime(
     config: AgentEngineConfig | None = None,
     user_headers: UserHeaders | None = None,
     workers: int = 1,
+    start_seconds: float | None = None,
     build: Callable[[], CompiledGraph] = shipped_graph,
 ) -> AsyncGenerator[Runtime]:
     """Open everything that turns need. On exit running turns are ended first and the database is closed last.
 
     `model` overrides the model of the settings, `config` overrides their limits of a turn.
     `user_headers` returns the headers by which an MCP server over HTTP knows a user. `workers` is the number of processes that
-    share the limits of one server. `build` is a function of a module that returns a graph, such as one with your own states.
+    share the limits of one server. MCP servers that have not started after `start_seconds` go on starting meanwhile; without a
+    limit they are waited for. `build` is a function of a module that returns a graph, such as one with your own states.
     Raises `ConfigurationError` with one sentence.
     """
     async with AsyncExitStack() as stack:
@@ -83,9 +88,11 @@ async def open_runtime(
             otlp, spans = (import_opentelemetry(module) for module in ("otlp", "spans"))
             hooks.append(spans.turn_spans(await stack.enter_async_context(otlp.open_tracing()), adapter))
         engine = services.engine(adapter, EngineOptions(config or services.config, graph=build(), hooks=hooks))
-        # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
-        await tools.start()
-        await engine.prepare()
+        started = asyncio.ensure_future(_start(tools, engine))
+        stack.push_async_callback(_cancel, started)
+        await asyncio.wait({started}, timeout=start_seconds)
+        if started.done():
+            await started
         settler = OutcomeSettler(tools, stores.database, clock=clock, record_key=tree.key, unknown=audit.unknown)
         chat = ChatService(
             engine,
@@ -112,4 +119,16 @@ async def open_runtime(
             chat=chat,
             build_graph=build,
             tasks=TaskPages(stores.database) if settings.mcp is None else None,
+            started=started,
         )
+
+
+async def _start(tools: McpServerGroup, engine: LLMAgentEngine) -> None:
+    # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
+    await tools.start()
+    await engine.prepare()
+
+
+async def _cancel(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})

@@ -45,13 +45,14 @@ def open_command_runtime(
     temporary: bool = False,
     announce: bool = True,
     workers: int = 1,
+    start_seconds: float | None = None,
 ) -> Iterator[tuple[Runtime, Run]]:
     """Yield a runtime and its `run`; with `announce` print on stderr which model answers, and why."""
     check_model(settings, model)
     chosen = temporary_settings(settings) if temporary else settings
     if timeout is not None:
         chosen = chosen.model_copy(update={"timeout_seconds": timeout})
-    with open_in_loop(open_runtime(chosen, model=model, workers=workers)) as (runtime, run):
+    with open_in_loop(open_runtime(chosen, model=model, workers=workers, start_seconds=start_seconds)) as (runtime, run):
         if announce:
             print_stderr(f"model: {runtime.adapter_reason}")
         runtime.engine.add_hook(ProgressLines)

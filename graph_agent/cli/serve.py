@@ -47,6 +47,8 @@ from graph_agent.net.addresses import is_loopback
 from graph_agent.settings import Settings
 
 SWITCH_SECONDS = 0.0005
+_START_SECONDS = 2.0
+"""The page is served after this time at the latest, and says which MCP servers are still starting."""
 _SHUTDOWN_MARGIN_SECONDS = 3
 """On shutdown a running turn gets its whole time limit, and this many seconds more to store and send its decision."""
 
@@ -182,7 +184,9 @@ def run_server(
     with (
         log_to_collector() if settings.otel else nullcontext(),
         closing(listener),
-        open_command_runtime(settings, model=options.model, announce=False, workers=options.workers) as (runtime, run),
+        open_command_runtime(
+            settings, model=options.model, announce=False, workers=options.workers, start_seconds=_START_SECONDS
+        ) as (runtime, run),
     ):
         page = read_page() if not options.no_page else None
         listeners = [listener] if task.metrics_listener is None else [listener, task.metrics_listener]
@@ -202,7 +206,9 @@ def run_server(
         server = Server(config, announce)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):
-            run(_serve(server, listeners, stopped_by))
+            run(_serve(server, listeners, stopped_by, runtime.started))
+        if runtime.started is not None and _failed(runtime.started):
+            runtime.started.result()
         count = services.open_turns
     if count != 0:
         print_error(f"{'an unknown number of' if count is None else count} turns were left open")
@@ -210,9 +216,18 @@ def run_server(
     return DONE
 
 
-async def _serve(server: Server, listeners: list[socket.socket], stopped_by: int | None) -> None:
+def _failed(task: asyncio.Future[None]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None
+
+
+async def _serve(
+    server: Server, listeners: list[socket.socket], stopped_by: int | None, started: asyncio.Future[None] | None
+) -> None:
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
+        if started is not None:
+            # An MCP server that does not fit the constitution ends this server as it does at its start.
+            started.add_done_callback(lambda task: setattr(server, "should_exit", server.should_exit or _failed(task)))
         if stopped_by is not None:
             loop.add_reader(stopped_by, setattr, server, "should_exit", True)
             stack.callback(loop.remove_reader, stopped_by)

@@ -41,12 +41,17 @@ def starts_to(listener: Callable[[str], None]) -> Iterator[None]:
         _start_listener.reset(token)
 
 
-def report_start(servers: Sequence[str], seconds: float) -> None:
-    """Report that these servers have been starting for so long: `starting files …, 12 s`. A running turn shows it too."""
+def report_start(servers: Sequence[str], seconds: float) -> str:
+    """Report that these servers have been starting for so long, and return it: `starting files …, 12 s`.
+
+    A running turn shows it too.
+    """
     text = f"starting {', '.join(servers)} …"
-    _start_listener.get()(f"{text}, {seconds:.0f} s")
+    line = f"{text}, {seconds:.0f} s"
+    _start_listener.get()(line)
     if (listener := _listener.get()) is not None:
         listener(ToolProgress(round(seconds), None, text))
+    return line
 
 
 @contextmanager

@@ -95,6 +95,8 @@ class McpServerGroup:
         self.executors: Mapping[str, McpToolExecutor] = {
             server.name: self._executor(server, pins, self._credentials(server)) for server in servers
         }
+        self.starting: str | None = None
+        """The servers that are taking long to start, and for how long: `starting files …, 12 s`."""
         self._routes: dict[str, _Route] = {}
         self._owners: dict[str, str] = {}
         """The server of each name without a server that the constitution grants, since the name was first certain."""
@@ -161,8 +163,9 @@ class McpServerGroup:
             while waiting := [name for name, start in starts.items() if not start.done()]:
                 await asyncio.wait(starts.values(), timeout=REPORT_EVERY_SECONDS)
                 if waiting := [name for name in waiting if not starts[name].done()]:
-                    report_start(waiting, asyncio.get_running_loop().time() - begun)
+                    self.starting = report_start(waiting, asyncio.get_running_loop().time() - begun)
         finally:
+            self.starting = None
             for start in starts.values():
                 start.cancel()
         return [start.result() for start in starts.values()]

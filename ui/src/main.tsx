@@ -8,7 +8,7 @@ import { DecisionsView, prepareDecisions } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
 import { HelpView } from "./help/view";
 import type { LabView } from "./lab/view";
-import { loadAbout } from "./shared/about";
+import { loadAbout, Starting } from "./shared/about";
 import { Account } from "./shared/account";
 import { Brand } from "./shared/brand";
 import { signedIn } from "./shared/client";
@@ -48,6 +48,7 @@ function Page(): VNode {
         {signedIn.value && <Account />}
       </header>
       <OfflineBanner />
+      <Starting />
       {signedIn.value ? <View name={name} id={id ?? null} /> : <SignedOut />}
     </div>
   );

@@ -9,12 +9,21 @@ export const about = signal<About | null>(null);
 
 let asked: Promise<About | null> | null = null;
 
-/** Fetch it once; without it the page shows only what every server has. */
+const STARTING_MS = 2000;
+
+/** Fetch it once, and again while tool servers start; without it the page shows only what every server has. */
 export async function loadAbout(): Promise<void> {
-  if (about.value) return;
+  if (about.value && !about.value.starting) return;
   asked ??= getJson<About>("/api/about").catch(() => null);
-  about.value = await asked;
+  about.value = (await asked) ?? about.value;
   asked = null;
+  if (about.value?.starting) window.setTimeout(() => void loadAbout(), STARTING_MS);
+}
+
+/** Names the tool servers that are still starting: their tools cannot be called yet. */
+export function Starting(): VNode | null {
+  const line = about.value?.starting;
+  return line ? <p class="starting">{visible(line)}</p> : null;
 }
 
 /** True if this server has a task list. */
