@@ -53,6 +53,7 @@ async def test_the_shipped_server_has_a_view_of_the_tasks(client: httpx.AsyncCli
         "examples": ["show my tasks", "what can you do?"],
         "views": [*VIEWS, "tasks"],
         "disclosure": DISCLOSURE,
+        "starting": None,
     }
 
 
@@ -66,6 +67,7 @@ async def test_another_server_is_described_by_its_heading_and_a_tool_that_reads(
         "examples": ["List all notices", "what can you do?"],
         "views": VIEWS,
         "disclosure": DISCLOSURE,
+        "starting": None,
     }
 
 
@@ -78,4 +80,5 @@ async def test_a_server_that_only_writes_has_an_example_that_changes_nothing(
         "examples": ["what do I have to confirm?", "what can you do?"],
         "views": VIEWS,
         "disclosure": DISCLOSURE,
+        "starting": None,
     }
