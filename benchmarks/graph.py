@@ -87,11 +87,8 @@ def ours(
     ports: Any = _InstantPorts(rounds)
 
     async def turn() -> Any:
-        async for taken in walk(
-            graph, Turn(context=context, decision_id="d", started_at=STARTED_AT), TurnRuntime(ports, snapshot)
-        ):
-            last = taken
-        return last
+        start = Turn(context=context, decision_id="d", started_at=STARTED_AT)
+        return (await walk(graph, start, TurnRuntime(ports, snapshot)))[-1]
 
     return turn
 

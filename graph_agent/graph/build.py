@@ -117,7 +117,7 @@ def build_graph(topology: Topology | None = None, nodes: Mapping[str, AddedNode]
     shipped.check_topology(table, {*NODES, *added})
     graph.path_lengths = shipped.path_lengths(table)
     work = {**NODES, **{name: restricted(name, node) for name, node in added.items()}}
-    graph.work = {name: _checked(name, work[name], table[name]) for name in table}
+    graph.work = {name: _reporting(name, work[name], table[name]) for name in table}
     for name, outcomes in table.items():
         graph.add_node(name, _node(graph.work[name]))
         targets: dict[Hashable, str] = {outcome: _target(target) for outcome, target in outcomes.items()}
@@ -156,15 +156,17 @@ def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:
     return run
 
 
-def _checked(name: str, work: Node, outcomes: Mapping[str, str]) -> Node:
-    """Return `work`; it raises `UndeclaredOutcomeError` if the topology does not have its outcome."""
+def _reporting(name: str, work: Node, outcomes: Mapping[str, str]) -> Node:
+    """Return `work`, which then reports its end. It raises `UndeclaredOutcomeError` for an outcome that the topology lacks."""
 
     async def run(turn: Turn, runtime: TurnRuntime) -> Turn:
-        turn = await work(turn, runtime)
-        if turn.outcome not in outcomes:
-            text = f"{name} has no outcome '{turn.outcome}': add it to TOPOLOGY in graph/topology.py, or to your own table"
+        after = await work(turn, runtime)
+        if after.outcome not in outcomes:
+            text = f"{name} has no outcome '{after.outcome}': add it to TOPOLOGY in graph/topology.py, or to your own table"
             raise UndeclaredOutcomeError(text)
-        return turn
+        if runtime.ended is not None:
+            await runtime.ended(name, turn, after)
+        return after
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -117,7 +118,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class TurnRuntime:
-    """LangGraph's runtime context: the ports and the policy snapshot, which no node changes."""
+    """LangGraph's runtime context, which no node changes: the ports, the policy snapshot, and a callback."""
 
     ports: TurnPorts
     snapshot: PolicySnapshot
+    ended: Callable[[str, Turn, Turn], Awaitable[None]] | None = None
+    """Called at the end of each node with its name, and with the turn before and after it. The next node waits for it."""

@@ -221,7 +221,7 @@ class LLMAgentEngine(TurnSetup):
         Raises `RecordError` at the first step that this version of the graph takes differently.
         """
         clock, ends_us = self.ports.clock, record.state_ends_us
-        return Recorder(record.header, snapshot, clock=clock, replayed=record.entries, ends_us=ends_us).walk(self.graph)
+        return Recorder(record.header, snapshot, clock=clock, replayed=record.entries, ends_us=ends_us).replay(self.graph)
 
     async def aclose(self) -> None:
         """End every turn that is still running, and wait until each is closed."""

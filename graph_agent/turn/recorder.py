@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk
+from graph_agent.graph.stepping import Step, walk, walk_edges
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window, window_start
@@ -130,9 +130,13 @@ class Recorder:
         """The entries that this run has passed."""
         return self.entries[: self._next]
 
-    def walk(self, graph: CompiledGraph) -> AsyncGenerator[Step]:
-        """Run the turn through `graph`, with this recorder as its ports."""
-        return walk(graph, Turn.of(self.header), TurnRuntime(self, self.snapshot), self._end_state)
+    async def walk(self, graph: CompiledGraph, on_step: Callable[[Step], Awaitable[None]] | None = None) -> list[Step]:
+        """Run the turn through `graph`, with this recorder as its ports; return its steps. `on_step` is awaited after each."""
+        return await walk(graph, Turn.of(self.header), TurnRuntime(self, self.snapshot), self._end_state, on_step)
+
+    def replay(self, graph: CompiledGraph) -> AsyncGenerator[Step]:
+        """Yield the steps of a recorded turn along the edges of `graph`."""
+        return walk_edges(graph, Turn.of(self.header), TurnRuntime(self, self.snapshot), self._end_state)
 
     def _end_state(self) -> tuple[int, list[RecordEntry]]:
         """Return when a state has ended, in microseconds after the turn began, and the answers that its node was given.

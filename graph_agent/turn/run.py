@@ -297,14 +297,14 @@ class TurnRun(TurnHandle[T]):
 
     async def _walk(self, recorder: Recorder) -> list[Step]:
         """Walk the turn and report each step; return the steps of this walk."""
-        steps: list[Step] = []
-        self.hooks.notify(TurnHook.before_node, recorder.header, START)
-        async for step in recorder.walk(self._setup.graph):
-            steps.append(step)
+
+        async def report(step: Step) -> None:
             self.add_step(step)
             if self.requested is not None:
                 await self.requested.acquire()
-        return steps
+
+        self.hooks.notify(TurnHook.before_node, recorder.header, START)
+        return await recorder.walk(self._setup.graph, report)
 
     async def _wait_for(self, driver: asyncio.Future[Any], seconds: float, *, cancellable: bool = True) -> InterruptReason:
         """Wait for the driver, for `cancel`, or `seconds`; return why the turn is interrupted if the driver has no result."""
@@ -346,7 +346,7 @@ class TurnRun(TurnHandle[T]):
                 in_force=recorder.in_force,
             )
             try:
-                steps = [step async for step in again.walk(self._setup.graph)]
+                steps = await again.walk(self._setup.graph)
                 break
             except Exception:
                 _log.exception("a turn could not be walked over its record")

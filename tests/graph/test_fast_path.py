@@ -92,7 +92,7 @@ async def test_ainvoke_astream_and_the_walk_of_a_replay_give_the_same_steps(name
     walked: list[list[Step]] = []
     ended = []
     for graph in (plain, without_sequences(), build_graph().with_config(callbacks=[Listener()])):
-        walked.append([taken async for taken in walk(graph, first, runtime())])
+        walked.append(await walk(graph, first, runtime()))
         updates = [update async for update in graph.astream({"turn": first}, context=runtime(), stream_mode="updates")]
         assert updates == [{taken.state: {"turn": taken.turn}} for taken in walked[0]]
         ended.append((await graph.ainvoke({"turn": first}, context=runtime()))["turn"])

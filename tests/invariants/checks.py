@@ -158,7 +158,7 @@ async def check_replay(engine: LLMAgentEngine, record: DecisionRecord) -> None:
     recorder = Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries)
     turn = Turn.of(record.header)
     states = []
-    async for taken in walk(engine.graph, turn, TurnRuntime(recorder, snapshot)):
+    for taken in await walk(engine.graph, turn, TurnRuntime(recorder, snapshot)):
         turn = taken.turn
         states.append(taken.state)
     assert turn.decision == record.decision
