@@ -12,6 +12,7 @@ from langgraph.graph import END as LANGGRAPH_END
 
 from graph_agent.errors import RecordMismatchError
 from graph_agent.graph.build import CompiledGraph, builder_of
+from graph_agent.graph.fast_node import lean_configurable
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START
 from graph_agent.models.record import RecordEntry
@@ -79,12 +80,15 @@ async def walk(
         if on_step is not None:
             await on_step(step)
 
+    runtime = replace(runtime, ended=ended)
     config: RunnableConfig = {"recursion_limit": builder.recursion_limit(runtime.snapshot.config.max_iterations)}
     if var_child_runnable_config.get() is not None:
         # With a thread id LangGraph inherits nothing but callbacks from the graph whose node runs this turn. It costs time.
         config["configurable"] = {"thread_id": turn.decision_id}
+    else:
+        config["configurable"] = lean_configurable(runtime)
     # The nodes report their steps themselves: streamed updates cost a twentieth of the graph's time.
-    async for _ in graph.astream({"turn": turn}, context=replace(runtime, ended=ended), stream_mode=[], config=config):
+    async for _ in graph.astream({"turn": turn}, context=runtime, stream_mode=[], config=config):
         pass
     return steps
 

@@ -8,18 +8,23 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
 
 from graph_agent.clock import ManualClock
 from graph_agent.errors import RecordMismatchError
 from graph_agent.graph import build, fast_node
-from graph_agent.graph.build import NODES, CompiledGraph, build_graph, builder_of
+from graph_agent.graph.added import AddedRuntime
+from graph_agent.graph.build import NODES, CompiledGraph, GraphState, build_graph, builder_of
 from graph_agent.graph.fast_node import FastNode, install_fast_nodes
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, require_whole_path, walk, walk_edges
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
 from tests.graph.test_transitions import WALKS
-from tests.scripted_turns import engine_of
+from tests.graph.test_your_own_states import CONTENT
+from tests.scripted_turns import asks, engine_of, says
 
 
 class Listener(AsyncCallbackHandler):
@@ -109,8 +114,12 @@ async def test_the_sequence_runs_where_a_private_name_is_missing(
     # The name is LangGraph's: a release without it is not installed.
     monkeypatch.setattr(fast_node, name, "another name")
     context, script = WALKS["tool round"]
+    engine = engine_of(*script)
+    record = (await engine.run(context)).record
+    snapshot = await engine.snapshot_of(record.header)
+    runtime = TurnRuntime(Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries), snapshot)
     with pytest.raises(AssertionError, match="the sequence was run"):
-        await engine_of(*script, graph=without_sequences()).run(context)
+        await without_sequences().ainvoke({"turn": Turn.of(record.header)}, context=runtime)
     stepped = [[taken async for taken in step(engine_of(*script, graph=graph), context)] for graph in (plain, build_graph())]
     assert stepped[0] == stepped[1]
     assert stepped[0][-1].state == "BUILD_DECISION"
@@ -126,6 +135,51 @@ async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
     context, script = WALKS["tool round"]
     stepped = [[taken async for taken in step(engine_of(*script, graph=each), context)] for each in (plain, graph)]
     assert stepped[0] == stepped[1]
+
+
+class Watched(Runnable[Any, Any]):
+    """Runs a node of LangGraph's, and keeps the runtime that it was given."""
+
+    def __init__(self, node: Any, given: list[Runtime[Any]]) -> None:
+        self.node, self.given = node, given
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 (LangChain's signature)
+        raise NotImplementedError
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 (LangChain's signature)
+        self.given += [value for value in (config or {})["configurable"].values() if isinstance(value, Runtime)]
+        return await self.node.ainvoke(input, config, **kwargs)
+
+
+async def test_all_nodes_of_a_turn_are_given_the_same_runtime() -> None:
+    graph, (context, script) = build_graph(), WALKS["tool round"]
+    given: list[Runtime[Any]] = []
+    for name in NODES:
+        graph.nodes[name].node = Watched(graph.nodes[name].node, given)
+    states = [taken.state async for taken in step(engine_of(*script, graph=graph), context)]
+    assert len(given) == len(states)
+    assert all(one is given[0] for one in given)
+
+
+@pytest.mark.parametrize("callbacks", [[], [Listener()]])
+async def test_a_graph_that_an_added_state_runs_has_its_own_execution_information(callbacks: list[Any]) -> None:
+    seen: list[str] = []
+
+    async def inner(state: GraphState, runtime: Runtime[None]) -> GraphState:
+        assert runtime.execution_info is not None
+        seen.append(runtime.execution_info.checkpoint_ns)
+        return state
+
+    nested = StateGraph(GraphState).add_node(inner).add_edge(START, "inner").compile()
+
+    async def check_content(turn: Turn, _: AddedRuntime) -> Turn:
+        await nested.ainvoke({"turn": turn})
+        return turn.to("checked")
+
+    graph = build_graph(CONTENT, {"CHECK_CONTENT": check_content}).with_config(callbacks=callbacks)
+    finished = await engine_of(says("Hello."), graph=graph).run(asks("hi"))
+    assert "CHECK_CONTENT" in finished.record.states
+    assert "inner:" in seen[0]
 
 
 def test_nothing_is_replaced_in_a_graph_of_another_shape() -> None:
