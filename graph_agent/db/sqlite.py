@@ -7,6 +7,7 @@ queue of their own, which comes first.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ class SqliteBackend(Submissions):
         # A `file:` URI has no plain path; an in-memory database has no file.
         plain = not in_memory and not str(url.database).startswith("file:")
         self._check_file = SqliteFile(Path(str(url.database))).check if plain else lambda: None
-        self._writing = sqlite_engine(url, "BEGIN IMMEDIATE", (), {"poolclass": StaticPool})
+        self._writing = sqlite_engine(url, None, (), {"poolclass": StaticPool})
         self._closing: deque[_Item] = deque()
         self._others: deque[_Item] = deque()
         self._writer: threading.Thread | None = None
@@ -104,15 +105,18 @@ class SqliteBackend(Submissions):
     def _run_writer(self) -> None:
         connection: Connection | None = None
         for batch in self._batches():
+            failure: BaseException | None = None
             try:
                 if connection is None:
                     self._check_file()
                     connection = self._writing.connect()
                 _commit_together(connection, batch, self._check_file)
             except BaseException as error:  # also SystemExit: a dead writer thread would leave every caller waiting
-                _fail_all(batch, translated_error(error))
+                failure = translated_error(error)
             if connection is not None and not _is_usable(connection):
                 connection = None
+            if failure is not None:
+                _fail_all(batch, failure)
         if connection is not None:
             connection.close()
 
@@ -133,14 +137,23 @@ def _take(queue: deque[_Item], count: int) -> list[_Item]:
 
 
 def _commit_together(connection: Connection, batch: list[_Item], check_file: Callable[[], None]) -> None:
-    """Run `batch` in one transaction.
+    """Run `batch` in one transaction. If this raises, nothing of it is committed, and the transaction may still be open.
 
     An item that raises is rolled back alone, to its savepoint; a failure of the database fails the whole batch.
     """
     driver = driver_connection(connection)
     done: list[tuple[_Item, Any]] = []
     failed: list[tuple[_Item, BaseException]] = []
-    with connection.begin():
+    driver.execute("BEGIN IMMEDIATE")
+    if len(batch) == 1:
+        # Its savepoint would be the whole transaction.
+        try:
+            done.append((batch[0], batch[0].work(connection)))
+        except BaseException:
+            # In a file that was replaced its rows are missing, for example.
+            check_file()
+            raise
+    else:
         for item in batch:
             driver.execute("SAVEPOINT item")
             try:
@@ -153,7 +166,8 @@ def _commit_together(connection: Connection, batch: list[_Item], check_file: Cal
                 driver.execute("ROLLBACK TO item")
                 failed.append((item, translated))
             driver.execute("RELEASE item")
-        check_file()
+    check_file()
+    driver.commit()
     # Only after the commit: a result must not be reported before it is durable.
     for item, reason in failed:
         item.future.set_exception(reason)
@@ -179,13 +193,15 @@ def _fail_all(batch: list[_Item], error: BaseException) -> None:
 
 
 def _is_usable(connection: Connection) -> bool:
-    """True if the connection can take the next batch. A connection that cannot roll back is closed."""
+    """True if the connection can take the next batch. It rolls back what is not committed; if it cannot, it is closed."""
     try:
+        driver_connection(connection).rollback()
         if connection.in_transaction():
+            # SQLAlchemy has begun one of its own with the first statement that went through it.
             connection.rollback()
         if not driver_connection(connection).in_transaction:
             return True
-    except DBAPIError:
+    except (DBAPIError, sqlite3.Error):
         pass
     connection.invalidate()
     connection.close()

@@ -1,7 +1,8 @@
 """SQLite engines, files and errors: pragmas, explicit transactions, and the translation of error codes.
 
-Transactions are started by the engine's `begin` event, not by the driver (`isolation_level=None`). The writer starts with
-BEGIN IMMEDIATE: a transaction that will write never starts as a reader, which SQLite could refuse to upgrade.
+Transactions are started by this package, not by the driver (`isolation_level=None`): those of readers by the engine's `begin`
+event, those of the writer by the writer. It starts with BEGIN IMMEDIATE: a transaction that will write never starts as a
+reader, which SQLite could refuse to upgrade.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _UNAVAILABLE = frozenset(
 _PRAGMAS = (f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON")
 
 
-def sqlite_engine(url: URL, begin: str, pragmas: tuple[str, ...], pool: dict[str, Any]) -> Engine:
-    """Return an engine whose transactions start with the statement `begin`."""
+def sqlite_engine(url: URL, begin: str | None, pragmas: tuple[str, ...], pool: dict[str, Any]) -> Engine:
+    """Return an engine whose transactions start with the statement `begin`; without one they are started by the caller."""
     engine = create_engine(
         url.set(drivername="sqlite+pysqlite"),
         # Parameters are user data and would otherwise be part of error messages.
@@ -54,11 +55,9 @@ def sqlite_engine(url: URL, begin: str, pragmas: tuple[str, ...], pool: dict[str
         for pragma in (*_PRAGMAS, *pragmas):
             driver.execute(pragma).close()
 
-    def began(connection: Connection) -> None:
-        driver_connection(connection).execute(begin)
-
     event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", began)
+    if begin is not None:
+        event.listen(engine, "begin", lambda connection: driver_connection(connection).execute(begin))
     return engine
 
 

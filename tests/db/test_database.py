@@ -33,7 +33,7 @@ from sqlalchemy.pool import NullPool
 from graph_agent.db import Database, DatabaseUnavailableError, closing_writes
 from graph_agent.db.postgresql import CLOSING_CONNECTIONS, CONNECTIONS
 from graph_agent.db.sqlite import BATCH, CLOSING_BATCH
-from graph_agent.db.sqlite_engine import sqlite_engine
+from graph_agent.db.sqlite_engine import driver_connection, sqlite_engine
 from graph_agent.errors import ConfigurationError
 from tests import fork_server
 
@@ -329,22 +329,45 @@ async def test_sqlite_is_durable_and_checks_foreign_keys(file_database: Database
     assert await file_database.read(pragmas) == ["wal", 2, 1]
 
 
+async def traced(database: Database) -> list[str]:
+    """Return a list that gets every statement of the writer from now on, by its first word."""
+    statements: list[str] = []
+
+    def trace(connection: Connection) -> None:
+        driver_connection(connection).set_trace_callback(lambda text: statements.append(text.split()[0]))
+
+    await database.write(trace)
+    statements.clear()
+    return statements
+
+
 async def test_many_writes_share_a_commit(file_database: Database) -> None:
-    commits = 0
-
-    def count(_connection: Connection) -> None:
-        nonlocal commits
-        commits += 1
-
+    statements = await traced(file_database)
     async with blocked_writer(file_database):
         writes = [asyncio.create_task(file_database.write(add(number))) for number in range(40)]
-        event.listen(Engine, "commit", count)
-    try:
-        await asyncio.gather(*writes)
-    finally:
-        event.remove(Engine, "commit", count)
+    await asyncio.gather(*writes)
     # The blocking write, and the batch of forty.
-    assert commits == 2
+    assert statements.count("BEGIN") == statements.count("COMMIT") == 2
+
+
+async def test_a_write_alone_has_no_savepoint(file_database: Database) -> None:
+    statements = await traced(file_database)
+    await file_database.write(add(1))
+    assert statements == ["BEGIN", "INSERT", "COMMIT"]
+
+
+async def test_a_write_alone_that_raises_is_rolled_back_before_its_caller_learns_it(file_database: Database) -> None:
+    statements = await traced(file_database)
+
+    def fails(connection: Connection) -> None:
+        add(1)(connection)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await file_database.write(fails)
+    assert statements == ["BEGIN", "INSERT", "ROLLBACK"]
+    assert await file_database.write(add(2)) == 2
+    assert await file_database.read(numbers) == [2]
 
 
 @pytest.fixture
@@ -370,6 +393,8 @@ async def test_a_full_disk_fails_the_whole_batch_and_the_writer_continues(sqlite
         batch = [asyncio.create_task(database.write(add(number, text))) for number, text in texts.items()]
     results = await asyncio.gather(*batch, return_exceptions=True)
     assert [type(result) for result in results] == [DatabaseUnavailableError] * 7
+    with pytest.raises(DatabaseUnavailableError, match="full"):
+        await database.write(add(8, "y" * 100_000))
     assert await database.read(numbers) == [1]
     assert await database.write(add(9)) == 9
     await database.close()
