@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, ColumnElement, Interval, create_engine, func, literal, type_coerce
-from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy import URL, ColumnElement, Connection, Interval, create_engine, func, literal, type_coerce
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from graph_agent.db.backend import DatabaseUnavailableError, Submissions, Work
@@ -52,13 +54,15 @@ class PostgresqlBackend(Submissions):
             url.set(drivername="postgresql+psycopg"),
             pool_size=connections,
             max_overflow=0,
-            pool_pre_ping=True,
             hide_parameters=True,
-            # The driver does not begin transactions; `_run` does.
+            # The driver does not begin transactions; `_begun` does.
             isolation_level="AUTOCOMMIT",
             # A prepared statement belongs to a connection of the server, which the next transaction may not get.
             connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS, "prepare_threshold": None},
         )
+        dbapi = self._engine.dialect.loaded_dbapi
+        self._driver_error, self._interface_error = dbapi.Error, dbapi.InterfaceError
+        self._connections = connections
         self._threads = ThreadPoolExecutor(connections - CLOSING_CONNECTIONS, thread_name_prefix="postgresql")
         self._closing = ThreadPoolExecutor(CLOSING_CONNECTIONS, thread_name_prefix="postgresql-closing")
 
@@ -80,30 +84,63 @@ class PostgresqlBackend(Submissions):
         self._engine.dispose()
 
     def _run(self, begin: str, work: Work[T], future: Future[T]) -> None:
-        committing = False
+        committing, driver = False, None
         try:
-            with self._engine.connect() as connection:
-                # A transaction of the server, which ends with `commit` or `rollback` of the driver as usual.
-                connection.exec_driver_sql(begin).close()
+            with self._begun(begin) as connection:
+                driver = _driver(connection)
                 result = work(connection)
                 if begin == _BEGIN_WRITE:
                     committing = True
-                    connection.commit()
+                    driver.commit()
         except BaseException as error:  # also SystemExit: the caller waits for the future
-            future.set_exception(_translated(error, committing=committing))
+            ended = driver is not None and driver.closed
+            future.set_exception(self._translated(error, committing=committing, ended=ended))
         else:
             future.set_result(result)
 
+    @contextmanager
+    def _begun(self, begin: str) -> Iterator[Connection]:
+        """Yield a connection whose transaction has begun; without a commit it is rolled back.
 
-def _translated(error: BaseException, *, committing: bool) -> BaseException:
-    """Return `DatabaseUnavailableError` for a failure of the database, and any other error unchanged."""
-    if isinstance(error, PoolTimeoutError):
-        return DatabaseUnavailableError.caused_by(error)
-    if not isinstance(error, DBAPIError):
+        A pooled connection may have ended meanwhile. BEGIN shows it, without a round trip of its own; then the next one is
+        tried. If all have ended, the pool opens another. A connection that cannot be opened raises at once.
+        """
+        for left in range(self._connections, -1, -1):
+            with self._engine.connect() as connection:
+                driver = _driver(connection)
+                try:
+                    driver.execute(begin)
+                except self._driver_error:
+                    if not left or not driver.closed:
+                        raise
+                    connection.invalidate()
+                    continue
+                try:
+                    yield connection
+                finally:
+                    if driver.closed and not connection.invalidated:
+                        # The pool would try to roll it back.
+                        connection.invalidate()
+                return
+
+    def _translated(self, error: BaseException, *, committing: bool, ended: bool) -> BaseException:
+        """Return `DatabaseUnavailableError` for a failure of the database, and any other error unchanged.
+
+        `ended` is true if the connection has ended.
+        """
+        if isinstance(error, PoolTimeoutError):
+            return DatabaseUnavailableError.caused_by(error)
+        original = error.orig if isinstance(error, DBAPIError) else error
+        if not isinstance(original, self._driver_error):
+            return error
+        state = getattr(original, "sqlstate", None)
+        # A commit that got an error reply was rolled back. If the connection ended before a reply, it may have taken effect.
+        lost = ended or isinstance(original, self._interface_error) or state is None
+        if lost or str(state)[:2] in _UNAVAILABLE_CLASSES:
+            return DatabaseUnavailableError.caused_by(error, unknown=committing and lost)
         return error
-    state = getattr(error.orig, "sqlstate", None)
-    # A commit that got an error reply was rolled back. If the connection ended before a reply, it may have taken effect.
-    lost = error.connection_invalidated or isinstance(error, InterfaceError) or state is None
-    if lost or str(state)[:2] in _UNAVAILABLE_CLASSES:
-        return DatabaseUnavailableError.caused_by(error, unknown=committing and lost)
-    return error
+
+
+def _driver(connection: Connection) -> Any:
+    """Return the driver's connection."""
+    return connection.connection.driver_connection

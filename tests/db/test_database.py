@@ -302,6 +302,25 @@ async def test_a_connection_closed_by_the_server_fails_only_its_own_work(fresh_p
 
 
 @pytest.mark.postgresql
+async def test_connections_that_ended_while_they_were_idle_are_replaced(
+    fresh_postgresql_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = Database.open(fresh_postgresql_url)
+    await database.write(metadata.create_all)
+    # All at once, so that every thread has opened a connection.
+    barrier = threading.Barrier(CONNECTIONS - CLOSING_CONNECTIONS)
+    await asyncio.gather(*(database.read(lambda _: barrier.wait(10)) for _ in range(barrier.parties)))
+    others = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    assert len(await database.read(lambda connection: connection.exec_driver_sql(others).all())) >= barrier.parties - 1
+    assert sorted(await asyncio.gather(*(database.write(add(number)) for number in range(50)))) == list(range(50))
+    assert await database.read(numbers) == list(range(50))
+    assert not caplog.records
+    await database.close()
+
+
+@pytest.mark.postgresql
 async def test_a_commit_without_a_reply_is_unknown(fresh_postgresql_url: str) -> None:
     database = Database.open(fresh_postgresql_url)
     await database.write(metadata.create_all)
