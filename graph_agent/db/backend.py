@@ -1,35 +1,65 @@
-"""The interface of a database backend, which runs functions on its own threads and returns futures, and its error."""
+"""The interface of a database backend, which runs functions on its own threads and gives their results, and its error."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from sqlalchemy import ColumnElement, Connection
 
 from graph_agent.errors import ServiceError, service_unavailable
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 Work = Callable[[Connection], T]
 """A synchronous function on a connection with an open transaction. It does not commit, and returns values that do not need
 the connection."""
 
 
-class Backend(Protocol):
-    """The threads and connections of one database.
+class Reply(Protocol[T_contra]):
+    """Takes the result of submitted work, once; a `concurrent.futures.Future` is one."""
 
-    The futures are returned in the state RUNNING, in which `Future.cancel` has no effect: submitted work runs to its end.
-    """
+    def set_result(self, result: T_contra, /) -> None: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class LoopReply(Generic[T]):
+    """Settles a future of the running event loop, with one wake-up of the loop. Its caller may be gone by then."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self._loop.create_future()
+
+    def set_result(self, result: T, /) -> None:
+        self._settle(self.future.set_result, result)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._settle(self.future.set_exception, exception)
+
+    def _settle(self, settle: Callable[[Any], None], outcome: Any) -> None:
+        def unless_cancelled() -> None:
+            if not self.future.done():
+                settle(outcome)
+
+        # A closed loop has no caller any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(unless_cancelled)
+
+
+class Backend(Protocol):
+    """The threads and connections of one database. Submitted work runs to its end, whatever becomes of its caller."""
 
     dialect: str
 
-    def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
+    def submit_write(self, work: Work[T], reply: Reply[T], *, closing: bool = False) -> None:
         """Submit a write. A `closing` one, which ends a turn, does not wait for the others that are queued."""
 
-    def submit_read(self, work: Work[T]) -> Future[T]: ...
+    def submit_read(self, work: Work[T], reply: Reply[T]) -> None: ...
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         """Return the SQL expression for a time `after` that of the database's own clock."""
@@ -71,13 +101,9 @@ class Submissions:
         """Guards `_closed` and the queues of work, so that nothing is queued after `close`."""
         self._closed = False
 
-    def _submit(self, queue: Callable[[Future[T]], object]) -> Future[T]:
-        """Call `queue` with the future of the work."""
-        future: Future[T] = Future()
-        # A running future cannot be cancelled: submitted work runs to completion.
-        future.set_running_or_notify_cancel()
+    def _submit(self, queue: Callable[..., object], *work: Any) -> None:
+        """Call `queue` with the work."""
         with self._submitting:
             if self._closed:
                 raise DatabaseUnavailableError("the database is closed")
-            queue(future)
-        return future
+            queue(*work)

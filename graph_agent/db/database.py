@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import URL, Column, ColumnElement, Connection, Select, bindparam, delete, literal, make_url, select, tuple_
 from sqlalchemy.exc import ArgumentError
 
-from graph_agent.db.backend import Backend, Work
+from graph_agent.db.backend import Backend, LoopReply, Work
 from graph_agent.db.postgresql import CONNECTIONS, PostgresqlBackend
 from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.db.types import UtcDateTime
@@ -76,19 +77,27 @@ class Database:
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction and return its result after the commit."""
-        return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))
+        reply: LoopReply[T] = LoopReply()
+        self._backend.submit_write(work, reply, closing=_closing.get())
+        return await reply.future
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent snapshot, without waiting for writers."""
-        return await asyncio.wrap_future(self._backend.submit_read(work))
+        reply: LoopReply[T] = LoopReply()
+        self._backend.submit_read(work, reply)
+        return await reply.future
 
     def write_now(self, work: Work[T]) -> T:
         """Like `write`, for callers without an event loop: start-up and the command line."""
-        return self._backend.submit_write(work).result()
+        reply: Future[T] = Future()
+        self._backend.submit_write(work, reply)
+        return reply.result()
 
     def read_now(self, work: Work[T]) -> T:
         """Like `read`, for callers without an event loop."""
-        return self._backend.submit_read(work).result()
+        reply: Future[T] = Future()
+        self._backend.submit_read(work, reply)
+        return reply.result()
 
     def time(self, after: timedelta = timedelta()) -> ColumnElement[datetime]:
         """Return the SQL expression for a time `after` now, by the database's own clock.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from sqlalchemy import URL, ColumnElement, Connection, Interval, create_engine, 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from graph_agent.db.backend import DatabaseUnavailableError, Submissions, Work
+from graph_agent.db.backend import DatabaseUnavailableError, Reply, Submissions, Work
 from graph_agent.db.types import UtcDateTime
 from graph_agent.errors import ConfigurationError
 
@@ -66,12 +66,12 @@ class PostgresqlBackend(Submissions):
         self._threads = ThreadPoolExecutor(connections - CLOSING_CONNECTIONS, thread_name_prefix="postgresql")
         self._closing = ThreadPoolExecutor(CLOSING_CONNECTIONS, thread_name_prefix="postgresql-closing")
 
-    def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
+    def submit_write(self, work: Work[T], reply: Reply[T], *, closing: bool = False) -> None:
         threads = self._closing if closing else self._threads
-        return self._submit(lambda future: threads.submit(self._run, _BEGIN_WRITE, work, future))
+        self._submit(threads.submit, self._run, _BEGIN_WRITE, work, reply)
 
-    def submit_read(self, work: Work[T]) -> Future[T]:
-        return self._submit(lambda future: self._threads.submit(self._run, _BEGIN_READ, work, future))
+    def submit_read(self, work: Work[T], reply: Reply[T]) -> None:
+        self._submit(self._threads.submit, self._run, _BEGIN_READ, work, reply)
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         return type_coerce(func.statement_timestamp() + literal(after, Interval), UtcDateTime)
@@ -83,7 +83,7 @@ class PostgresqlBackend(Submissions):
         self._closing.shutdown(wait=True)
         self._engine.dispose()
 
-    def _run(self, begin: str, work: Work[T], future: Future[T]) -> None:
+    def _run(self, begin: str, work: Work[T], reply: Reply[T]) -> None:
         committing, driver = False, None
         try:
             with self._begun(begin) as connection:
@@ -92,11 +92,11 @@ class PostgresqlBackend(Submissions):
                 if begin == _BEGIN_WRITE:
                     committing = True
                     driver.commit()
-        except BaseException as error:  # also SystemExit: the caller waits for the future
+        except BaseException as error:  # also SystemExit: the caller waits for the reply
             ended = driver is not None and driver.closed
-            future.set_exception(self._translated(error, committing=committing, ended=ended))
+            reply.set_exception(self._translated(error, committing=committing, ended=ended))
         else:
-            future.set_result(result)
+            reply.set_result(result)
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[Connection]:

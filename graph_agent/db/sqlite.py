@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -20,7 +20,7 @@ from sqlalchemy import URL, ColumnElement, Connection, Engine, func
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from graph_agent.db.backend import DatabaseUnavailableError, Submissions, Work
+from graph_agent.db.backend import DatabaseUnavailableError, Reply, Submissions, Work
 from graph_agent.db.sqlite_engine import SqliteFile, driver_connection, require_folder, sqlite_engine, translated_error
 from graph_agent.db.types import UtcDateTime
 
@@ -39,7 +39,11 @@ _TIME_FORMAT = "%Y-%m-%dT%H:%M:%f000+00:00"
 
 class _Item(NamedTuple):
     work: Work[Any]
-    future: Future[Any]
+    reply: Reply[Any]
+
+
+_Settled = tuple[Callable[[Any], None], Any]
+"""The method of a reply, and its argument."""
 
 
 class SqliteBackend(Submissions):
@@ -67,15 +71,15 @@ class SqliteBackend(Submissions):
             )
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
 
-    def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
-        queue = self._closing if closing else self._others
-        return self._submit(lambda future: self._enqueue(queue, _Item(work, future)))
+    def submit_write(self, work: Work[T], reply: Reply[T], *, closing: bool = False) -> None:
+        self._submit(self._enqueue, self._closing if closing else self._others, _Item(work, reply))
 
-    def submit_read(self, work: Work[T]) -> Future[T]:
+    def submit_read(self, work: Work[T], reply: Reply[T]) -> None:
         readers, engine = self._readers, self._reading
         if readers is None or engine is None:
-            return self.submit_write(work)
-        return self._submit(lambda future: readers.submit(_read, engine, self._check_file, work, future))
+            self.submit_write(work, reply)
+        else:
+            self._submit(readers.submit, _read, engine, self._check_file, work, reply)
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         # All processes of a file are on one host, so the time of the process is that of the database.
@@ -105,18 +109,19 @@ class SqliteBackend(Submissions):
     def _run_writer(self) -> None:
         connection: Connection | None = None
         for batch in self._batches():
-            failure: BaseException | None = None
             try:
                 if connection is None:
                     self._check_file()
                     connection = self._writing.connect()
-                _commit_together(connection, batch, self._check_file)
+                settled = _commit_together(connection, batch, self._check_file)
             except BaseException as error:  # also SystemExit: a dead writer thread would leave every caller waiting
                 failure = translated_error(error)
+                settled = [(item.reply.set_exception, failure) for item in batch]
             if connection is not None and not _is_usable(connection):
                 connection = None
-            if failure is not None:
-                _fail_all(batch, failure)
+            # Only after the commit: a result must not be reported before it is durable.
+            for settle, outcome in settled:
+                settle(outcome)
         if connection is not None:
             connection.close()
 
@@ -136,19 +141,19 @@ def _take(queue: deque[_Item], count: int) -> list[_Item]:
     return [queue.popleft() for _ in range(min(count, len(queue)))]
 
 
-def _commit_together(connection: Connection, batch: list[_Item], check_file: Callable[[], None]) -> None:
-    """Run `batch` in one transaction. If this raises, nothing of it is committed, and the transaction may still be open.
+def _commit_together(connection: Connection, batch: list[_Item], check_file: Callable[[], None]) -> list[_Settled]:
+    """Run `batch` in one transaction; return what is to be answered after its commit.
 
-    An item that raises is rolled back alone, to its savepoint; a failure of the database fails the whole batch.
+    If this raises, nothing of the batch is committed, and the transaction may still be open. An item that raises is rolled back
+    alone, to its savepoint; a failure of the database fails the whole batch.
     """
     driver = driver_connection(connection)
-    done: list[tuple[_Item, Any]] = []
-    failed: list[tuple[_Item, BaseException]] = []
+    settled: list[_Settled] = []
     driver.execute("BEGIN IMMEDIATE")
     if len(batch) == 1:
         # Its savepoint would be the whole transaction.
         try:
-            done.append((batch[0], batch[0].work(connection)))
+            settled.append((batch[0].reply.set_result, batch[0].work(connection)))
         except BaseException:
             # In a file that was replaced its rows are missing, for example.
             check_file()
@@ -157,39 +162,29 @@ def _commit_together(connection: Connection, batch: list[_Item], check_file: Cal
         for item in batch:
             driver.execute("SAVEPOINT item")
             try:
-                done.append((item, item.work(connection)))
+                settled.append((item.reply.set_result, item.work(connection)))
             except BaseException as error:
                 translated = translated_error(error)
                 # After some errors SQLite has rolled back the whole transaction, and the savepoint no longer exists.
                 if isinstance(translated, DatabaseUnavailableError) or not driver.in_transaction:
                     raise
                 driver.execute("ROLLBACK TO item")
-                failed.append((item, translated))
+                settled.append((item.reply.set_exception, translated))
             driver.execute("RELEASE item")
     check_file()
     driver.commit()
-    # Only after the commit: a result must not be reported before it is durable.
-    for item, reason in failed:
-        item.future.set_exception(reason)
-    for item, result in done:
-        item.future.set_result(result)
+    return settled
 
 
-def _read(engine: Engine, check_file: Callable[[], None], work: Work[T], future: Future[T]) -> None:
+def _read(engine: Engine, check_file: Callable[[], None], work: Work[T], reply: Reply[T]) -> None:
     try:
         check_file()
         with engine.connect() as connection:
             result = work(connection)
     except BaseException as error:
-        future.set_exception(translated_error(error))
+        reply.set_exception(translated_error(error))
     else:
-        future.set_result(result)
-
-
-def _fail_all(batch: list[_Item], error: BaseException) -> None:
-    for item in batch:
-        if not item.future.done():
-            item.future.set_exception(error)
+        reply.set_result(result)
 
 
 def _is_usable(connection: Connection) -> bool:

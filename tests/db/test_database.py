@@ -151,6 +151,27 @@ async def test_a_cancelled_caller_does_not_cancel_the_work(with_rows: Database) 
         assert set(found) < {1, 2, 3}
 
 
+def test_a_write_whose_event_loop_has_ended_is_committed(with_rows: Database) -> None:
+    started, resume = threading.Event(), threading.Event()
+
+    def slow(connection: Connection) -> None:
+        started.set()
+        assert resume.wait(10)
+        add(1)(connection)
+
+    async def leave() -> None:
+        write = asyncio.create_task(with_rows.write(slow))
+        await asyncio.to_thread(started.wait, 10)
+        write.cancel()
+
+    asyncio.run(leave())
+    resume.set()
+    # On SQLite it waits for the first one; on PostgreSQL another connection takes it.
+    assert with_rows.write_now(add(2)) == 2
+    while len(with_rows.read_now(numbers)) < 2:
+        pass
+
+
 def test_one_database_serves_several_event_loops(with_rows: Database) -> None:
     for number in range(3):
         assert asyncio.run(with_rows.write(add(number))) == number

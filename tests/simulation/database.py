@@ -7,7 +7,6 @@ simulated time, so that a run is deterministic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -20,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.db import Database, DatabaseUnavailableError, UtcDateTime
-from graph_agent.db.backend import Work
+from graph_agent.db.backend import Reply, Work
 from graph_agent.db.sqlite_engine import driver_connection, sqlite_engine, translated_error
 from graph_agent.record.tables import metadata as record_tables
 from tests.simulation.clocks import SimulatedClock
@@ -55,7 +54,7 @@ Observer = Callable[[Process, Connection, list[Change]], None]
 class _Request:
     process: Process
     work: Work[Any]
-    future: Future[Any]
+    answer: Reply[Any]
     at: float
     writes: bool
     sent: bool
@@ -121,15 +120,13 @@ class DatabaseServer:
         """Return the time until which a process was, or is, in trouble."""
         return max(self._troubled.get(process, 0.0), self._all_troubled_until)
 
-    def submit(self, process: Process, work: Work[Any], *, writes: bool, closing: bool = False) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
+    def submit(self, process: Process, work: Work[Any], answer: Reply[Any], *, writes: bool, closing: bool = False) -> None:
         random, faults = self._random, self._faults
-        request = _Request(process, work, future, self._loop.time(), writes, sent=random.random() < 0.7)
+        request = _Request(process, work, answer, self._loop.time(), writes, sent=random.random() < 0.7)
         there, back = random.uniform(0.0005, 0.02), random.uniform(0.0005, 0.02)
         if self.healed:
             self._arrive_later(request, there, closing, lambda failed: self._reply_later(request, failed, back))
-            return future
+            return
         fate = random.random()
         if self._cut_off_until.get(process, 0.0) > self._loop.time():
             self._reply_later(request, _raising(DatabaseUnavailableError()), there)
@@ -162,7 +159,6 @@ class DatabaseServer:
             self._loop.call_later(there, lambda: self._arrive(request, lambda _: None), context=self._loop.outside.context())
         else:
             self._arrive_later(request, there, closing, lambda result: self._reply_later(request, result, back))
-        return future
 
     def _arrive_later(self, request: _Request, seconds: float, closing: bool, reply: _Reply) -> None:
         at = self._loop.time() + seconds
@@ -216,7 +212,7 @@ class DatabaseServer:
     def _reply_later(self, request: _Request, result: Callable[[], Any], seconds: float) -> None:
         waited = self._loop.time() + seconds - request.at
         self.longest[request.process] = max(waited, self.longest.get(request.process, 0.0))
-        self._loop.call_later(seconds, lambda: _set(request.future, result), context=self._loop.outside.context())
+        self._loop.call_later(seconds, lambda: _set(request.answer, result), context=self._loop.outside.context())
 
 
 class SimulatedBackend:
@@ -228,11 +224,11 @@ class SimulatedBackend:
         self._server = server
         self._process = process
 
-    def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
-        return self._server.submit(self._process, work, writes=True, closing=closing)
+    def submit_write(self, work: Work[T], reply: Reply[T], *, closing: bool = False) -> None:
+        self._server.submit(self._process, work, reply, writes=True, closing=closing)
 
-    def submit_read(self, work: Work[T]) -> Future[T]:
-        return self._server.submit(self._process, work, writes=False)
+    def submit_read(self, work: Work[T], reply: Reply[T]) -> None:
+        self._server.submit(self._process, work, reply, writes=False)
 
     def time(self, after: timedelta) -> Any:
         """Return the SQL expression for a time `after` that of the database's own clock."""
@@ -254,13 +250,13 @@ def _raising(error: BaseException) -> Callable[[], Any]:
     return result
 
 
-def _set(future: Future[Any], result: Callable[[], Any]) -> None:
+def _set(answer: Reply[Any], result: Callable[[], Any]) -> None:
     try:
         value = result()
     except BaseException as error:
-        future.set_exception(error)
+        answer.set_exception(error)
     else:
-        future.set_result(value)
+        answer.set_result(value)
 
 
 @cache

@@ -75,12 +75,15 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "a commit is retried blindly": [
         Edit(
             _DATABASE,
-            "        return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))\n",
+            "        self._backend.submit_write(work, reply, closing=_closing.get())\n        return await reply.future\n",
             "        from graph_agent.db.backend import DatabaseUnavailableError\n"
+            "        self._backend.submit_write(work, reply, closing=_closing.get())\n"
             "        try:\n"
-            "            return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))\n"
+            "            return await reply.future\n"
             "        except DatabaseUnavailableError:\n"
-            "            return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))\n",
+            "            again: LoopReply[T] = LoopReply()\n"
+            "            self._backend.submit_write(work, again, closing=_closing.get())\n"
+            "            return await again.future\n",
         )
     ],
     "a commit of the record is retried blindly": [
