@@ -56,7 +56,11 @@ class Frozen(BaseModel):
         cls._by_position = not kw_only
 
     def __init__(self, /, *arguments: Any, **fields: Any) -> None:
-        names = list(type(self).model_fields) if self._by_position and arguments else []  # `model_fields` is slow
+        if not arguments:
+            # As pydantic's own `__init__` does; calling that takes longer than the validation of a small model.
+            self.__pydantic_validator__.validate_python(fields, self_instance=self)
+            return
+        names = list(type(self).model_fields) if self._by_position else []  # `model_fields` is slow
         if len(arguments) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} positional arguments, but {len(arguments)} were given")
         super().__init__(**dict(zip(names, arguments, strict=False)), **fields)

@@ -67,4 +67,5 @@ def _by(author: TextAuthor, text: str) -> Parts:
 
 def _merged(parts: Parts) -> list[TextPart]:
     """Return the parts with adjacent ones of one author as one."""
-    return [TextPart(author=author, text=plain(group)) for author, group in groupby(parts, key=lambda part: part.author)]
+    groups = [list(group) for _, group in groupby(parts, key=lambda part: part.author)]
+    return [group[0] if len(group) == 1 else TextPart(author=group[0].author, text=plain(group)) for group in groups]
