@@ -108,7 +108,8 @@ class _Compiled:
 
 
 def _driver(connection: Connection) -> Any:
-    return connection.connection.driver_connection
+    # Both drivers' own connection: `driver_connection` returns the same through three more calls.
+    return connection.connection.dbapi_connection
 
 
 def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

@@ -75,7 +75,7 @@ def _use_wal(driver: sqlite3.Connection) -> None:
 
 def driver_connection(connection: Connection) -> sqlite3.Connection:
     """Return the driver's connection, for savepoints and for the transaction state that SQLAlchemy does not see."""
-    driver = connection.connection.driver_connection
+    driver = connection.connection.dbapi_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
 
