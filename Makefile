@@ -145,11 +145,12 @@ sbom: $(STAMP) ## write sbom.cdx.json, the CycloneDX bill of materials of the pa
 	@$(BIN)/python deploy/sbom.py sbom.cdx.json
 
 .PHONY: nightly
-nightly: setup ## all tests with all examples, 10,000 seeds, each Python, a log of a million decisions
+nightly: setup ## all tests with all examples, 10,000 seeds, each Python, a log of a million decisions, the goals of speed
 	@ALL_EXAMPLES=true $(MAKE) --no-print-directory test OPTIONS="-m 'not foreign'"
 	@$(MAKE) --no-print-directory simulate SEEDS=10000
 	@$(MAKE) --no-print-directory package
 	@$(BIN)/python -m benchmarks.record --postgresql
+	@$(BIN)/python -m benchmarks --goals
 
 .PHONY: check
 check: lint types page-types arch test ## everything CI runs
