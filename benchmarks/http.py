@@ -50,9 +50,8 @@ def serving(home: Path) -> Iterator[tuple[int, int]]:
     """Run a server with the embedded model in `home`; yield its process id and its port."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
     environment |= {"GRAPH_AGENT_HOME": str(home), "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000"}
-    code = (
-        "from graph_agent.cli.main import main; main(['serve', '--port', '0', '--no-page', '--no-token', '--model', 'rules'])"
-    )
+    options = ["--port", "0", "--no-page", "--no-token", "--model", "embedded"]
+    code = f"from graph_agent.cli.main import main; main({['serve', *options]})"
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
         try:
@@ -109,7 +108,7 @@ async def measure(home: Path) -> Measured:
     """Measure the ways by turns, so that a change of the machine's speed affects all of them."""
     settings = Settings(home=home / "bare", turns_per_minute=1_000_000)
     with serving(home / "served") as (server, port):
-        async with open_runtime(settings, model="rules") as runtime:
+        async with open_runtime(settings, model="embedded") as runtime:
 
             async def engine() -> None:
                 context = DecisionContext(user_id="local", message=MESSAGE, conversation_id="c")

@@ -61,7 +61,7 @@ async def time_queries(database: Database) -> int:
                 "outcome prefix": DecisionFilter(outcome="ERROR"),
                 "outcome prefix, within": DecisionFilter(outcome="ERROR:R"),
                 "intent": DecisionFilter(intent_type="DELETE_TASK"),
-                "model": DecisionFilter(model="rules"),
+                "model": DecisionFilter(model="embedded"),
                 "a model without decisions": DecisionFilter(model="unused"),
                 "user and outcome": DecisionFilter(user_id=newest.user_id, outcome="ERROR"),
                 "type and outcome": DecisionFilter(decision_type="INVOKE_TOOL", outcome="SUCCESS:TASK_COMPLETED"),

@@ -26,7 +26,7 @@ from sqlalchemy import insert, select
 
 from benchmarks.turn import full_engine
 from graph_agent.db import Database
-from graph_agent.llm.rules_model import RuleBasedAdapter
+from graph_agent.llm.embedded import EmbeddedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.record.tables import decision_logs
 
@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
 async def fill(folder: Path, count: int) -> None:
     """Run `ORIGINALS` turns in `folder`, and store each of them again until the log has `count` decisions."""
-    async with full_engine(folder, RuleBasedAdapter()) as engine:
+    async with full_engine(folder, EmbeddedAdapter()) as engine:
         for number in range(min(ORIGINALS, count)):
             user, message = f"user-{number // len(_MESSAGES)}", _MESSAGES[number % len(_MESSAGES)]
             await engine.run(DecisionContext(user_id=user, message=message, conversation_id=user))

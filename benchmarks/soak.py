@@ -156,7 +156,7 @@ def serving(home: Path, secret: str) -> Iterator[tuple[subprocess.Popen[bytes], 
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
     environment |= {
         "GRAPH_AGENT_HOME": str(home),
-        "GRAPH_AGENT_MODEL": "rules",
+        "GRAPH_AGENT_MODEL": "embedded",
         "GRAPH_AGENT_SECRET": secrets.token_hex(32),
         "GRAPH_AGENT_JWT_SECRET": secret,
         "GRAPH_AGENT_JWT_AUDIENCE": _AUDIENCE,

@@ -22,7 +22,7 @@ from pathlib import Path
 ROUNDS = 7
 SHARES = 12
 FLOOR = (sys.executable, "-c", "import langgraph.graph, mcp")
-ASK = (sys.executable, "-c", "from graph_agent.cli.main import main; main(['ask', 'hi', '--model', 'rules'])")
+ASK = (sys.executable, "-c", "from graph_agent.cli.main import main; main(['ask', 'hi', '--model', 'embedded'])")
 NEEDED = {
     "graph_agent": "the program",
     "typer": "the command line",

@@ -34,9 +34,9 @@ from graph_agent.graph.state import TurnRuntime as TurnRuntime
 from graph_agent.graph.stepping import Step as Step
 from graph_agent.graph.topology import TOPOLOGY as TOPOLOGY
 from graph_agent.llm.config import LLMConfig as LLMConfig
+from graph_agent.llm.embedded import EmbeddedAdapter as EmbeddedAdapter
 from graph_agent.llm.gemini import GeminiAdapter as GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter as OpenAICompatibleAdapter
-from graph_agent.llm.rules_model import RuleBasedAdapter as RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter as ScriptedAdapter
 from graph_agent.models.authors import TextAuthor as TextAuthor
 from graph_agent.models.authors import TextAuthors as TextAuthors

@@ -302,7 +302,7 @@ async def run_one_turn() -> None:
     from graph_agent.settings import Settings
 
     with TemporaryDirectory() as home:
-        async with open_runtime(Settings(GRAPH_AGENT_HOME=Path(home)), model="rules") as runtime:
+        async with open_runtime(Settings(GRAPH_AGENT_HOME=Path(home)), model="embedded") as runtime:
             create_app(runtime)
             await runtime.chat.send("local", "add a task to call mom")
 

@@ -40,11 +40,11 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 @pytest.mark.parametrize(
     ("variables", "explicit", "kind", "reason"),
     [
-        ({}, None, "rules", "no GEMINI_API_KEY is set"),
+        ({}, None, "embedded", "no GEMINI_API_KEY is set"),
         ({"GEMINI_API_KEY": "k"}, None, "gemini", "GEMINI_API_KEY is set"),
-        ({"GEMINI_API_KEY": "k", "GRAPH_AGENT_MODEL": "rules"}, None, "rules", "chosen by GRAPH_AGENT_MODEL"),
-        ({"GEMINI_API_KEY": "k", "GRAPH_AGENT_MODEL": "openai"}, "rules", "rules", "chosen on the command line"),
-        ({"OPENAI_API_KEY": "k"}, None, "rules", "no GEMINI_API_KEY is set"),
+        ({"GEMINI_API_KEY": "k", "GRAPH_AGENT_MODEL": "embedded"}, None, "embedded", "chosen by GRAPH_AGENT_MODEL"),
+        ({"GEMINI_API_KEY": "k", "GRAPH_AGENT_MODEL": "openai"}, "embedded", "embedded", "chosen on the command line"),
+        ({"OPENAI_API_KEY": "k"}, None, "embedded", "no GEMINI_API_KEY is set"),
         ({}, "scripted:some/file", "scripted", "chosen on the command line"),
     ],
 )
@@ -58,7 +58,7 @@ def test_the_explicit_choice_overrides_the_settings_and_these_the_key(
 
 @pytest.mark.parametrize("text", ["gpt-5", "", "Rules", "rules:x", "scripted", "scripted:", "gemini:flash"])
 def test_a_model_that_does_not_exist_is_refused_with_those_that_do(settings: Make, text: str) -> None:
-    with pytest.raises(ConfigurationError, match="choose rules, gemini, openai or scripted:FILE"):
+    with pytest.raises(ConfigurationError, match="choose embedded, gemini, openai or scripted:FILE"):
         choose_model(settings(), text)
 
 
@@ -222,7 +222,7 @@ async def test_a_temporary_runtime_and_a_validation_leave_the_witnesses_and_the_
         LOG_SIGNING_KEY="a random text of at least thirty-two characters",
         LOG_ORIGIN="log.test",
         LOG_WITNESSES=witness,
-        GRAPH_AGENT_MODEL="rules",
+        GRAPH_AGENT_MODEL="embedded",
     )
     async with open_runtime(temporary_settings(made)) as runtime:
         assert runtime.tree.witnesses == []

@@ -15,7 +15,7 @@ def written_case(decision_id: str, settings: Settings | None = None) -> str:
     """Return the case of a decision as a server with these settings writes it; by default with those of the environment."""
 
     async def read() -> str:
-        async with open_runtime(settings or read_settings(), model="rules") as runtime:
+        async with open_runtime(settings or read_settings(), model="embedded") as runtime:
             transport = httpx.ASGITransport(create_app(runtime))
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 answer = await client.get(f"/api/decisions/{decision_id}/fixture")

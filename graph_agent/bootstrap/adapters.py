@@ -1,4 +1,4 @@
-"""The choice of the model: the explicit one, else GRAPH_AGENT_MODEL, else Gemini if it has a key, else the rules."""
+"""The choice of the model: the explicit one, else GRAPH_AGENT_MODEL, else Gemini if it has a key, else the embedded one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from graph_agent.settings import Settings
 
 OPENAI_ENDPOINT = "https://api.openai.com/v1"
 
-CHOICES = "rules, gemini, openai or scripted:FILE"
-_KINDS = ("rules", "gemini", "openai", "scripted")
+CHOICES = "embedded, gemini, openai or scripted:FILE"
+_KINDS = ("embedded", "gemini", "openai", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def choose_model(settings: Settings, explicit: str | None = None) -> ModelChoice
         return _read(settings.model, "chosen by GRAPH_AGENT_MODEL")
     if settings.gemini_api_key is not None:
         return ModelChoice("gemini", "GEMINI_API_KEY is set")
-    return ModelChoice("rules", "no GEMINI_API_KEY is set")
+    return ModelChoice("embedded", "no GEMINI_API_KEY is set")
 
 
 def choose_adapter(settings: Settings, explicit: str | None = None) -> tuple[LLMAdapter, str]:
@@ -77,11 +77,11 @@ def _read(text: str, reason: str) -> ModelChoice:
 def _adapter(settings: Settings, choice: ModelChoice) -> LLMAdapter:
     if choice.script is not None:
         return ScriptedAdapter.from_file(choice.script)
-    if choice.kind == "rules":
+    if choice.kind == "embedded":
         # Imported here, because another model may be chosen, and its vocabulary delays the start.
-        from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+        from graph_agent.llm.embedded.planning import EmbeddedAdapter
 
-        return RuleBasedAdapter()
+        return EmbeddedAdapter()
     return _gemini(settings) if choice.kind == "gemini" else _openai(settings)
 
 

@@ -19,7 +19,7 @@ def demo() -> None:
     """
     shipped = read_settings().model_copy(update={"constitution": None})
     failures = 0
-    with open_command_runtime(shipped, model="rules", temporary=True) as (runtime, run):
+    with open_command_runtime(shipped, model="embedded", temporary=True) as (runtime, run):
         conversation, traced = None, ""
         for number, scene in enumerate(SCENES):
             answer = run(runtime.chat.send("demo", scene.says, conversation_id=conversation))

@@ -77,7 +77,7 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
 async def _model(context: _Context) -> str:
     adapter, reason = await context.stack.enter_async_context(open_adapter(context.settings, context.model))
     context.adapter = adapter
-    return f"{reason}; {_OTHER_MODELS}" if adapter.model == "rules" else reason
+    return f"{reason}; {_OTHER_MODELS}" if adapter.model == "embedded" else reason
 
 
 async def _endpoint(context: _Context) -> str:

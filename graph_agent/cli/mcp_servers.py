@@ -89,7 +89,7 @@ async def _open_gateway(settings: Settings, user_id: str | None, page: str) -> A
             file, count = await pin_tools(settings, stores.database)
         print_stderr(f"pinned {count} tools in {file}")
     # No call asks the model.
-    async with open_runtime(settings, model="rules") as runtime:
+    async with open_runtime(settings, model="embedded") as runtime:
         opened = Gateway(runtime.engine, runtime.chat, user_id=user_id, page=page, announce=print_stderr)
         async with opened.maintained():
             yield opened

@@ -29,5 +29,5 @@ def served() -> Callable[[Runtime], Client]:
 
 @pytest.fixture
 def client(environment: Environment, served: Callable[[Runtime], Client]) -> Client:
-    """A client of the API with the rule-based model and without authentication."""
+    """A client of the API with the embedded model and without authentication."""
     return served(environment.runtime())

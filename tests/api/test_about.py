@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
 
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
@@ -37,7 +37,7 @@ async def about_board(environment: Environment, served: Callable[[Runtime], http
         return text
 
     tools = McpToolExecutor(server, trusted=False)
-    engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution)
+    engine = LLMAgentEngine(EmbeddedAdapter(), tools, constitution)
     try:
         other: Any = tools
         async with served(dataclasses.replace(environment.runtime(), tools=other, engine=engine, tasks=None)) as client:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
-from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.chat.environment import Environment, calls, open_environment, says
@@ -273,7 +273,7 @@ async def test_a_user_of_a_server_with_other_rules_reads_one_sentence_and_no_fil
     phone, laptop = clients
     pending = await phone.ask_to_delete("call mom")
     permits = ConditionsFile("permit (principal, action, resource);", name="/etc/secret/policy.cedar")
-    other = Client(served(environment.runtime(RuleBasedAdapter(), conditions=permits)))
+    other = Client(served(environment.runtime(EmbeddedAdapter(), conditions=permits)))
     refused = await other.answer(pending)
     assert refused["reply"] == "The rules are no longer those under which I asked, so nothing was done. Please ask me again."
     assert refused["decision"]["void_answer"] == "other_rules"

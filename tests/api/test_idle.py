@@ -47,7 +47,7 @@ async def test_a_server_without_requests_writes_nothing(
 ) -> None:
     settings = read_settings({"GRAPH_AGENT_HOME": str(tmp_path), "DATABASE_URL": database_url})
     leaves = select(func.count()).select_from(tree_leaves)
-    async with open_runtime(settings, model="rules") as runtime:
+    async with open_runtime(settings, model="embedded") as runtime:
         app = create_app(runtime)
         async with app.router.lifespan_context(app):
             before = count_writes()

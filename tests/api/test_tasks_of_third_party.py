@@ -13,7 +13,7 @@ from mcp.types import ToolAnnotations
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
@@ -46,7 +46,7 @@ async def tasks_over(
 
     tools = McpToolExecutor(server, trusted=False)
     constitution = f"# Board\n\nYou read a board.\n\n## Available Tools\n- read_board: Read the board (reads)\n{line}"
-    engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution, ports=EnginePorts(audit or MemoryAuditWriter()))
+    engine = LLMAgentEngine(EmbeddedAdapter(), tools, constitution, ports=EnginePorts(audit or MemoryAuditWriter()))
     try:
         other: Any = tools
         async with served(dataclasses.replace(environment.runtime(), tools=other, engine=engine, tasks=None)) as client:

@@ -30,7 +30,7 @@ async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
             decision_type=DecisionType.RESPOND_ONLY,
             intent=IntentType.GENERAL_CHAT,
             status=RecordStatus.INTERRUPTED,
-            model="rules",
+            model="embedded",
         ),
     ]
     store_records(log, *records)
@@ -51,7 +51,7 @@ async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
         decision_types={"INVOKE_TOOL": 3, "RESPOND_ONLY": 1},
         intents={"CREATE_TASK": 2, "GENERAL_CHAT": 1, "UNKNOWN": 1},
         response_models={},
-        models={"gemini": 3, "rules": 1},
+        models={"gemini": 3, "embedded": 1},
         constitutions={records[0].header.constitution: 4},
         durations=Durations(count=4, average=1400.0, p50=200, p95=5000, p99=5000, maximum=5000),
         tool_calls=4,

@@ -61,7 +61,7 @@ def random_records(count: int, hours: int, seed: int = 2026) -> list[DecisionRec
                 outcome=chance.choice(list(OutcomeCategory)),
                 decision_type=chance.choice([DecisionType.INVOKE_TOOL, DecisionType.RESPOND_ONLY]),
                 intent=chance.choice([None, *IntentType]),
-                model=chance.choice(["gemini", "rules"]),
+                model=chance.choice(["gemini", "embedded"]),
                 status=chance.choice([RecordStatus.COMPLETED, RecordStatus.INTERRUPTED]),
             )
         )
@@ -217,7 +217,7 @@ async def test_an_hour_is_not_counted_while_a_transaction_changes_it(fresh_postg
 async def test_one_sweep_counts_some_hours_and_the_newest_first(tmp_path: Path) -> None:
     clock = ManualClock(LATER)
     settings = Settings(GRAPH_AGENT_HOME=tmp_path)
-    async with open_runtime(settings, model="rules", clock=clock) as runtime:
+    async with open_runtime(settings, model="embedded", clock=clock) as runtime:
         log = runtime.database
         store_records(log, make_record(1, at=LATER - timedelta(days=6)))
         await runtime.chat.sweep()

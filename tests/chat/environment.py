@@ -18,7 +18,7 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, SystemClock
 from graph_agent.db import Database
-from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
@@ -63,7 +63,7 @@ class Environment:
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
         engine = LLMAgentEngine(
-            model or RuleBasedAdapter(),
+            model or EmbeddedAdapter(),
             tools or self.tools,
             constitution or Constitution.load(None).text,
             **grouped(
@@ -85,7 +85,7 @@ class Environment:
 
     def runtime(self, model: LLMAdapter | None = None, **choices: Any) -> Runtime:
         """Return the runtime of another process, as the API uses it."""
-        model = model or RuleBasedAdapter()
+        model = model or EmbeddedAdapter()
         turns_per_minute = choices.pop("turns_per_minute", 1000)
         settings = self.settings.model_copy(update=choices.pop("settings", {}))
         engine = self.engine(model, **choices)

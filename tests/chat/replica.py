@@ -51,7 +51,7 @@ class Sender(ScriptedAdapter):
 
 async def serve(skew: float) -> None:
     settings, clock = read_settings(), SkewedClock(skew)
-    async with open_runtime(settings, model="rules", clock=clock) as runtime:
+    async with open_runtime(settings, model="embedded", clock=clock) as runtime:
         constitution = Constitution.load(settings.constitution).text
         engine = LLMAgentEngine(Sender([]), runtime.tools, constitution, ports=EnginePorts(runtime.audit, clock))
         chat = ChatService(engine, clock=clock, turns_per_minute=settings.turns_per_minute)

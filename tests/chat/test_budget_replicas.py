@@ -152,11 +152,11 @@ async def close_and_settle(environment: dict[str, str]) -> None:
     """Do what the servers would do in the minutes after: close the turns of dead processes and settle lost outcomes."""
     settings = read_settings(environment)
     clock = ManualClock(datetime.now(UTC) + ABANDONED_AFTER + timedelta(minutes=1))
-    async with open_runtime(settings, model="rules", clock=clock) as runtime:
+    async with open_runtime(settings, model="embedded", clock=clock) as runtime:
         # The sweeper compares times by the clock of the database.
         runtime.database.clock = clock
         await ChatService(runtime.engine, clock=clock).sweep()
-    async with open_runtime(settings, model="rules") as runtime:
+    async with open_runtime(settings, model="embedded") as runtime:
         settle = partial(settle_unknown, runtime.tools, runtime.database, clock=runtime.clock)
         while not all(use.settled for user in USERS for use in uses_of(runtime.database, user)):
             # It may have died.

@@ -19,7 +19,7 @@ DEFAULT = "You are talking to an AI system."
 async def test_the_first_answer_of_a_conversation_says_that_an_ai_answers(
     environment: dict[str, str], line: str | None
 ) -> None:
-    async with open_runtime(temporary_settings(read_settings(environment)), model="rules") as runtime:
+    async with open_runtime(temporary_settings(read_settings(environment)), model="embedded") as runtime:
         first = await runtime.chat.send("ann", "hi", idem_key="1")
         again = await runtime.chat.send("ann", "hi", idem_key="1")
         second = await runtime.chat.send("ann", "hi", conversation_id=first.conversation_id)

@@ -74,7 +74,7 @@ def test_the_reply_and_below_it_the_receipts_go_to_stdout_and_everything_else_to
     reply, receipt = ended.out.splitlines()
     assert "call mom" in reply
     assert receipt == "  ✓ added 'call mom'"
-    assert ended.err.splitlines()[0] == "model: rules: no GEMINI_API_KEY is set"
+    assert ended.err.splitlines()[0] == "model: embedded: no GEMINI_API_KEY is set"
     uuid.UUID(conversation_of(ended.err))
     assert ended.code == 0
 
@@ -341,8 +341,8 @@ def test_text_of_a_model_cannot_steer_the_terminal(cli: Cli, script: Callable[..
         (("ask", ""), "The message is empty."),
         (("ask", "x" * 4001), "longer than 4000"),
         (("ask", "hi", "--conversation", "17"), "An id is a UUID"),
-        (("ask", "hi", "--model", "gpt"), "choose rules, gemini, openai or scripted:FILE"),
-        (("ask", "hi", "--model", "scripted:"), "choose rules, gemini, openai or scripted:FILE"),
+        (("ask", "hi", "--model", "gpt"), "choose embedded, gemini, openai or scripted:FILE"),
+        (("ask", "hi", "--model", "scripted:"), "choose embedded, gemini, openai or scripted:FILE"),
         (("ask", "hi", "--timeout", "0"), "--timeout"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import LLMError, LLMTimeoutError, ToolErrorCode
-from graph_agent.llm.rules_model import RuleBasedAdapter
+from graph_agent.llm.embedded import EmbeddedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter, Step
 from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMResponse
@@ -162,14 +162,14 @@ def test_a_turn_that_waits_between_two_states_beyond_its_deadline_has_no_call_in
 
 def test_the_model_refused(shown: Shown) -> None:
     assert "The model declined the request as out of scope." in shown(
-        lambda one: one.turn(RuleBasedAdapter(), "what's the weather?")
+        lambda one: one.turn(EmbeddedAdapter(), "what's the weather?")
     )
 
 
 def test_a_confirmation_came_too_late(shown: Shown) -> None:
     async def story(one: LoggedEngine) -> Any:
         await one.turn([call("add_task", description="call mom"), says("Added.")])
-        engine = one.engine(RuleBasedAdapter())
+        engine = one.engine(EmbeddedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
         one.clock.advance(minutes=6)
         return await one.turn([], "yes", pending=asked.pending_action, engine=engine)
@@ -182,7 +182,7 @@ def test_a_confirmation_came_too_late(shown: Shown) -> None:
 def test_a_confirmation_was_used_before(shown: Shown) -> None:
     async def story(one: LoggedEngine) -> Any:
         await one.turn([call("add_task", description="call mom"), says("Added.")])
-        engine = one.engine(RuleBasedAdapter())
+        engine = one.engine(EmbeddedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
         await one.turn([], "yes", pending=asked.pending_action, engine=engine)
         return await one.turn([], "yes", pending=asked.pending_action, engine=engine)

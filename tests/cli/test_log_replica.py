@@ -65,7 +65,7 @@ async def test_a_process_keeps_to_its_number_of_connections(fresh_postgresql_url
     monkeypatch.setenv("LOG_READ_URL", named("replica"))
     monkeypatch.setenv("GRAPH_AGENT_DATABASE_CONNECTIONS", str(CONNECTIONS))
     counted = "SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1"
-    async with open_runtime(read_settings(), model="rules") as runtime:
+    async with open_runtime(read_settings(), model="embedded") as runtime:
         queries = LogQueryService(runtime.log_reads)
         await asyncio.gather(
             *(runtime.chat.send(f"user-{number}", "add a task to call mom") for number in range(30)),

@@ -71,7 +71,7 @@ def test_a_copy_that_fails_leaves_the_target_empty(cli: Cli, home: Path, fresh_p
     sentence = "graph-agent: a row of the table decision_logs cannot be stored in the target; nothing was copied\n"
     assert (copy().code, copy().err) == (3, sentence)
     with closing(sqlite3.connect(home / "graph_agent.db")) as log, log:
-        log.execute("UPDATE decision_logs SET model = 'rules'")
+        log.execute("UPDATE decision_logs SET model = 'embedded'")
     assert copy().code == 0
 
 
@@ -155,7 +155,7 @@ def test_a_clock_that_was_wrong(cli: Cli, home: Path, token: tuple[str, str]) ->
     del home
 
     async def ask_for_a_deletion(at: datetime) -> tuple[str, str]:
-        async with open_runtime(read_settings(), model="rules", clock=ManualClock(at)) as runtime:
+        async with open_runtime(read_settings(), model="embedded", clock=ManualClock(at)) as runtime:
             await runtime.chat.send("local", "add a task to call mom")
             asked = await runtime.chat.send("local", "delete the call mom task")
             assert asked.decision.pending_action is not None

@@ -79,7 +79,7 @@ def test_turns_with_confirmation_replay_and_verify(cli: Cli, pooled_url: str, mo
         return await runtime.chat.send(user, "yes", conversation_id=asked.conversation_id, answers=answer)
 
     async def delete_at_once() -> list[ChatAnswer]:
-        async with open_runtime(read_settings(), model="rules") as runtime:
+        async with open_runtime(read_settings(), model="embedded") as runtime:
             return await asyncio.gather(*(delete_a_task(runtime, f"user-{number}") for number in range(USERS)))
 
     answers = asyncio.run(delete_at_once())

@@ -83,9 +83,9 @@ def test_another_constitution_shows_what_it_would_have_decided(cli: Cli, decisio
 
 
 def test_todays_model_is_asked_with_live(cli: Cli, decision: str) -> None:
-    ended = cli("replay", decision, "--live", "--model", "rules")
+    ended = cli("replay", decision, "--live", "--model", "embedded")
     assert ended.code == 0
-    assert "model: rules" in ended.err
+    assert "model: embedded" in ended.err
 
 
 def test_what_cannot_be_replayed_is_said_in_one_sentence(cli: Cli, tmp_path: Path) -> None:

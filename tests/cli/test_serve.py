@@ -116,7 +116,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(cli: Cli) -> None:
 
 
 def test_any_other_account_of_the_machine_is_refused_without_the_token_in_the_home_folder(home: Path, tmp_path: Path) -> None:
-    command = [graph_agent(), "serve", "--port", "0", "--model", "rules"]
+    command = [graph_agent(), "serve", "--port", "0", "--model", "embedded"]
     tokens: list[dict[str, str]] = []
     for options in ((), ("--no-page",)):
         log = tmp_path / "stderr"
@@ -140,7 +140,7 @@ def test_any_other_account_of_the_machine_is_refused_without_the_token_in_the_ho
 
 def test_without_the_token_every_program_of_the_machine_is_the_user_and_the_server_says_so(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "stderr"
-    command = [graph_agent(), "serve", "--port", "0", "--model", "rules", "--no-token"]
+    command = [graph_agent(), "serve", "--port", "0", "--model", "embedded", "--no-token"]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors) as server:
         try:
             url = address_of(server, log)

@@ -23,7 +23,7 @@ _COMMAND = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({DESCRIPTORS // 2}, {DESCRIPTORS}))
 from graph_agent.cli.main import main
-main(["serve", "--port", "0", "--model", "rules", "--no-token"])
+main(["serve", "--port", "0", "--model", "embedded", "--no-token"])
 """
 
 _SLOW_BODY = b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"

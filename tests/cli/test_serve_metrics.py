@@ -20,7 +20,7 @@ OPTIONS = (
     "--port",
     "0",
     "--model",
-    "rules",
+    "embedded",
     "--no-page",
     "--access-log",
     "--log-format",

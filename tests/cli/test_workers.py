@@ -147,7 +147,7 @@ class Serving:
 def serving(folder: Path, url: str, *options: str) -> Iterator[Serving]:
     log = folder / "stderr"
     environment = {**os.environ, "DATABASE_URL": url}
-    command = [fork_server.graph_agent(), "serve", "--port", "0", "--workers", "2", "--model", "rules", *options]
+    command = [fork_server.graph_agent(), "serve", "--port", "0", "--workers", "2", "--model", "embedded", *options]
     command += ["--metrics-port", "0"]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as process:
         try:
@@ -182,7 +182,7 @@ def test_two_workers_serve_as_one_server(tmp_path: Path, fresh_postgresql_url: s
                 os.kill(process, signal.SIGINT)
         assert server.process.wait(120) == 0
     lines = server.log.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "model: rules: chosen on the command line"
+    assert lines[0] == "model: embedded: chosen on the command line"
     assert lines[1] == f"serving {server.url} (one local user, 2 workers)"
     assert lines[2] == f"metrics: {server.metrics_url}"
     assert lines[3].startswith("programs send the header in ")

@@ -86,7 +86,7 @@ async def _sweep(environment: Mapping[str, str]) -> int:
     clock = ManualClock(datetime.now(UTC) + ABANDONED_AFTER + timedelta(minutes=1))
     with tempfile.TemporaryDirectory() as home:
         settings = read_settings({**environment, "GRAPH_AGENT_HOME": home})
-        async with open_runtime(settings, model="rules", clock=clock) as runtime:
+        async with open_runtime(settings, model="embedded", clock=clock) as runtime:
             # The sweeper compares times by the clock of the database.
             runtime.database.clock = clock
             return await ChatService(runtime.engine, clock=clock).sweep()

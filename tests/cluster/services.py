@@ -159,7 +159,7 @@ class Replica:
     """
 
     def __init__(
-        self, folder: Path, number: int, port: int, environment: Mapping[str, str], skew: float = 0.0, model: str = "rules"
+        self, folder: Path, number: int, port: int, environment: Mapping[str, str], skew: float = 0.0, model: str = "embedded"
     ) -> None:
         home = folder / f"home-{number}"
         home.mkdir()

@@ -25,7 +25,7 @@ from graph_agent.api.bodies import AnswerRequest
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.graph import diagram
 from graph_agent.graph.transcript import result_json
-from graph_agent.llm.rules_model.templates import all_templates
+from graph_agent.llm.embedded.templates import all_templates
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
 from graph_agent.policy.receipts import confirmed_reply

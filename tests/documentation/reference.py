@@ -401,7 +401,7 @@ def signature(function: Any) -> str:
 
 async def pages() -> dict[str, str]:
     """Return every page of the reference by its place in the site."""
-    async with open_runtime(temporary_settings(Settings()), model="rules") as runtime:
+    async with open_runtime(temporary_settings(Settings()), model="embedded") as runtime:
         server = create_app(runtime)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(server), base_url="http://127.0.0.1") as client:
             sentences = ("add a task to call mom", "delete the call mom task")

@@ -37,7 +37,7 @@ async def connected(tmp_path: Path, servers: Servers, mode: Any) -> AsyncIterato
     constitution.write_text(f"## Available Tools\n{LINES}\n{PROMPTS}", encoding="utf-8")
     script = str(Path(__file__).parent / "parts_server.py")
     file = servers(parts={"command": fork_server.python(), "args": [script], "timeout": 60})
-    async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
+    async with open_runtime(settings(tmp_path, file, constitution, "embedded")) as runtime:
         gateway = Gateway(runtime.engine, runtime.chat, user_id="local", page="http://127.0.0.1:1")
         async with gateway.maintained(), Client(gateway.server, mode=mode) as client:
             yield client, runtime

@@ -202,7 +202,7 @@ def collector() -> Iterator[Collected]:
 
 
 async def _one_turn(**variables: Any) -> None:
-    settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", **variables})
+    settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "embedded", **variables})
     async with open_runtime(temporary_settings(settings)) as runtime:
         await runtime.chat.send("ann", "add milk")
 
@@ -238,7 +238,7 @@ async def test_a_turn_continues_the_trace_of_its_request(tracer: Tracer, exporte
 
 
 async def test_without_the_variable_the_engine_has_no_hooks(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", "GRAPH_AGENT_HOME": tmp_path})
+    settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "embedded", "GRAPH_AGENT_HOME": tmp_path})
     async with open_runtime(temporary_settings(settings)) as plain:
         assert plain.engine._hooks == ()  # noqa: SLF001 (a hook that does nothing could not be seen)
 

@@ -52,7 +52,7 @@ async def test_fifty_turns_over_three_servers_end_when_one_server_is_killed(
     # The limits are generous, because a busy machine may take long for fifty turns.
     config = AgentEngineConfig(timeout_seconds=600, iteration_timeout=300)
     model = ScriptedAdapter([writes_on_each_server] * 10 * TURNS)
-    async with open_runtime(settings(tmp_path, file, constitution, "rules"), config=config) as runtime:
+    async with open_runtime(settings(tmp_path, file, constitution, "embedded"), config=config) as runtime:
         engine = LLMAgentEngine(model, runtime.tools, text(constitution), **grouped(config=config, audit=runtime.audit))
         before = await runtime.tools.execute(permitted(f"{KILLED}.pid", {}, "ann"))
         assert isinstance(before.data, dict)

@@ -97,7 +97,7 @@ async def test_a_tool_that_changes_after_the_start_is_refused_and_the_others_con
         "## Available Tools\n- write_note: Write (without confirmation)\n- redefine: Change (without confirmation)\n"
         "- pid: Id (reads)\n",
     )
-    configured = settings(tmp_path, file, constitution, "rules")
+    configured = settings(tmp_path, file, constitution, "embedded")
     async with open_runtime(configured) as runtime:
         await pin_tools(configured, runtime.database)
     async with open_runtime(configured) as runtime:

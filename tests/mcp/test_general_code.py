@@ -12,7 +12,7 @@ from graph_agent.task_server.declarations import TASK_TOOLS
 
 PACKAGE = Path(graph_agent.__file__).parent
 TASK_NAMES = re.compile(r"\b({})\b".format("|".join([*(tool.name for tool in TASK_TOOLS), "task_id"])))
-OWNERS = ("task_server/", "llm/rules_model/")
+OWNERS = ("task_server/", "llm/embedded/")
 EXCEPTIONS = {
     "agent_service/prompt.py": "the default prompt of the second documented system, word for word",
     "api/tasks.py": "the route of the page's task list",

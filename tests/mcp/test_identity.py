@@ -109,7 +109,7 @@ async def test_the_runtime_takes_the_hook_of_an_application(tmp_path: Path, serv
     granted(constitution, "## Available Tools\n- whoami: Ask (reads)\n")
     async with recording_server() as recorded:
         file = servers(remote={"url": recorded.url, "timeout": 60})
-        async with open_runtime(settings(tmp_path, file, constitution, "rules"), user_headers=headers) as runtime:
+        async with open_runtime(settings(tmp_path, file, constitution, "embedded"), user_headers=headers) as runtime:
             assert await whoami(runtime.tools, "ann") == "Bearer ann at remote"
 
 

@@ -94,7 +94,7 @@ def test_the_progress_of_a_tool_is_printed(cli: Cli, script: Script, servers: Se
 
 async def test_readyz_names_the_server_that_is_down(tmp_path: Path, servers: Servers, constitution: Path, notes: Path) -> None:
     file = servers(notes=notes_server(notes), base={"command": "/no/such/command"})
-    async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
+    async with open_runtime(settings(tmp_path, file, constitution, "embedded")) as runtime:
         transport = httpx.ASGITransport(create_app(runtime))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             answer = await client.get("/readyz")
@@ -256,7 +256,7 @@ async def test_the_start_waits_for_a_server_as_long_as_its_entry_says(
     """The engine's own limit is shorter here than the start of a process."""
     config = AgentEngineConfig(timeout_seconds=600, iteration_timeout=0.001)
     file = servers(notes=notes_server(notes))
-    async with open_runtime(settings(tmp_path, file, constitution, "rules"), config=config) as runtime:
+    async with open_runtime(settings(tmp_path, file, constitution, "embedded"), config=config) as runtime:
         assert "write_note" in (await runtime.engine.prepare()).policy.rules
 
 
@@ -267,7 +267,7 @@ async def test_one_server_is_killed_and_the_other_continues(
     other.mkdir()
     file = servers(notes=notes_server(notes), other=notes_server(other, prefix=True))
     granted(constitution, "## Available Tools\n- notes.pid: Id (reads)\n- other.write_note: Write (without confirmation)\n")
-    async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
+    async with open_runtime(settings(tmp_path, file, constitution, "embedded")) as runtime:
         tools = runtime.tools
         killed = await tools.execute(permitted("notes.pid", {}, "ann"))
         assert isinstance(killed.data, dict)

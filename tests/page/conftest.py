@@ -26,6 +26,6 @@ def browser(template: Path) -> Iterator[Browser]:  # noqa: ARG001 (it must be ma
 
 @pytest.fixture
 def site(browser: Browser, tmp_path: Path, template: Path) -> Iterator[Site]:
-    """A server with the rule-based model."""
+    """A server with the embedded model."""
     with open_site(browser, tmp_path, template, lambda environment: environment.runtime()) as site:
         yield site

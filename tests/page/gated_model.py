@@ -1,4 +1,4 @@
-"""The rule-based model, whose responses wait until the test lets them pass."""
+"""The embedded model, whose responses wait until the test lets them pass."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import threading
 from typing import Any
 
-from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 
 
-class GatedModel(RuleBasedAdapter):
+class GatedModel(EmbeddedAdapter):
     """Each `gate.release()`, from any thread, lets one response pass."""
 
     def __init__(self) -> None:

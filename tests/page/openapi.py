@@ -15,7 +15,7 @@ from graph_agent.settings import Settings
 
 async def openapi_document() -> dict[str, Any]:
     """Return the document of a server with the default settings, which asks for the launch token."""
-    async with open_runtime(temporary_settings(Settings()), model="rules") as runtime:
+    async with open_runtime(temporary_settings(Settings()), model="embedded") as runtime:
         return create_app(runtime, launch=LaunchSession("-" * 32)).openapi()
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Table, insert
 from graph_agent.clock import ManualClock, SequentialIds, uuid7
 from graph_agent.db import Database, migrate
 from graph_agent.errors import LLMError, RateLimitError
-from graph_agent.llm.rules_model import RuleBasedAdapter
+from graph_agent.llm.embedded import EmbeddedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
@@ -74,9 +74,9 @@ async def templates() -> tuple[list[Template], dict[str, str]]:
     constitution = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
     found = []
     texts: dict[str, str] = {}
-    adapters: list[tuple[LLMAdapter, str, int]] = [(RuleBasedAdapter(), text, weight) for text, weight in _MESSAGES.items()]
-    adapters += [(ScriptedAdapter([error], model="rules"), "add a task", weight) for error, weight in _MODEL_ERRORS]
-    adapters += [(ScriptedAdapter([_TRUNCATED], model="rules"), "tell me everything", 1)]
+    adapters: list[tuple[LLMAdapter, str, int]] = [(EmbeddedAdapter(), text, weight) for text, weight in _MESSAGES.items()]
+    adapters += [(ScriptedAdapter([error], model="embedded"), "add a task", weight) for error, weight in _MODEL_ERRORS]
+    adapters += [(ScriptedAdapter([_TRUNCATED], model="embedded"), "tell me everything", 1)]
     for adapter, text, weight in adapters:
         tasks = Database.open("sqlite://")
         migrate(tasks, "graph_agent.task_server")

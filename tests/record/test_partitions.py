@@ -168,7 +168,7 @@ async def test_a_decision_is_found_by_its_id_in_one_partition(with_days: Databas
 
 async def test_the_sweeper_creates_days_ahead(fresh_postgresql_url: str, log: Database, tmp_path: Path) -> None:
     settings = Settings(GRAPH_AGENT_HOME=tmp_path, DATABASE_URL=fresh_postgresql_url)
-    async with open_runtime(settings, model="rules", clock=ManualClock(datetime.now(UTC) + 3 * DAY)) as runtime:
+    async with open_runtime(settings, model="embedded", clock=ManualClock(datetime.now(UTC) + 3 * DAY)) as runtime:
         before = partitions(log)
         await runtime.chat.sweep()
         assert partitions(log) == before + 3

@@ -10,7 +10,7 @@ import pytest
 
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
-from graph_agent.llm.rules_model import RuleBasedAdapter
+from graph_agent.llm.embedded import EmbeddedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.ports import LLMAdapter
@@ -50,7 +50,7 @@ def case(test_id: str, **fields: Any) -> Fixture:
     return Fixture.model_validate({"test_id": test_id, **fields})
 
 
-class ForgetsToComplete(RuleBasedAdapter):
+class ForgetsToComplete(EmbeddedAdapter):
     """The embedded model with a deliberate regression: it never completes a task."""
 
     async def generate(
@@ -67,11 +67,11 @@ def _completes(response: LLMResponse) -> bool:
 
 async def test_the_shipped_suite_passes_with_the_embedded_model(service: Service, log: Database) -> None:
     results: list[FixtureResult] = []
-    validation = service(RuleBasedAdapter())
+    validation = service(EmbeddedAdapter())
     report = await validation.run_validation(validation.load_fixtures(shipped_suite()), on_result=results.append)
     assert [(result.test_id, result.failures) for result in report.results if not result.passed] == []
     assert (report.test_count, report.pass_count, report.fail_count) == (len(results), len(results), 0)
-    assert report.models == ["rules"]
+    assert report.models == ["embedded"]
     assert await stored_reports(log, "validation") == [report.to_json()]
 
 
@@ -104,7 +104,7 @@ async def test_a_deliberate_regression_is_found_and_named(service: Service) -> N
     ],
 )
 async def test_each_unmet_expectation_is_reported(service: Service, fields: dict[str, Any], failure: str) -> None:
-    report = await service(RuleBasedAdapter()).run_validation([case("a", input="add a task to call mom", **fields)])
+    report = await service(EmbeddedAdapter()).run_validation([case("a", input="add a task to call mom", **fields)])
     (result,) = report.results
     assert not result.passed
     assert [one for one in result.failures if one.startswith(failure)]
@@ -112,7 +112,7 @@ async def test_each_unmet_expectation_is_reported(service: Service, fields: dict
 
 async def test_the_lines_of_a_reply_are_compared_in_order(service: Service) -> None:
     lines = ["You have 2 tasks:", "1. [ ] a", "2. [ ] b"]
-    report = await service(RuleBasedAdapter()).run_validation(
+    report = await service(EmbeddedAdapter()).run_validation(
         [
             case("all", input="show my tasks", tasks=["a", "b"], reply_lines=lines),
             case("some", input="show my tasks", tasks=["a", "b"], reply_lines=[lines[0], lines[2]]),
@@ -129,7 +129,7 @@ async def test_besides_the_expected_tool_only_read_only_tools_may_be_called(serv
         {"finish_reason": "stop", "content": "Done."},
     ]
     writes_too = [{"finish_reason": "tool_calls", "function_calls": [{"name": "add_task", "arguments": {"description": "x"}}]}]
-    report = await service(RuleBasedAdapter()).run_validation(
+    report = await service(EmbeddedAdapter()).run_validation(
         [
             case("look", input="do", tasks=["a"], script=lookup_first, expected_tool="complete_task"),
             case("write", input="do", tasks=["a"], script=writes_too + lookup_first, expected_tool="complete_task"),
@@ -143,7 +143,7 @@ async def test_cases_are_isolated_also_when_they_run_at_the_same_time(service: S
         case(f"case-{n}", input=f"add a task to wash car {n}", expected_tasks=[f"wash car {n}"], expected_tool="add_task")
         for n in range(8)
     ]
-    report = await service(RuleBasedAdapter()).run_validation(fixtures, parallel=4)
+    report = await service(EmbeddedAdapter()).run_validation(fixtures, parallel=4)
     assert report.pass_count == 8
 
 

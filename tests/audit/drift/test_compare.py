@@ -102,12 +102,12 @@ def test_a_changed_constitution_or_model_is_listed_but_is_no_drift() -> None:
     other = {"AMBIGUOUS": 100.0}
     drift = compare(
         [simulate(chance, 500)],
-        [simulate(chance, 500, mix=other, constitution="c2"), simulate(chance, 500, mix=other, model="rules")],
+        [simulate(chance, 500, mix=other, constitution="c2"), simulate(chance, 500, mix=other, model="embedded")],
     )
     assert not drift.drift_detected
     assert [(group.model, group.constitution, group.reason) for group in drift.uncompared] == [
         ("gemini", "c2", "not in the baseline: a new model or a changed constitution"),
-        ("rules", "c1", "not in the baseline: a new model or a changed constitution"),
+        ("embedded", "c1", "not in the baseline: a new model or a changed constitution"),
         ("gemini", "c1", "only in the baseline"),
     ]
 

@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.integrations.langchain import as_node
-from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.models.tools import ToolResult
 from graph_agent.settings import Settings
 from graph_agent.turn.hooks import HookedToolCall, TurnHook
@@ -49,7 +49,7 @@ async def run(home: Path, url: str, mode: str, given: Any) -> None:
     settings = Settings(GRAPH_AGENT_HOME=home, DATABASE_URL=url)
     async with open_agent_services(settings) as services, open_saver(url) as saver:
         hooks = [Kill] if mode == "killed" else []
-        engine = services.engine(RuleBasedAdapter(), EngineOptions(hooks=hooks))
+        engine = services.engine(EmbeddedAdapter(), EngineOptions(hooks=hooks))
         ended = await graph_with(as_node(engine), saver).ainvoke(given, THREAD, durability="sync")
         checkpoints = [kept.config["configurable"]["checkpoint_ns"] async for kept in saver.alist(THREAD)]
         print(ended["messages"][-1].text, len(checkpoints), sorted(set(checkpoints)), sep="|")

@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Any, Final
 
 from graph_agent.llm.adapter_call import RequestAdapter
-from graph_agent.llm.rules_model import dialogue, references
-from graph_agent.llm.rules_model.dialogue import VERBS, Context, Reply, answer, ask, read_context, resolve, which
-from graph_agent.llm.rules_model.reading import Reading, items_of, parts_of, read
-from graph_agent.llm.rules_model.references import KnownTask, bare, exact, find_named
-from graph_agent.llm.rules_model.templates import begins_with, contains, is_rule, meanings
+from graph_agent.llm.embedded import dialogue, references
+from graph_agent.llm.embedded.dialogue import VERBS, Context, Reply, answer, ask, read_context, resolve, which
+from graph_agent.llm.embedded.reading import Reading, items_of, parts_of, read
+from graph_agent.llm.embedded.references import KnownTask, bare, exact, find_named
+from graph_agent.llm.embedded.templates import begins_with, contains, is_rule, meanings
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMRequest, LLMResponse
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 
@@ -261,13 +261,13 @@ def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Se
     return Reply(form, text, reports_change=any(response.get("success") is True for response in responses))
 
 
-class RuleBasedAdapter(RequestAdapter):
+class EmbeddedAdapter(RequestAdapter):
     """An offline, deterministic and stateless model for English.
 
     It calls only tools that are offered, and replies by the reply forms where they are offered, otherwise in plain text.
     """
 
-    model = "rules"
+    model = "embedded"
 
     async def respond(self, request: LLMRequest) -> LLMResponse:
         """Return the next calls of the turn that the messages end in, or its reply. Never raises."""

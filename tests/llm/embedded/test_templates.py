@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from graph_agent.llm.rules_model.templates import Template, all_templates, candidates
-from tests.llm.rules_model.environment import TaskConversation
+from graph_agent.llm.embedded.templates import Template, all_templates, candidates
+from tests.llm.embedded.environment import TaskConversation
 
-_FOLDER = files("graph_agent.llm.rules_model")
+_FOLDER = files("graph_agent.llm.embedded")
 _LISTS: dict[str, Any] = yaml.safe_load((_FOLDER / "lists.yaml").read_text(encoding="utf-8"))
 _TOKEN = re.compile(r"[\[\]()|]|<\w+>|\{\w+\}|[^\s\[\](){}<>|]+")
 _BY_SENTENCE = {f"{template.intent}: {template.sentence}": template for template in all_templates()}

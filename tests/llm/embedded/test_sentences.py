@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.llm.rules_model.effects import effects_of, grade
-from tests.llm.rules_model.environment import TaskConversation
+from tests.llm.embedded.effects import effects_of, grade
+from tests.llm.embedded.environment import TaskConversation
 
 _FOLDER = Path(__file__).parent
 _RECORDED = os.environ.get("GRAPH_AGENT_RECORDED")

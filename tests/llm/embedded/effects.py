@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from tests.llm.rules_model.environment import TaskConversation
+from tests.llm.embedded.environment import TaskConversation
 
 Grade = Literal["right", "acceptable", "wrong", "harmful"]
 _CLAIMS = ("Added '", "Marked '", "Changed '", "Deleted '")

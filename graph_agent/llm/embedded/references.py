@@ -10,7 +10,7 @@ from typing import Final
 
 from rapidfuzz import fuzz
 
-from graph_agent.llm.rules_model.templates import begins_with, is_rule, meanings
+from graph_agent.llm.embedded.templates import begins_with, is_rule, meanings
 
 SHOWN_LENGTH: Final = 200
 """The number of characters of a description that a reply shows."""

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph_agent.llm.rules_model.planning import TASK_TOOLS, next_step
-from graph_agent.llm.rules_model.reading import best, read
-from graph_agent.llm.rules_model.templates import all_templates
+from graph_agent.llm.embedded.planning import TASK_TOOLS, next_step
+from graph_agent.llm.embedded.reading import best, read
+from graph_agent.llm.embedded.templates import all_templates
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
-from tests.llm.rules_model.environment import MUTATING, TaskConversation
+from tests.llm.embedded.environment import MUTATING, TaskConversation
 from tests.scaling import grows_with_length
 
 LONGEST = 4000

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from graph_agent.llm.rules_model.reading import Reading, added, parts_of
-from graph_agent.llm.rules_model.references import KnownTask, find_named, share_a_word, shown
-from graph_agent.llm.rules_model.templates import begins_with, is_rule, responses
+from graph_agent.llm.embedded.reading import Reading, added, parts_of
+from graph_agent.llm.embedded.references import KnownTask, find_named, share_a_word, shown
+from graph_agent.llm.embedded.templates import begins_with, is_rule, responses
 from graph_agent.models.llm import FunctionCall
 from graph_agent.reply.fixed import question
 from graph_agent.reply.forms import ANSWER, ASK_USER

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from graph_agent.errors import ToolNotFoundError
-from graph_agent.llm.rules_model import RuleBasedAdapter
-from graph_agent.llm.rules_model.dialogue import Reply
-from graph_agent.llm.rules_model.planning import TASK_TOOLS as TASK_TOOL_NAMES
-from graph_agent.llm.rules_model.planning import next_step
+from graph_agent.llm.embedded import EmbeddedAdapter
+from graph_agent.llm.embedded.dialogue import Reply
+from graph_agent.llm.embedded.planning import TASK_TOOLS as TASK_TOOL_NAMES
+from graph_agent.llm.embedded.planning import next_step
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
 from graph_agent.task_server.declarations import TASK_TOOLS
-from tests.llm.rules_model.environment import TaskConversation
+from tests.llm.embedded.environment import TaskConversation
 
 
 def _batches(batches: tuple[tuple[FunctionCall, ...], ...]) -> list[list[str]]:
@@ -218,23 +218,23 @@ async def test_without_reply_forms_it_asks_and_declines_in_plain_text() -> None:
 
 
 async def test_the_response_is_that_of_a_model() -> None:
-    adapter = RuleBasedAdapter()
+    adapter = EmbeddedAdapter()
     answer = await adapter.generate(
         [LLMMessage(role="user", content="add milk")], list(TASK_TOOLS), 0.0, 10, system_instruction="x"
     )
     assert answer == LLMResponse(
         function_calls=[FunctionCall(name="add_task", arguments={"description": "milk"})], finish_reason="tool_calls"
     )
-    assert adapter.model == "rules"
+    assert adapter.model == "embedded"
 
 
 def test_declarations_are_chosen_by_name_in_order() -> None:
-    adapter = RuleBasedAdapter()
+    adapter = EmbeddedAdapter()
     assert [tool.name for tool in adapter.get_tool_declarations(["list_tasks", "add_task"])] == ["list_tasks", "add_task"]
     with pytest.raises(ToolNotFoundError, match="no declaration for the tool 'fly'"):
         adapter.get_tool_declarations(["fly"])
     own = ToolDeclaration(name="fly", description="", parameters={})
-    assert RuleBasedAdapter([own]).get_tool_declarations(["fly"]) == [own]
+    assert EmbeddedAdapter([own]).get_tool_declarations(["fly"]) == [own]
 
 
 async def test_the_number_of_a_time_is_no_place_on_the_list() -> None:

@@ -5,6 +5,6 @@
 `planning` plans the calls.
 """
 
-from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 
-__all__ = ["RuleBasedAdapter"]
+__all__ = ["EmbeddedAdapter"]

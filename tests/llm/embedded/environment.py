@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from graph_agent.llm.rules_model import RuleBasedAdapter
+from graph_agent.llm.embedded import EmbeddedAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, ToolDeclaration
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS, REPLY_FORMS, read_form
@@ -89,7 +89,7 @@ class TaskConversation:
         messages = [*self.history, LLMMessage(role="user", content=message)]
         batches: list[tuple[FunctionCall, ...]] = []
         for _ in range(5):
-            response = await RuleBasedAdapter().generate(messages, self.tools)
+            response = await EmbeddedAdapter().generate(messages, self.tools)
             calls = response.function_calls or []
             if not calls:
                 assert response.finish_reason == "stop"

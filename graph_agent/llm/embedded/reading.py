@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rapidfuzz.distance import OSA
 
-from graph_agent.llm.rules_model.templates import begins_with, candidates, contains, is_rule, words_of
+from graph_agent.llm.embedded.templates import begins_with, candidates, contains, is_rule, words_of
 
 MAX_PARTS: Final = 12
 COMMANDS: Final = frozenset({"Add", "AddNothing", "Complete", "Delete", "Update", "Show", "Find"})
