@@ -159,7 +159,7 @@ class TurnPorts(Protocol):
     def verify(self, pending: PendingAction) -> bool: ...
 
     def differing_rules(self, pending: PendingAction) -> list[str]:
-        """Return which rules in force here are not those under which `pending` was asked about; see `Policy.differences`."""
+        """Return which rules in force here differ from those of the question `pending`; see `CompiledPolicy.differences`."""
 
     async def consume(self, pending_id: str) -> bool:
         """Use up a confirmation; False if it was used before."""

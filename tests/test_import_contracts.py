@@ -18,7 +18,7 @@ PLANTED = {
     ("graph_agent.turn.recorder", "langgraph"),
     ("graph_agent.audit.findings", "langchain_core"),
     ("graph_agent.policy.guard", "cedarpy"),
-    ("graph_agent.policy.rules", "z3"),
+    ("graph_agent.policy.compiled", "z3"),
     ("graph_agent.chat.stream", "google"),
     ("graph_agent.cli.show", "mcp"),
     ("graph_agent.replays.report", "graph_agent.task_server"),

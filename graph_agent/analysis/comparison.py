@@ -23,7 +23,7 @@ from graph_agent.policy.cedar.conditions import Decision
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Field, Kind
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 
 _DIFFERENCES: Final[Mapping[Change, tuple[list[Decision], list[Decision]]]] = {
     Change.RUNS: ([Decision.ASKS, Decision.REFUSED], [Decision.RUNS]),
@@ -38,7 +38,7 @@ _LOST_TRAITS: Final = {
 }
 
 
-def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
+def compare(old: CompiledPolicy, new: CompiledPolicy, seconds: float) -> list[Finding]:
     """Return what `new` newly permits, no longer permits, and which of its rules decide nothing; and what was not compared."""
     analysis = Analysis(old, new, seconds=seconds)
     facts = {change: analysis.facts_about_calls(new if change.loosens else old) for change in _DIFFERENCES}
@@ -60,7 +60,7 @@ def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
 class _Tool:
     """A tool of one of the policies, or of both."""
 
-    def __init__(self, old: Policy, new: Policy, name: str) -> None:
+    def __init__(self, old: CompiledPolicy, new: CompiledPolicy, name: str) -> None:
         self.name = name
         self.policies = old, new
         self.rules = old.rules.get(name), new.rules.get(name)
@@ -189,7 +189,7 @@ def _union_field(name: str, before: CedarType, after: CedarType, path: str) -> F
     return Field(name, _union(one.type, other.type, f"{path}.{name}" if path else name), one.required and other.required)
 
 
-def _rules_about(policy: Policy, action: ToolAction | None) -> list[str] | None:
+def _rules_about(policy: CompiledPolicy, action: ToolAction | None) -> list[str] | None:
     """Return the rules that cover a tool, without their names; None without a file of rules."""
     if policy.conditions is None or action is None:
         return None
@@ -198,7 +198,7 @@ def _rules_about(policy: Policy, action: ToolAction | None) -> list[str] | None:
     return sorted(map(repr, scopes))
 
 
-def _idle_rules(analysis: Analysis, policy: Policy) -> Iterator[str]:
+def _idle_rules(analysis: Analysis, policy: CompiledPolicy) -> Iterator[str]:
     """Yield the rules that match no call at all, such as one with a misspelt argument under `has`."""
     if (conditions := policy.conditions) is None:
         return
@@ -207,7 +207,7 @@ def _idle_rules(analysis: Analysis, policy: Policy) -> Iterator[str]:
             yield conditions.names[key]
 
 
-def _may_match(analysis: Analysis, policy: Policy, rule: pst.Template, action: ToolAction) -> bool:
+def _may_match(analysis: Analysis, policy: CompiledPolicy, rule: pst.Template, action: ToolAction) -> bool:
     try:
         call = analysis.call(action.name, policy)
         encoded = [part for yes in (False, True) for part in Encoder(call, confirmed=yes).rule(rule)]
@@ -226,7 +226,7 @@ def _numbers(type_: CedarType, path: tuple[str, ...] = ()) -> Iterator[tuple[str
             yield from _numbers(part, (*path, name))
 
 
-def _reads(policy: Policy, path: tuple[str, ...]) -> bool:
+def _reads(policy: CompiledPolicy, path: tuple[str, ...]) -> bool:
     """True if a rule reads an argument, or its sum."""
     if policy.conditions is None:
         return False
@@ -234,13 +234,13 @@ def _reads(policy: Policy, path: tuple[str, ...]) -> bool:
     return reads.has("arguments", *path) or any(reads.has("used", window, "sum", *path) for window in WINDOWS)
 
 
-def _reads_writes(policy: Policy) -> bool:
+def _reads_writes(policy: CompiledPolicy) -> bool:
     return policy.conditions is not None and any(policy.conditions.reads.has("used", one, "writes") for one in WINDOWS)
 
 
-def _is_counted(policy: Policy, tool: str) -> bool:
+def _is_counted(policy: CompiledPolicy, tool: str) -> bool:
     return policy.conditions is not None and policy.conditions.counts(tool)
 
 
-def _action(policy: Policy, tool: str) -> ToolAction | None:
+def _action(policy: CompiledPolicy, tool: str) -> ToolAction | None:
     return next((one for one in policy.actions if one.name == tool), None)

@@ -32,7 +32,7 @@ from graph_agent.policy.cedar.conditions import Decision
 from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 
 Rules = Mapping[str, pst.Template]
 Encoded = tuple[Any, Value]
@@ -71,7 +71,7 @@ class Outcomes(NamedTuple):
         return disjunction([conditions[effect] for effect in effects])
 
 
-def outcomes(call: SymbolicCall, policy: Policy, left_out: dict[str, str] | None = None) -> Outcomes:
+def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str] | None = None) -> Outcomes:
     """Encode the guard's decision on a call: the constitution, and the conditions if there are any.
 
     Raises `Unencodable` for a rule outside the fragment. With `left_out` such a rule is named there, with the reason, and the

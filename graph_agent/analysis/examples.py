@@ -19,9 +19,9 @@ from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import Decision, Situation
 from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, judge_batch
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.rules import Policy
 
 _ELSEWHERE = "elsewhere.test"
 _PREFERRED = {"context.time.hour": 11, "context.time.now": 1_795_431_600_000, "context.time.weekday": "Mon"}
@@ -50,7 +50,7 @@ class Example:
 def find_example(
     solver: z3.Solver,
     call: SymbolicCall,
-    expected: Sequence[tuple[Policy, Collection[Decision]]],
+    expected: Sequence[tuple[CompiledPolicy, Collection[Decision]]],
     forbidden_by: Conditions | None = None,
 ) -> Example:
     """Return a small example of what `solver` has found, judged by the guard under each of the policies.
@@ -118,7 +118,7 @@ class _Reader:
     """Reads a model as a call and its circumstances."""
 
     def __init__(
-        self, model: z3.ModelRef, call: SymbolicCall, policies: Sequence[Policy], promises: Conditions | None = None
+        self, model: z3.ModelRef, call: SymbolicCall, policies: Sequence[CompiledPolicy], promises: Conditions | None = None
     ) -> None:
         self._model = model
         self._call = call
@@ -146,7 +146,7 @@ class _Reader:
         shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
         return {name: value for name, value in shown.items() if value}
 
-    def judged(self, policy: Policy) -> Decision:
+    def judged(self, policy: CompiledPolicy) -> Decision:
         """Return what the guard decides: without a yes and, if it asks, with one."""
         requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
         given: dict[str, Any] = {"policy": policy, "user_id": self.user, "decision_id": "example", "past": self.past}

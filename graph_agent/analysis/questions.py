@@ -24,7 +24,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
 from graph_agent.policy.cedar.evaluation import PERMIT
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers, walk
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 
 Fact = tuple[tuple[str, str, bool], ...]
 """One of these holds in any state to which accepted calls lead: a set of the context ("attempted") has a tool or not."""
@@ -101,14 +101,14 @@ class Finding:
 class Analysis:
     """Asks about policies for the same tools. `seconds` limit each question to the solver."""
 
-    def __init__(self, *policies: Policy, seconds: float, promises: Rules | None = None) -> None:
+    def __init__(self, *policies: CompiledPolicy, seconds: float, promises: Rules | None = None) -> None:
         self._policies = policies
         self._milliseconds = round(1000 * seconds)
         self._rules = [promises or {}, *(one.conditions.rules for one in policies if one.conditions is not None)]
         self._literals = literals(self._rules)
         self.tools = dict.fromkeys(one.name for policy in policies for one in policy.actions)
 
-    def call(self, tool: str, policy: Policy | None = None) -> SymbolicCall:
+    def call(self, tool: str, policy: CompiledPolicy | None = None) -> SymbolicCall:
         """Return the symbolic call of a tool of `policy`: by default, of the last policy that has it."""
         policy = policy or next(one for one in reversed(self._policies) if tool in one.rules)
         action = next(one for one in policy.actions if one.name == tool)
@@ -128,7 +128,7 @@ class Analysis:
             raise Unencodable(f"not decided: {solver.reason_unknown()}")
         return solver if answer == z3.sat else None
 
-    def facts_about_calls(self, policy: Policy) -> list[Fact]:
+    def facts_about_calls(self, policy: CompiledPolicy) -> list[Fact]:
         """Prove, for the tools that rules name, what each accepted call of them needs to have been made, or not.
 
         Only what keeps true is proved so: a call that was attempted may succeed later, and neither is ever undone.
@@ -168,7 +168,7 @@ class Analysis:
         return [*facts, *((("attempted", name, False), ("attempted", other, False)) for name, other in apart)]
 
 
-def explain(policy: Policy, seconds: float) -> list[Finding]:
+def explain(policy: CompiledPolicy, seconds: float) -> list[Finding]:
     """Return, for every tool, whether it runs without a yes and with one, with examples of what runs and what does not."""
     analysis = Analysis(policy, seconds=seconds)
     facts = analysis.facts_about_calls(policy)
@@ -193,7 +193,7 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
     return _answers(explained, ((tool,) for tool in analysis.tools))
 
 
-def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Finding]:
+def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> list[Finding]:
     """Return, for each `forbid` of `promises`, whether it matches no accepted call. Raises `ConfigurationError`."""
     # On the same line, so that the lines of errors stay those of the file.
     promised = policy.with_conditions(replace(promises, text=f"{PERMIT} {promises.text}")).conditions

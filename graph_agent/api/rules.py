@@ -22,8 +22,8 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution, grant_line
-from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.tools.served_policy import ServedPolicy
 
@@ -143,7 +143,7 @@ class _UnusableError(Exception):
         self.problem = RulesProblem(text=text, message=f"{sentence[:1].upper()}{sentence[1:]}.")
 
 
-async def _policy(runtime: Runtime, asked: RulesRequest, in_force: Policy) -> Policy:
+async def _policy(runtime: Runtime, asked: RulesRequest, in_force: CompiledPolicy) -> CompiledPolicy:
     """Compile the texts for the tools that are served now."""
     policy = in_force
     try:
@@ -164,7 +164,7 @@ async def _policy(runtime: Runtime, asked: RulesRequest, in_force: Policy) -> Po
     return policy
 
 
-def _conditions_text(policy: Policy) -> str | None:
+def _conditions_text(policy: CompiledPolicy) -> str | None:
     return None if policy.conditions is None else policy.conditions.file.text
 
 
@@ -174,7 +174,7 @@ def _promises(runtime: Runtime) -> str | None:
     return beside.read_text(encoding="utf-8") if beside is not None and beside.is_file() else None
 
 
-def _rows(runtime: Runtime, policy: Policy) -> list[ToolRow]:
+def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
     """Return a row for each listed tool, in the order of the constitution, and then for each that is only served."""
     described = [] if policy.conditions is None else policy.conditions.described()
     rows = []

@@ -9,8 +9,8 @@ from pathlib import Path
 from graph_agent.bootstrap.toolbox import checked_tools, connect, lock_file_of, open_tools, pins_of
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
+from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, ToolRule, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.rules import NOT_SERVED, Policy, ToolRule, compile_policy
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.server_group import Claims, McpServerGroup
@@ -89,7 +89,7 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
         return [*_explained(policy, tools), *_left_out(policy, tools)], problems
 
 
-def _explained(policy: Policy, tools: McpServerGroup) -> list[str]:
+def _explained(policy: CompiledPolicy, tools: McpServerGroup) -> list[str]:
     return [
         f"line {grant.line}: {grant.name} is unavailable: {policy.unavailable.get(grant.name, NOT_SERVED)}"
         if (rule := policy.rules.get(grant.name)) is None or (claims := tools.claims(grant.name)) is None
@@ -121,7 +121,7 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
     return promises
 
 
-def _left_out(policy: Policy, tools: McpServerGroup) -> list[str]:
+def _left_out(policy: CompiledPolicy, tools: McpServerGroup) -> list[str]:
     names = [name for name in tools.get_available_tools() if name not in policy.rules]
     return [f"not listed, so never called: {', '.join(names)}"] if names else []
 

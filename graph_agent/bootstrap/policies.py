@@ -12,8 +12,8 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.policy.cedar.schema import ToolAction, quoted
 from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import Policy
 from graph_agent.settings import Settings
 from graph_agent.tools.pinned_server import PinnedServer
 from graph_agent.tools.server_file import AnyVariables, ServerConfig, read_server_file
@@ -38,7 +38,7 @@ permit (principal, action, resource);
 """
 
 
-async def load_policy(settings: Settings, database: Database) -> Policy:
+async def load_policy(settings: Settings, database: Database) -> CompiledPolicy:
     """Return the policy for the tools that are served now. Raises `ConfigurationError` if a server does not answer."""
     policy, problems = await served_policy(settings, database)
     if problems:
@@ -46,7 +46,7 @@ async def load_policy(settings: Settings, database: Database) -> Policy:
     return policy
 
 
-async def load_accepted_policy(settings: Settings, database: Database) -> Policy:
+async def load_accepted_policy(settings: Settings, database: Database) -> CompiledPolicy:
     """Return the policy for the tools as the lock file has them; without one, for those that are served now.
 
     While a lock file exists, no other tools can be called, so an analysis needs no server, and no secret of one. Raises
@@ -95,7 +95,7 @@ def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str
     return f"{_HEAD.replace('{closing}', closing)}\n{examples}"
 
 
-def explained_conditions(policy: Policy) -> Iterator[str]:
+def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
     """Yield what the rules say about each tool, what they cannot see, and what may not do what it seems to.
 
     Raises `ConfigurationError` if there is no file of conditions.

@@ -10,8 +10,8 @@ from pathlib import Path
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import Policy
 from graph_agent.ports import Clock
 from graph_agent.settings import Settings
 from graph_agent.task_server.server import build_task_server
@@ -104,7 +104,7 @@ async def serve_tools(database: Database, user_id: str) -> None:
     await build_task_server(database, default_user=user_id).run_stdio_async()
 
 
-async def served_policy(settings: Settings, database: Database) -> tuple[Policy, list[str]]:
+async def served_policy(settings: Settings, database: Database) -> tuple[CompiledPolicy, list[str]]:
     """Return the constitution joined with the tools that are served now, and one sentence for each problem of the servers.
 
     The tools of a server that does not answer are unavailable. Raises `ConfigurationError`.
@@ -116,7 +116,7 @@ async def served_policy(settings: Settings, database: Database) -> tuple[Policy,
 
 async def checked_tools(
     constitution: Constitution, tools: McpServerGroup, conditions: ConditionsFile | None = None
-) -> tuple[Policy, list[str]]:
+) -> tuple[CompiledPolicy, list[str]]:
     """Connect to all servers and return the policy, and their problems; see `served_policy`."""
     policy = await ServedPolicy(constitution, tools, seconds=MAX_TIMEOUT_SECONDS, conditions=conditions).current()
     return policy, problems(tools)

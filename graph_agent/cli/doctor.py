@@ -21,8 +21,8 @@ from graph_agent.clock import SystemClock, turn_deadline
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.endpoint_check import check_endpoint
 from graph_agent.llm.provider_adapter import ProviderAdapter
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import Policy
 from graph_agent.ports import LLMAdapter
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
@@ -55,7 +55,7 @@ class _Context:
     adapter: LLMAdapter | None = None
     stores: Stores | None = None
     """Set by the check that opens them, like the adapter."""
-    policy: Policy | None = None
+    policy: CompiledPolicy | None = None
     """The constitution with the tools that are served; set by the check of the tools."""
 
 

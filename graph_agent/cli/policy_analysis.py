@@ -23,7 +23,7 @@ from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error
 from graph_agent.cli.show import json_line
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.replays.flow import Flow
 from graph_agent.replays.replayer import Replayer, WhatIf
 from graph_agent.replays.sources import load_from_log
@@ -134,7 +134,7 @@ def _example(example: Example | None) -> str:
     return f"{example}" if example.confirmed else f"{example}  possible, not confirmed (guard: {example.guard})"
 
 
-async def _decided_now(log: Any, policy: Policy, last: int) -> Sequence[tuple[str, str]]:
+async def _decided_now(log: Any, policy: CompiledPolicy, last: int) -> Sequence[tuple[str, str]]:
     """Return the last recorded decisions that `policy` decides otherwise, newest first, each with what differs."""
     if last == 0:
         return []

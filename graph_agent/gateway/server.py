@@ -48,7 +48,7 @@ from graph_agent.net.fair_table import FairTable
 from graph_agent.net.mcp_http import ROLES
 from graph_agent.net.mcp_sessions import SESSIONS, SESSIONS_OF_A_USER
 from graph_agent.net.scopes import WRITE_SCOPE
-from graph_agent.policy.rules import Policy, ToolRule
+from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.tools.parts import AnswerParts, collected_parts
 from graph_agent.tools.progress import ToolProgress, progress_to
 from graph_agent.tools.server_group import McpServerGroup
@@ -135,7 +135,7 @@ class Gateway:
         self._chat = chat
         self._user_id = user_id
         self._page = page.rstrip("/")
-        self._policy: Policy | None = None
+        self._policy: CompiledPolicy | None = None
         self._announce = announce
         self._clients: FairTable[Client] = FairTable(SESSIONS_OF_A_USER, SESSIONS, lambda client: client.in_use)
         self._events = InMemorySubscriptionBus()

@@ -8,16 +8,16 @@ from typing import Any
 from graph_agent.graph.state import EndingKind, Turn, TurnCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.guard import INVALID_ARGUMENTS
-from graph_agent.policy.rules import Policy
 from graph_agent.reply.fixed import refused
 from graph_agent.reply.text import counted, one_line
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING})
 
 
-def refusal_notices(turn: Turn, policy: Policy) -> Iterator[str]:
+def refusal_notices(turn: Turn, policy: CompiledPolicy) -> Iterator[str]:
     """Yield one notice for each rule that refused calls, in the order of the calls.
 
     A call that the model corrected is not named. Neither is a confirmed one, whose fate is the reply.
@@ -47,7 +47,7 @@ def _was_corrected(call: TurnCall, turn: Turn) -> bool:
     )
 
 
-def _describe(call: TurnCall, turn: Turn, policy: Policy) -> str:
+def _describe(call: TurnCall, turn: Turn, policy: CompiledPolicy) -> str:
     """Return the action as a question about it would name it; empty for a tool without a rule."""
     rule = policy.rules.get(call.call.name)
     if rule is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.graph.transcript import readable_data
 from graph_agent.models.record import CallDisposition
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.receipts import quoted_result
-from graph_agent.policy.rules import Policy
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.fixed import REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
 
@@ -14,7 +14,7 @@ _MAX_RESULTS = 3
 """The number of results that are quoted, the last ones."""
 
 
-def repeated_reply(turn: Turn, policy: Policy) -> Parts:
+def repeated_reply(turn: Turn, policy: CompiledPolicy) -> Parts:
     """Return the reply: the results of the reads of the turn, or what the last call failed with."""
     read = {(call.call.name, str(call.arguments)): call for call in turn.calls if _was_read(call, policy)}
     last = turn.calls[-1]
@@ -27,11 +27,11 @@ def repeated_reply(turn: Turn, policy: Policy) -> Parts:
     return by_code(REPEATED_REPLY)
 
 
-def _quoted(call: TurnCall, policy: Policy) -> Parts:
+def _quoted(call: TurnCall, policy: CompiledPolicy) -> Parts:
     rule = policy.rules[call.call.name]
     data = call.result.data if rule.traits.unread is None else readable_data(call.result.data, rule.traits.unread)
     return quoted_result(rule, call.result.model_copy(update={"data": data}))
 
 
-def _was_read(call: TurnCall, policy: Policy) -> bool:
+def _was_read(call: TurnCall, policy: CompiledPolicy) -> bool:
     return call.disposition is CallDisposition.EXECUTED and call.result.success and not policy.is_write(call.call.name)

@@ -10,7 +10,7 @@ from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.reply.forms import REPLY_FORMS
 
 _FRACTION: Final = re.compile(r"\A(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+")
@@ -60,7 +60,7 @@ def _content_notes(result: ToolResult) -> list[str]:
     return shown
 
 
-def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...], policy: Policy) -> LLMRequest:
+def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...], policy: CompiledPolicy) -> LLMRequest:
     """Return `request` with the calls of `response` and a function response to each.
 
     `calls` are the tool calls of this round, without reply forms.
@@ -76,14 +76,14 @@ def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall
     return extended(request, *messages)
 
 
-def with_confirmed_call(request: LLMRequest, turn_call: TurnCall, policy: Policy) -> LLMRequest:
+def with_confirmed_call(request: LLMRequest, turn_call: TurnCall, policy: CompiledPolicy) -> LLMRequest:
     """Return `request` with the one call that the user has confirmed."""
     call = turn_call.call
     body = _read_result(turn_call, policy)
     return extended(request, LLMMessage(role="assistant", function_calls=[call]), _response_to(call, body))
 
 
-def _read_result(call: TurnCall, policy: Policy) -> dict[str, Any]:
+def _read_result(call: TurnCall, policy: CompiledPolicy) -> dict[str, Any]:
     rule = policy.rules.get(call.call.name)
     return result_json(call.result, None if rule is None else rule.traits.unread)
 

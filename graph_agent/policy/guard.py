@@ -18,8 +18,8 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 
 MAX_CALLS_PER_ROUND = 5
@@ -111,7 +111,7 @@ class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a de
 def judge_batch(
     batch: Sequence[FunctionCall],
     *,
-    policy: Policy,
+    policy: CompiledPolicy,
     user_id: str,
     decision_id: str,
     past: Sequence[PastCall] = (),
@@ -180,7 +180,7 @@ def judge_batch(
 
 
 def permitted_read(
-    call: FunctionCall, *, policy: Policy, user_id: str, roles: tuple[str, ...] = (), facts: Facts | None = None
+    call: FunctionCall, *, policy: CompiledPolicy, user_id: str, roles: tuple[str, ...] = (), facts: Facts | None = None
 ) -> AuthorizedCall | None:
     """Return the permission of a read for display, outside any decision; None for a call that may change something."""
     (judged,) = judge_batch(
@@ -190,7 +190,7 @@ def permitted_read(
     return None if permitted is None or permitted.mutating else permitted
 
 
-def _ruling(policy: Policy, rule: ToolRule, arguments: dict[str, Any], situation: Situation) -> ConditionsDecision:
+def _ruling(policy: CompiledPolicy, rule: ToolRule, arguments: dict[str, Any], situation: Situation) -> ConditionsDecision:
     """Return the decision of the conditions; without any, the call runs, unless it is limited per message and has none."""
     name, conditions = rule.grant.name, policy.conditions
     decided = ConditionsDecision(Decision.RUNS) if conditions is None else conditions.judge(name, arguments, situation)
@@ -236,7 +236,7 @@ def _judge_limit(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]
 
 
 def _check(
-    call: FunctionCall, index: int, sequence: int, policy: Policy, user_id: str, max_calls_per_turn: int
+    call: FunctionCall, index: int, sequence: int, policy: CompiledPolicy, user_id: str, max_calls_per_turn: int
 ) -> tuple[ToolRule, dict[str, Any]]:
     """Return the rule of a call and its arguments without `user_id`. Raises `_Refusal`."""
     rule = policy.rules.get(call.name)

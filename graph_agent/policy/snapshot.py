@@ -17,15 +17,15 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution, ToolGrant
-from graph_agent.policy.rules import NOT_SERVED, Policy, compile_policy
 
 
 @dataclass(frozen=True)
 class PolicySnapshot:
     """The policy, the engine's settings and the system prompt of a turn."""
 
-    policy: Policy
+    policy: CompiledPolicy
     config: AgentEngineConfig
     prompt: str
     """The system prompt: the text of the constitution, unless the caller gave another prompt."""

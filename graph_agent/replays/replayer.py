@@ -21,8 +21,8 @@ from graph_agent.models.canonical import digest
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.record import RECORD_VERSION, DecisionRecord, RecordHeader
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, TurnPorts
 from graph_agent.replays import report as reports

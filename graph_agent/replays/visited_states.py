@@ -21,8 +21,8 @@ from graph_agent.models.canonical import digest
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.compiled import ToolRule
 from graph_agent.policy.guard import CallDecision
-from graph_agent.policy.rules import ToolRule
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import sent_entries

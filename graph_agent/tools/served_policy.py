@@ -10,8 +10,8 @@ from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ToolDefinitionError, ToolGrantError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import NOT_SERVED, Policy, compile_policy
 from graph_agent.ports import ToolServer
 from graph_agent.tools.played import PlayedTools
 from graph_agent.tools.server_group import McpServerGroup
@@ -32,12 +32,12 @@ class ServedPolicy:
     allow_missing_tools: bool = False
     """A listed tool that is not served is left out."""
     conditions: ConditionsFile | None = None
-    _policy: Policy | None = field(default=None, init=False)
+    _policy: CompiledPolicy | None = field(default=None, init=False)
     _served: tuple[list[ToolDeclaration], bool] | None = field(default=None, init=False)
     """The declarations of `_policy`, and whether all servers answered."""
     _was_complete: bool = field(default=False, init=False)
 
-    async def current(self) -> Policy:
+    async def current(self) -> CompiledPolicy:
         """Return the policy for the tools that are served now: the same object until these change.
 
         Raises `ConfigurationError` if a server that answers has never served a listed tool, or if the line of a tool does not
@@ -55,7 +55,7 @@ class ServedPolicy:
             self._was_complete |= complete
         return self._policy
 
-    def _compile(self, served: Sequence[ToolDeclaration], *, strict: bool) -> Policy:
+    def _compile(self, served: Sequence[ToolDeclaration], *, strict: bool) -> CompiledPolicy:
         """Compile the policy for the `served` tools. Unless `strict`, what is missing is unavailable.
 
         The policy is strict once, when all servers answer for the first time: later a change of one server must not stop the

@@ -39,8 +39,8 @@ from graph_agent.models.record import (
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
-from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter
@@ -83,7 +83,7 @@ class Recorder:
         hooks: HookList | None = None,
         began_at: float | None = None,
         ends_us: Iterable[int] = (),
-        in_force: Policy | None = None,
+        in_force: CompiledPolicy | None = None,
         asks_model: bool = True,
     ) -> None:
         """`replayed` are the entries to replay; `saved` of them are in the log. For the times see `_end_state`.

@@ -11,9 +11,9 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, judge_batch
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.rules import Policy
 from graph_agent.policy.schema.keywords import walk
 from tests.policy.cedar_shop import PERMIT, ROLES, ShopTool, facts, policy_of
 
@@ -133,7 +133,7 @@ class RandomEdits:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def pair(self) -> tuple[Policy, Policy]:
+    def pair(self) -> tuple[CompiledPolicy, CompiledPolicy]:
         """Return a policy, and the policy after one to three edits."""
         while True:
             try:
@@ -146,7 +146,7 @@ class RandomEdits:
                 # The schema, the marker or the rule is not valid.
                 continue
 
-    def calls(self, count: int, *policies: Policy) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    def calls(self, count: int, *policies: CompiledPolicy) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """Yield arguments, mostly those that one of the policies declares, and the circumstances of a call with them."""
         pick = self._random.choice
         declared = {one for policy in policies for one in policy.rules["t"].declaration.parameters.get("properties", ())}
@@ -207,7 +207,7 @@ class RandomEdits:
                 draft["reads"] = not draft["reads"]
 
 
-def effect(policy: Policy, arguments: dict[str, Any], given: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
+def effect(policy: CompiledPolicy, arguments: dict[str, Any], given: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
     """Return what the guard decides about a call of `t` by Ann, and the arguments that the tool would get.
 
     It is the second call with these arguments if it is made `again`.
@@ -228,7 +228,7 @@ def effect(policy: Policy, arguments: dict[str, Any], given: dict[str, Any]) -> 
     return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED, judged.arguments
 
 
-def is_newly_possible(old: Policy, new: Policy, arguments: dict[str, Any], given: dict[str, Any]) -> bool:
+def is_newly_possible(old: CompiledPolicy, new: CompiledPolicy, arguments: dict[str, Any], given: dict[str, Any]) -> bool:
     """True if the tool gets a call under `new` that it did not get under `old`, or not without a yes."""
     now, received = effect(new, arguments, given)
     before, _ = effect(old, received, given)
@@ -242,7 +242,7 @@ def _toggle(schema: dict[str, Any], word: str, pick: Any, words: dict[str, list[
         schema[word] = deepcopy(pick(words[word]))
 
 
-def _policy(draft: dict[str, Any]) -> Policy:
+def _policy(draft: dict[str, Any]) -> CompiledPolicy:
     marker = " ".join(sorted(draft["markers"]))
     tools = [ShopTool("t", draft["schema"], draft["server"], draft["reads"], marker), ShopTool("u", {"type": "object"}, "a")]
     policy = policy_of(tools, None)

@@ -19,9 +19,9 @@ from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situat
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import TEXT, ShopTool, facts, judge, policy_of, schema
 
 LONG_MAX = 2**63 - 1
@@ -68,7 +68,7 @@ class Compared:
 
 
 def compare_with_cedar(
-    policy: Policy, calls: Iterator[tuple[dict[str, Any], Situation]], found: Compared, encode: Any = outcomes
+    policy: CompiledPolicy, calls: Iterator[tuple[dict[str, Any], Situation]], found: Compared, encode: Any = outcomes
 ) -> None:
     """Judge calls of the tool `t` by Cedar and by the encoder, whose `outcomes` is `encode`; add the result to `found`."""
     conditions = policy.conditions
@@ -98,7 +98,9 @@ def compare_with_cedar(
             found.different.append(f"{conditions.file.text} {arguments} {situation}: Cedar {effect}, encoder {encoded}")
 
 
-def compare_with_guard(policy: Policy, calls: Iterable[tuple[dict[str, Any], int]], encode: Any = outcomes) -> Iterator[str]:
+def compare_with_guard(
+    policy: CompiledPolicy, calls: Iterable[tuple[dict[str, Any], int]], encode: Any = outcomes
+) -> Iterator[str]:
     """Yield the calls of the tool `t`, each after so many others of the message, that guard and encoder judge differently."""
     conditions = EVERYTHING.conditions
     assert isinstance(conditions, CedarConditions)
@@ -183,7 +185,7 @@ class RandomPolicies:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def policy(self) -> Policy:
+    def policy(self) -> CompiledPolicy:
         """Return a policy that Cedar can read; it need not fit the tools, so that evaluations fail too."""
         while True:
             try:

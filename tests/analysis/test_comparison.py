@@ -9,7 +9,7 @@ import pytest
 from graph_agent.analysis.comparison import compare
 from graph_agent.analysis.questions import Change, Finding
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 from tests.analysis.random_edits import RandomEdits, is_newly_possible
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, TEXT, ShopTool, policy_of, schema
 
@@ -24,12 +24,12 @@ def tool(parameters: dict[str, Any] = OWNER, marker: str = "", **more: Any) -> S
     return ShopTool("act", parameters, marker=marker, **more)
 
 
-def of_file(*tools: ShopTool, rules: str = PERMIT) -> Policy:
+def of_file(*tools: ShopTool, rules: str = PERMIT) -> CompiledPolicy:
     """Return a policy whose rules need not name tools that exist."""
     return policy_of(tools, None).with_conditions(ConditionsFile(rules))
 
 
-def loosening(old: Policy, new: Policy) -> list[tuple[Change, str]]:
+def loosening(old: CompiledPolicy, new: CompiledPolicy) -> list[tuple[Change, str]]:
     """Return what keeps `--no-new` from passing."""
     return [(Change(one.answer), _text(one)) for one in compare(old, new, SECONDS) if one.may_loosen]
 

@@ -28,8 +28,8 @@ from graph_agent.graph.transcript import result_json
 from graph_agent.llm.embedded.templates import all_templates
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
+from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.receipts import confirmed_reply
-from graph_agent.policy.rules import compile_policy
 from graph_agent.reply.authored import plain
 from graph_agent.settings import read_settings
 from graph_agent.task_server.declarations import TASK_TOOLS

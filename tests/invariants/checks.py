@@ -14,9 +14,9 @@ from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.decision import DecisionContext, DecisionType, PendingAction
 from graph_agent.models.llm import LLMMessage
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordStatus
+from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.fixed import ONE_AT_A_TIME

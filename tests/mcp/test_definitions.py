@@ -14,8 +14,8 @@ from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.errors import ConfigurationError, ToolDefinitionError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution, grant_line
-from graph_agent.policy.rules import compile_policy
 from graph_agent.tools.pins import Pins, lock_file
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers, notes_server

@@ -15,9 +15,9 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.transcript import result_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
+from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import JudgedCall, judge_batch
-from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.tools.executor import McpToolExecutor
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers
@@ -114,12 +114,12 @@ async def test_a_server_that_is_not_trusted_learns_no_user_and_is_not_believed()
             assert (await executor.execute(permitted("act", {}, "ann", "k"))).data == {"meta": meta}
 
 
-def policy(line: str, schema: dict[str, Any]) -> Policy:
+def policy(line: str, schema: dict[str, Any]) -> CompiledPolicy:
     declaration = ToolDeclaration(name="act", description="", parameters=schema)
     return compile_policy(Constitution.parse(f"## Available Tools\n{line}\n"), [declaration], {})
 
 
-def judge(rules: Policy, arguments: dict[str, Any]) -> JudgedCall:
+def judge(rules: CompiledPolicy, arguments: dict[str, Any]) -> JudgedCall:
     requested = [FunctionCall(name="act", arguments=arguments)]
     judged, *_ = judge_batch(requested, policy=rules, user_id="ann", decision_id="d", max_calls_per_turn=10)
     return judged

@@ -9,10 +9,10 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.guard import JudgedCall, judge_batch
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.rules import Policy, compile_policy
 
 ROLES = ("manager", "support")
 PERMIT = '@id("base") permit (principal, action, resource);\n'
@@ -125,7 +125,7 @@ def declarations_of(tools: Iterable[ShopTool]) -> tuple[ToolDeclaration, ...]:
     return tuple(ToolDeclaration(name=tool.name, description="x", parameters=tool.parameters) for tool in tools)
 
 
-def policy_of(tools: Iterable[ShopTool], rules: str | None, roles: Sequence[str] = ROLES) -> Policy:
+def policy_of(tools: Iterable[ShopTool], rules: str | None, roles: Sequence[str] = ROLES) -> CompiledPolicy:
     """Return the policy that grants all `tools`, with conditions that fit them, or with none."""
     tools = tuple(tools)
     traits = {tool.name: ToolTraits(read_only=tool.reads) for tool in tools}
@@ -139,7 +139,9 @@ def policy_of(tools: Iterable[ShopTool], rules: str | None, roles: Sequence[str]
     return policy
 
 
-def judge(policy: Policy, tool: str, arguments: dict[str, Any], past: Sequence[PastCall] = (), **situation: Any) -> JudgedCall:
+def judge(
+    policy: CompiledPolicy, tool: str, arguments: dict[str, Any], past: Sequence[PastCall] = (), **situation: Any
+) -> JudgedCall:
     """Return the guard's judged on one call of Ann, with her `roles` and `facts`."""
     call = FunctionCall(name=tool, arguments=arguments)
     (judged,) = judge_batch(

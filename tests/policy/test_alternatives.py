@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from graph_agent.bootstrap.policies import explained_conditions
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, amount
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision
-from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import PERMIT, TEXT, ShopTool, facts, judge, policy_of, schema
 
 AMOUNT = TypeAdapter(Decimal).json_schema()
@@ -35,12 +35,12 @@ WRITTEN = ("5e3", " 5000 ", "\u0665\u0660\u0660\u0660", "5_000", "+5000", "05000
 """Texts that a server may read as a large number, and that are no plain numbers."""
 
 
-def paying(rules: str, **arguments: Any) -> Policy:
+def paying(rules: str, **arguments: Any) -> CompiledPolicy:
     """Return a policy for a tool with these arguments, all of them required."""
     return policy_of([ShopTool("pay", schema(*arguments, **arguments))], PERMIT + rules)
 
 
-def decided(policy: Policy, value: Any, name: str = "amount") -> str:
+def decided(policy: CompiledPolicy, value: Any, name: str = "amount") -> str:
     """Return "runs", or why the call does not."""
     judged = judge(policy, "pay", {name: value}, facts=facts())
     return "runs" if judged.decision is CallDecision.PERMITTED else judged.error or judged.decision

@@ -15,20 +15,22 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, judge_batch, permitted_read
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.rules import Policy
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, RULES, SHOP, TEXT, ShopTool, facts, judge, policy_of, schema
 
 REFUND = next(tool for tool in SHOP if tool.name == "refund")
 AMPLE = {"order": "o1", "amount": 50}
 
 
-def conditions(rules: str, *tools: ShopTool) -> Policy:
+def conditions(rules: str, *tools: ShopTool) -> CompiledPolicy:
     return policy_of(tools or (REFUND,), PERMIT + rules)
 
 
-def verdict(policy: Policy, arguments: dict[str, Any], tool: str = "refund", **situation: Any) -> tuple[CallDecision, str]:
+def verdict(
+    policy: CompiledPolicy, arguments: dict[str, Any], tool: str = "refund", **situation: Any
+) -> tuple[CallDecision, str]:
     judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
     return judged.decision, judged.rule
 
@@ -486,7 +488,7 @@ import sys
 from graph_agent.policy import guard
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import compile_policy
+from graph_agent.policy.compiled import compile_policy
 policy = compile_policy(Constitution.load(), TASK_TOOLS, {})
 print("cedarpy" in sys.modules, "z3" in sys.modules)
 from graph_agent.policy.cedar.conditions import ConditionsFile

@@ -15,6 +15,7 @@ from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import (
     AuthorizedCall,
@@ -24,7 +25,6 @@ from graph_agent.policy.guard import (
     permitted_read,
 )
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.scripted_turns import READS
 
@@ -33,17 +33,17 @@ ADD = FunctionCall(name="add_task", arguments={"description": "call mom"})
 DELETE = FunctionCall(name="delete_task", arguments={"task_id": "t1"})
 
 
-def policy() -> Policy:
+def policy() -> CompiledPolicy:
     traits = {tool.name: ToolTraits(read_only=tool.name in READS, ledger=True) for tool in TASK_TOOLS}
     return compile_policy(Constitution.load(), TASK_TOOLS, traits)
 
 
-def one_tool(schema: dict[str, Any]) -> Policy:
+def one_tool(schema: dict[str, Any]) -> CompiledPolicy:
     constitution = Constitution.parse("## Available Tools\n- act: Act\n")
     return compile_policy(constitution, [ToolDeclaration(name="act", description="", parameters=schema)], {})
 
 
-def judge(*batch: FunctionCall, rules: Policy | None = None, **more: Any) -> tuple[JudgedCall, ...]:
+def judge(*batch: FunctionCall, rules: CompiledPolicy | None = None, **more: Any) -> tuple[JudgedCall, ...]:
     return judge_batch(batch, policy=rules or policy(), user_id="ann", decision_id="d1", **{"max_calls_per_turn": 10, **more})
 
 
@@ -264,7 +264,7 @@ def test_an_identical_write_is_a_repetition_and_a_read_is_not() -> None:
     ]
 
 
-def granted(markers: str, **traits: Any) -> Policy:
+def granted(markers: str, **traits: Any) -> CompiledPolicy:
     """A policy with the tool `act`, whose line has `markers`, and the undeclared tool `other`."""
     constitution = Constitution.parse(f"## Available Tools\n- act: Act{markers}\n- other: Act otherwise\n")
     tools = [ToolDeclaration(name=name, description="", parameters={"properties": {"n": {}}}) for name in ("act", "other")]
@@ -290,7 +290,7 @@ OTHER = FunctionCall(name="other", arguments={})
         (granted(""), ["permitted", "repeated", "permitted", "repeated"]),
     ],
 )
-def test_an_identical_call_runs_again_as_its_declaration_says(policy: Policy, verdicts: list[str]) -> None:
+def test_an_identical_call_runs_again_as_its_declaration_says(policy: CompiledPolicy, verdicts: list[str]) -> None:
     assert [judged.decision for judged in judge(act(), act(), OTHER, act(), rules=policy)] == verdicts
 
 
@@ -333,7 +333,7 @@ def test_a_line_for_a_server_that_is_not_trusted_says_whether_the_user_is_asked(
     """The restriction in a summary is enforced by nobody, and neither a hint nor its absence permits anything."""
     declaration = ToolDeclaration(name="act", description="", parameters={})
 
-    def compiled(markers: str) -> Policy:
+    def compiled(markers: str) -> CompiledPolicy:
         constitution = Constitution.parse(f"## Available Tools\n- act: {summary}{markers}\n")
         return compile_policy(constitution, [declaration], {"act": ToolTraits(destructive=None)})
 

@@ -15,9 +15,9 @@ from graph_agent.clock import ManualClock
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import judge_batch
-from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, ToolServer
 from graph_agent.tools import session
@@ -91,18 +91,18 @@ async def test_a_command_that_dies_at_once_is_not_started_by_every_call(caplog: 
         assert executor.failure == "there is no such command or folder"
 
 
-async def policy_of(tools: McpServerGroup, *names: str) -> Policy:
+async def policy_of(tools: McpServerGroup, *names: str) -> CompiledPolicy:
     lines = "\n".join(f"- {name}: Act (without confirmation)" for name in names)
     return await ServedPolicy(Constitution.parse(f"## Available Tools\n{lines}\n"), tools, seconds=60).current()
 
 
-def replayed(policy: Policy) -> Policy:
+def replayed(policy: CompiledPolicy) -> CompiledPolicy:
     """Return the policy as a replay builds it from the record."""
     snapshot = PolicySnapshot(policy, AgentEngineConfig(), "prompt")
     return PolicySnapshot.from_texts(snapshot.texts, snapshot.digests).policy
 
 
-def refusal(policy: Policy) -> str | None:
+def refusal(policy: CompiledPolicy) -> str | None:
     """Return the guard's refusal of a call of `add_note`."""
     requested = [FunctionCall(name="add_note", arguments={})]
     (judgement,) = judge_batch(requested, policy=policy, user_id="ann", decision_id="d", max_calls_per_turn=1)

@@ -12,8 +12,8 @@ from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCate
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.receipts import is_committed
-from graph_agent.policy.rules import Policy
 from graph_agent.reply.authored import by_code, name_authors, plain
 from graph_agent.reply.fixed import as_notice, with_receipts
 
@@ -64,7 +64,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
 
 
-def _decide(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory]:
+def _decide(turn: Turn, policy: CompiledPolicy) -> tuple[DecisionType, OutcomeCategory]:
     """Return the decision type and the outcome category for the ending of the turn."""
     ending = turn.ending
     assert ending is not None
@@ -90,7 +90,7 @@ def _decide(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory]:
             return _answered(turn, policy)
 
 
-def _answered(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory]:
+def _answered(turn: Turn, policy: CompiledPolicy) -> tuple[DecisionType, OutcomeCategory]:
     calls = turn.calls
     if not calls:
         after_question = _after_clarification(turn)
@@ -117,7 +117,7 @@ def _tool_call(call: TurnCall) -> ToolCall:
     return ToolCall(tool_name=call.call.name, parameters=call.arguments, sequence=call.sequence)
 
 
-def _whole_conversation(turn: Turn, reply: str, policy: Policy) -> LLMRequest | None:
+def _whole_conversation(turn: Turn, reply: str, policy: CompiledPolicy) -> LLMRequest | None:
     """Return the conversation with a response to every call and the reply at its end."""
     request = turn.request
     if request is None:

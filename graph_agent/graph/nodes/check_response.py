@@ -9,7 +9,7 @@ from graph_agent.llm.written_calls import WrittenCall, without_calls, written_ca
 from graph_agent.models.decision import OutcomeCategory, unstorable
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode
 from graph_agent.models.record import CallDisposition
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.reply.authored import Parts, by_code, by_model
 from graph_agent.reply.fixed import CUT_MARK, NOTHING_CHANGED
 from graph_agent.reply.forms import ANSWER, REPLY_FORMS, FormReply, join_forms
@@ -62,7 +62,9 @@ async def check_response(turn: Turn, runtime: TurnRuntime) -> Turn:
     return _read_text(turn, content, runtime.snapshot.policy, reply_filter)
 
 
-def _read_truncated(turn: Turn, content: str, calls: list[FunctionCall], policy: Policy, reply_filter: _ReplyFilter) -> Turn:
+def _read_truncated(
+    turn: Turn, content: str, calls: list[FunctionCall], policy: CompiledPolicy, reply_filter: _ReplyFilter
+) -> Turn:
     """Use the text of a response that was cut at the token limit. A tool call in it may be incomplete and is never run."""
     written = reply_filter.find_calls(content)
     if reply := join_forms(_forms(written)):
@@ -82,7 +84,7 @@ def _has_malformed_calls(calls: list[FunctionCall]) -> bool:
     return len(calls) > MAX_CALLS_IN_RESPONSE or len(set(ids)) < len(ids) or not names_are_valid
 
 
-def _end_by_form(turn: Turn, reply: FormReply | None, policy: Policy, reply_filter: _ReplyFilter) -> Turn:
+def _end_by_form(turn: Turn, reply: FormReply | None, policy: CompiledPolicy, reply_filter: _ReplyFilter) -> Turn:
     text = reply_filter.clean(reply.text) if reply else ""
     if reply is None or not text:
         return _failed(turn)
@@ -91,7 +93,7 @@ def _end_by_form(turn: Turn, reply: FormReply | None, policy: Policy, reply_filt
     return _ended(turn, EndingKind(reply.kind), parts, reply.reason)
 
 
-def _may_have_changed(turn: Turn, policy: Policy) -> bool:
+def _may_have_changed(turn: Turn, policy: CompiledPolicy) -> bool:
     """Return True if a mutating call of the turn succeeded, was repeated, or has an unknown result."""
     return any(
         policy.is_write(call.call.name) and (call.result.may_be_done or call.disposition is CallDisposition.REPEATED)
@@ -99,7 +101,7 @@ def _may_have_changed(turn: Turn, policy: Policy) -> bool:
     )
 
 
-def _read_text(turn: Turn, content: str, policy: Policy, reply_filter: _ReplyFilter) -> Turn:
+def _read_text(turn: Turn, content: str, policy: CompiledPolicy, reply_filter: _ReplyFilter) -> Turn:
     """Read a reply in plain text: a written-out form, an answer, or a question."""
     written = reply_filter.find_calls(content)
     if reply := join_forms(_forms(written)):

@@ -20,11 +20,11 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.guard import AWAITING, SKIPPED, AuthorizedCall, CallDecision, JudgedCall, judge_batch
 from graph_agent.policy.objects import NamedObjects, named_objects
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_result, receipt
-from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, joined, plain
 from graph_agent.reply.forms import REPLY_FORMS
@@ -234,7 +234,7 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall) -> _Pr
     return _awaiting(rule, judged, preview, because, changed_before)
 
 
-def _changed_before(turn: Turn, policy: Policy, judged: JudgedCall) -> Parts:
+def _changed_before(turn: Turn, policy: CompiledPolicy, judged: JudgedCall) -> Parts:
     """Return what this message has changed, or may have, but for what was certainly another object than that of the call."""
     asked = _objects(policy, judged.tool_name, judged.arguments)
     related = [
@@ -247,7 +247,7 @@ def _changed_before(turn: Turn, policy: Policy, judged: JudgedCall) -> Parts:
     return fixed.with_receipts((), done, [call.receipt for call in related if call.sequence not in committed])
 
 
-def _objects(policy: Policy, tool_name: str, arguments: dict[str, Any], result: Any = None) -> NamedObjects:
+def _objects(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any], result: Any = None) -> NamedObjects:
     rule = policy.rules[tool_name]
     return named_objects(rule.declaration.parameters, arguments, result, without={rule.grant.bound_argument or ""})
 

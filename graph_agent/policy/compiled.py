@@ -78,7 +78,7 @@ class ToolRule:
 
 
 @dataclass(frozen=True)
-class Policy:
+class CompiledPolicy:
     """A constitution and the rule of each granted tool; compiled once for many turns."""
 
     constitution: Constitution
@@ -98,7 +98,7 @@ class Policy:
             for name, rule in self.rules.items()
         ]
 
-    def with_conditions(self, file: ConditionsFile, recorded: str | None = None) -> Policy:
+    def with_conditions(self, file: ConditionsFile, recorded: str | None = None) -> CompiledPolicy:
         """Return this policy with the rules of `file`. `recorded` is the text of a record that they come from.
 
         Raises `ConfigurationError` if the rules cannot be read.
@@ -176,7 +176,7 @@ def compile_policy(
     partial: bool = False,
     unavailable: Mapping[str, str] = MappingProxyType({}),
     servers: Mapping[str, str] = MappingProxyType({}),
-) -> Policy:
+) -> CompiledPolicy:
     """Join the constitution's grants with the declarations of the servers.
 
     Tools that are served but not listed are left out. Raises `ConfigurationError` for a tool that is listed but not served,
@@ -210,7 +210,7 @@ def compile_policy(
             raise ToolGrantError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
         rules[grant.name] = ToolRule(grant, declaration, declared, check, _declares_user_id(declaration.parameters), names)
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
-    return Policy(constitution, rules, absent, servers)
+    return CompiledPolicy(constitution, rules, absent, servers)
 
 
 def _require_readable(tool: str, what: str, text: str, limit: int) -> None:
