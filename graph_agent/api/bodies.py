@@ -32,7 +32,7 @@ UUID_FORMAT: JsonDict = {"format": "uuid"}
 _REFERENCE = "#/components/schemas/{model}"
 
 IdInPath = Annotated[str, Path(json_schema_extra=UUID_FORMAT)]
-PolicyText = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS), AfterValidator(require_storable)]
+RulesText = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS), AfterValidator(require_storable)]
 """The text of a constitution or of conditions."""
 
 

@@ -19,7 +19,7 @@ from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.bodies import MAX_RULES_BYTES, IdInPath, PolicyText, errors, invalid, json_body, read_model
+from graph_agent.api.bodies import MAX_RULES_BYTES, IdInPath, RulesText, errors, invalid, json_body, read_model
 from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
 from graph_agent.api.services import services
@@ -56,18 +56,19 @@ _FLUSH_SECONDS = 0.1
 class OtherRules(Frozen):
     """The rules to decide by; those that are left out are the recorded ones."""
 
-    policy: PolicyText | None = Field(default=None, description="The text of another constitution to decide by.")
-    cedar: PolicyText | None = Field(default=None, description="Other conditions in Cedar to decide by.")
+    constitution: RulesText | None = Field(default=None, description="The text of another constitution to decide by.")
+    conditions: RulesText | None = Field(default=None, description="Other conditions in Cedar to decide by.")
 
 
-class ReplayRequest(DecisionFilter, OtherRules):
+class ReplayRequest(DecisionFilter):
     """The decisions to run again: the last ones that match the filters, or the one with `decision_id`."""
 
+    rules: OtherRules = OtherRules()
     last: int = Field(default=20, ge=1, le=MAX_DECISIONS)
 
 
 class FlowsRequest(ReplayRequest):
-    """The decisions whose flow to another policy is asked."""
+    """The decisions whose flow to other rules is asked."""
 
     last: int = Field(default=500, ge=1, le=MAX_FLOWS)
 
@@ -94,7 +95,7 @@ async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
     ),
 )
 async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
-    """Run decisions again, the newest first, and stream what each policy does with their calls: runs, asks or refused.
+    """Run decisions again, the newest first, and stream the flow of their calls from the recorded to the other rules.
 
     The replay ends when the client disconnects.
     """
@@ -118,7 +119,7 @@ async def saved_proof(request: Request, caller: AuthenticatedCaller, decision_id
 
     async def replay_by_others(recorded: LoadedRecord) -> dict[str, Any]:
         replayed = await state.replays.replay(recorded, await _what_if(runtime, asked))
-        rules = {"the other constitution": asked.policy, "the other conditions": asked.cedar}
+        rules = {"the other constitution": asked.constitution, "the other conditions": asked.conditions}
         return {**replayed, "rules": {name: text for name, text in rules.items() if text is not None}, "steps": []}
 
     what_if = None if asked == OtherRules() else replay_by_others
@@ -128,22 +129,22 @@ async def saved_proof(request: Request, caller: AuthenticatedCaller, decision_id
 
 
 async def _what_if(runtime: Runtime, asked: OtherRules) -> WhatIf:
-    if asked.policy is not None:
+    if asked.constitution is not None:
         try:
-            Constitution.parse(asked.policy)
+            Constitution.parse(asked.constitution)
         except ConstitutionError as exc:
             raise invalid(str(exc)) from None
     file = None
-    if asked.cedar is not None:
+    if asked.conditions is not None:
         servers = (await runtime.engine.prepare()).policy.servers
-        file = conditions_from(asked.cedar, runtime.settings, servers)
-    return WhatIf(asked.policy, file)
+        file = conditions_from(asked.conditions, runtime.settings, servers)
+    return WhatIf(asked.constitution, file)
 
 
 async def _replay(request: Request, caller: Caller, asked: ReplayRequest, *, flow_only: bool) -> Response:
     state = services(request)
     runtime = state.runtime
-    what_if = await _what_if(runtime, asked)
+    what_if = await _what_if(runtime, asked.rules)
     filters, log = restricted_to_caller(filters_of(asked), caller), log_of(request)
     page = await log.query_decisions(filters, limit=min(asked.last, _PAGE))
     if asked.decision_id is not None and not any(row.status is not RecordStatus.PENDING for row in page.items):

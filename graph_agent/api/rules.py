@@ -14,7 +14,7 @@ from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.analysis.process import analyze
-from graph_agent.api.bodies import MAX_RULES_BYTES, PolicyText, errors, invalid, json_body, read_model
+from graph_agent.api.bodies import MAX_RULES_BYTES, RulesText, errors, invalid, json_body, read_model
 from graph_agent.api.callers import Auditor, AuthenticatedCaller
 from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, event, stream_route
@@ -39,14 +39,14 @@ _CONNECT_SECONDS = 10.0
 class RulesRequest(Frozen):
     """The texts to try; those that are left out are the ones in force."""
 
-    constitution: PolicyText | None = None
-    conditions: PolicyText | None = Field(default=None, description="The text of a `policy.cedar`.")
+    constitution: RulesText | None = None
+    conditions: RulesText | None = Field(default=None, description="The text of a `policy.cedar`.")
 
 
 class DiffRequest(RulesRequest):
     """The texts to compare with those in force."""
 
-    promises: PolicyText | None = Field(default=None, description="`forbid` rules that no accepted call may match.")
+    promises: RulesText | None = Field(default=None, description="`forbid` rules that no accepted call may match.")
 
 
 class ConditionRow(Frozen):

@@ -142,4 +142,4 @@ def _header_digests(header: str | None) -> list[str]:
     if header is None:
         return []
     fields = json.loads(header)
-    return [fields[name] for name in (*SNAPSHOT_TEXTS, "policy") if name in fields]
+    return [fields[name] for name in (*SNAPSHOT_TEXTS, "conditions") if name in fields]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from graph_agent.audit.trace import DecisionTrace, PolicyInForce
+from graph_agent.audit.trace import ConstitutionInForce, DecisionTrace
 from graph_agent.errors import ConstitutionError, ToolErrorCode
 from graph_agent.models.decision import AnswerState, DecisionType, OutcomeCategory, PendingAction
 from graph_agent.models.facts import COUNTED_WINDOWS
@@ -88,8 +88,8 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     yield from _interruption(record)
     yield from _ending(record)
     yield from _slowness(record)
-    if trace.policy is not None and trace.policy.previous_digest is not None:
-        yield from _policy_change(trace.policy)
+    if trace.constitution is not None and trace.constitution.previous_digest is not None:
+        yield from _constitution_change(trace.constitution)
 
 
 def used_text(used: dict[str, Any]) -> str:
@@ -235,18 +235,18 @@ def _slowness(record: DecisionRecord) -> Iterator[str]:
             yield f"Slow: {entry.ms} of {record.duration_ms} ms were spent in {what}."
 
 
-def _policy_change(policy: PolicyInForce) -> Iterator[str]:
-    since = "" if policy.since is None else f" since {_at(policy.since)}"
-    changes = _grant_changes(policy)
-    before = f"before it {str(policy.previous_digest)[:12]}"
-    yield f"Constitution {policy.digest[:12]} is in force{since}, {before}; what changed: {changes}."
+def _constitution_change(constitution: ConstitutionInForce) -> Iterator[str]:
+    since = "" if constitution.since is None else f" since {_at(constitution.since)}"
+    changes = _grant_changes(constitution)
+    before = f"before it {str(constitution.previous_digest)[:12]}"
+    yield f"Constitution {constitution.digest[:12]} is in force{since}, {before}; what changed: {changes}."
 
 
-def _grant_changes(policy: PolicyInForce) -> str:
-    if policy.text is None or policy.previous_text is None:
+def _grant_changes(constitution: ConstitutionInForce) -> str:
+    if constitution.text is None or constitution.previous_text is None:
         return "unknown, because a text is missing"
     try:
-        now, then = Constitution.parse(policy.text), Constitution.parse(policy.previous_text)
+        now, then = Constitution.parse(constitution.text), Constitution.parse(constitution.previous_text)
     except ConstitutionError:
         return "unknown, because a text cannot be parsed"
     granted = {grant.name: grant for grant in now.grants}
@@ -256,7 +256,7 @@ def _grant_changes(policy: PolicyInForce) -> str:
     for name in granted.keys() & before.keys():
         if granted[name].requires_confirmation != before[name].requires_confirmation:
             changes.append(f"{name} {'now needs' if granted[name].requires_confirmation else 'no longer needs'} confirmation")
-    lines = set(policy.text.splitlines()) ^ set(policy.previous_text.splitlines())
+    lines = set(constitution.text.splitlines()) ^ set(constitution.previous_text.splitlines())
     return ", ".join(sorted(changes)) if changes else f"no grant, {len(lines)} lines of the text"
 
 

@@ -100,7 +100,7 @@ class LoggedModelCall(Frozen):
     request_digest: str
 
 
-class PolicyInForce(Frozen):
+class ConstitutionInForce(Frozen):
     """The constitution that a decision was made under, and the one that was in force before it.
 
     `since` is the start of the first decision that references it. A text is None if the log no longer contains it.
@@ -125,7 +125,7 @@ class DecisionTrace(Frozen):
     header: RecordHeader | None = None
     record: DecisionRecord | None = None
     entries: list[RecordEntry] = Field(default_factory=list)
-    policy: PolicyInForce | None = None
+    constitution: ConstitutionInForce | None = None
     settlements: list[Settlement] = Field(default_factory=list)
     operations: dict[int, CallState] = Field(default_factory=dict)
     """The states of the calls that may change something, by their sequence."""
@@ -146,7 +146,7 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
         header=None if row["header"] is None else RecordHeader.model_validate_json(row["header"]),
         record=None if row["record"] is None else DecisionRecord.model_validate_json(row["record"]),
         entries=_open_entries(connection, decision_id),
-        policy=None if row["constitution"] is None else _policy(connection, row["constitution"]),
+        constitution=None if row["constitution"] is None else _constitution(connection, row["constitution"]),
         settlements=settlements_of(connection, decision_id),
         operations=states_of(connection, decision_id),
     )
@@ -164,14 +164,14 @@ def _open_entries(connection: Connection, decision_id: str) -> list[RecordEntry]
     return [RecordEntry.model_validate(entry) for entry in connection.execute(wanted).scalars()]
 
 
-def _policy(connection: Connection, constitution: str) -> PolicyInForce:
+def _constitution(connection: Connection, constitution: str) -> ConstitutionInForce:
     stored = select(record_blobs.c.text, record_blobs.c.first_used_at).where(record_blobs.c.digest == constitution)
     blob = connection.execute(stored).one_or_none()
     if blob is None:
-        return PolicyInForce(digest=constitution)
+        return ConstitutionInForce(digest=constitution)
     if blob.first_used_at is None:
         # No decision is before a time that is missing, and SQLAlchemy refuses to compare a column with None.
-        return PolicyInForce(digest=constitution, text=blob.text)
+        return ConstitutionInForce(digest=constitution, text=blob.text)
     latest = (
         select(decision_logs.c.constitution, record_blobs.c.text)
         .outerjoin(record_blobs, record_blobs.c.digest == decision_logs.c.constitution)
@@ -179,7 +179,7 @@ def _policy(connection: Connection, constitution: str) -> PolicyInForce:
         .order_by(decision_logs.c.created_at.desc())
     )
     before = connection.execute(latest.limit(1)).one_or_none()
-    return PolicyInForce(
+    return ConstitutionInForce(
         digest=constitution,
         since=blob.first_used_at,
         text=blob.text,

@@ -70,7 +70,7 @@ def _write_proof(decision_id: str, folder: Path, constitution: Path | None, poli
     other = other_rules(constitution, policy)
 
     async def replay_by_others(recorded: LoadedRecord) -> dict[str, Any]:
-        texts = {constitution: other.policy, policy: other.conditions and other.conditions.text}
+        texts = {constitution: other.constitution, policy: other.conditions and other.conditions.text}
         rules = {file.name: text for file, text in texts.items() if file is not None}
         return {"rules": rules, **(await recorded.replay(Replayer(), other)).to_json()}
 
@@ -84,7 +84,9 @@ def _write_proof(decision_id: str, folder: Path, constitution: Path | None, poli
             (folder / name).write_text(text, encoding="utf-8", newline="")
     except OSError as exc:
         wrong_usage(f"the folder {folder} cannot be written: {exc.strerror}")
-    print_stderr(f"{folder}: open decision.html, or run: python verify_proof.py decision.json decision.tlog-proof policy.txt")
+    print_stderr(
+        f"{folder}: open decision.html, or run: python verify_proof.py decision.json decision.tlog-proof trusted_keys.txt"
+    )
 
 
 async def _write(pieces: AsyncIterator[str], file: IO[str]) -> None:

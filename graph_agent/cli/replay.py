@@ -134,8 +134,8 @@ class _Printer:
 
 
 def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, division: Division) -> None:
-    if job.what_if.policy is not None:
-        Constitution.parse(job.what_if.policy)
+    if job.what_if.constitution is not None:
+        Constitution.parse(job.what_if.constitution)
     expected = sum(part.decisions for part in slices)
     with division.run(replay_slice, job, slices, ["replay", *job.to_json()]) as finished, progress_bar("replaying") as advance:
         for reports in finished:

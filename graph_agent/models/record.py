@@ -104,14 +104,14 @@ class RecordHeader(Frozen):
     prompt: str
     """Digest of the system prompt: the constitution's text, unless the caller gave another prompt."""
     # Left out of the JSON if there are none.
-    policy: str | None = Field(default=None, exclude_if=not_)
+    conditions: str | None = Field(default=None, exclude_if=not_)
     """Digest of the conditions, with the schema that was generated for them."""
 
     @property
     def digests(self) -> dict[str, str]:
         """The digests of the texts, by the name of the text."""
         found = {name: getattr(self, name) for name in SNAPSHOT_TEXTS}
-        return found if self.policy is None else {**found, "policy": self.policy}
+        return found if self.conditions is None else {**found, "conditions": self.conditions}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ class PolicySnapshot:
             "tools": canonical_json(self.policy.tools_json()),
             "settings": canonical_json(self.config.to_json()),
             "prompt": self.prompt,
-            **({} if self.policy.conditions is None else {"policy": self.policy.conditions.text}),
+            **({} if self.policy.conditions is None else {"conditions": self.policy.conditions.text}),
         }
 
     @cached_property
@@ -56,7 +56,7 @@ class PolicySnapshot:
         Conditions are not compared, only their digests: a turn does not continue under others than today's.
         """
         rules = self.policy.rules
-        same = all(self.digests.get(name) == earlier.digests.get(name) for name in ("tools", "policy"))
+        same = all(self.digests.get(name) == earlier.digests.get(name) for name in ("tools", "conditions"))
         return same and all(
             name in rules and _permits(rules[name].grant, rule.grant) for name, rule in earlier.policy.rules.items()
         )
@@ -67,7 +67,7 @@ class PolicySnapshot:
         text_of = {name: texts[digest] for name, digest in digests.items()}
         stored = json.loads(text_of["tools"])
         tools = [tool for tool in stored if "declaration" in tool]
-        recorded = text_of.get("policy")
+        recorded = text_of.get("conditions")
         rules = None if recorded is None else json.loads(recorded)
         policy = compile_policy(
             Constitution.parse(text_of["constitution"]),

@@ -1,4 +1,4 @@
-"""The flow of a decision from its recorded policy to another one: what became of its calls, and what would have."""
+"""The flow of a decision from its recorded rules to others: what became of its calls, and what would have."""
 
 from __future__ import annotations
 

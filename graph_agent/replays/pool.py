@@ -221,7 +221,7 @@ class ReplayJob:
 
     def to_json(self) -> list[Any]:
         """Return what the reports depend on, besides the log."""
-        return [self.filters.to_json(), self.what_if.policy, repr(self.what_if.conditions)]
+        return [self.filters.to_json(), self.what_if.constitution, repr(self.what_if.conditions)]
 
 
 async def replay_slice(job: ReplayJob, time_slice: TimeSlice) -> Results:

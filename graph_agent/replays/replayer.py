@@ -47,19 +47,19 @@ async def replay(
     record: DecisionRecord,
     texts: Mapping[str, str],
     *,
-    policy: str | None = None,
+    constitution: str | None = None,
     conditions: ConditionsFile | None = None,
     live: LLMAdapter | None = None,
     graph: CompiledGraph | None = None,
 ) -> ReplayReport:
     """Run the turn of `record` again. `texts` contains, by digest, at least the four texts that its header references.
 
-    Without further arguments the report says whether path, requests, answers, decision and calls are the same. `policy` is the
-    text of another constitution, `conditions` are other rules in Cedar, `live` is a model to call instead of using the recorded
+    Without further arguments the report says whether path, requests, answers, decision and calls are the same. `constitution`
+    is the text of another one, `conditions` are others in Cedar, `live` is a model to call instead of using the recorded
     answers: then the report says what would have been decided, and where the record has no answer. `graph` is that of the
-    engine, if it is not the shipped one. Raises `ConstitutionError` if `policy` is not a constitution.
+    engine, if it is not the shipped one. Raises `ConstitutionError` if `constitution` is not one.
     """
-    return await Replayer(graph=graph).replay(record, texts, WhatIf(policy, conditions), live=live)
+    return await Replayer(graph=graph).replay(record, texts, WhatIf(constitution, conditions), live=live)
 
 
 class ReplayTimeout(BaseException):
@@ -70,18 +70,18 @@ class ReplayTimeout(BaseException):
 class WhatIf:
     """The rules to decide by instead of the recorded ones: another constitution, other conditions, both, or neither."""
 
-    policy: str | None = None
+    constitution: str | None = None
     """The text of the constitution."""
     conditions: ConditionsFile | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
-        return (self.policy or "", "" if self.conditions is None else repr(self.conditions))
+        return (self.constitution or "", "" if self.conditions is None else repr(self.conditions))
 
     def applied(self, snapshot: PolicySnapshot) -> PolicySnapshot:
-        """Return `snapshot` with this policy and the same tool declarations."""
+        """Return `snapshot` with these rules and the same tool declarations."""
         recorded = snapshot.policy
-        constitution = recorded.constitution if self.policy is None else _parse(self.policy)
+        constitution = recorded.constitution if self.constitution is None else _parse(self.constitution)
         declarations = [rule.declaration for rule in recorded.rules.values()]
         traits = {name: rule.traits for name, rule in recorded.rules.items()}
         servers = recorded.servers or (self.conditions.servers if self.conditions is not None else {})
@@ -118,9 +118,9 @@ class Replayer:
 
         In a process that does nothing else it can be `interruptible`: a step that computes for too long is ended too.
         """
-        if what_if.policy is not None:
+        if what_if.constitution is not None:
             # Here, because an invalid one is the caller's error, not an end of the replay.
-            _parse(what_if.policy)
+            _parse(what_if.constitution)
         try:
             with _interrupted_after(self.seconds) if interruptible else nullcontext():
                 async with asyncio.timeout(self.seconds) as limit:
@@ -148,11 +148,11 @@ class Replayer:
         if not report.identical or (other == AS_RECORDED and live is None):
             return report
         if other != AS_RECORDED:
-            of_policy = (*key, *other.key, str(snapshot is recorded))
+            of_rules = (*key, *other.key, str(snapshot is recorded))
             try:
-                snapshot = self._compile(of_policy, lambda: other.applied(snapshot))
+                snapshot = self._compile(of_rules, lambda: other.applied(snapshot))
             except ConfigurationError as exc:
-                return ReplayReport(name, (), f"the other policy does not fit the recorded tools: {exc}")
+                return ReplayReport(name, (), f"the other rules do not fit the recorded tools: {exc}")
         return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
 
     async def _replay_unchanged(

@@ -51,7 +51,7 @@ class ReplayReport:
     refused: tuple[RefusedCall, ...] = ()
     """With another constitution or a live model: the calls that are refused now."""
     is_what_if: bool = False
-    """True if the turn was decided by another policy or a live model, after it was replayed as it was recorded."""
+    """True if the turn was decided by other rules or a live model, after it was replayed as it was recorded."""
     unanswered: tuple[str, bool] | None = None
     """In a what-if replay that ended at a call: its tool, and whether it would run; if not, the user would be asked."""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Check that a decision is in a log: python verify_proof.py DECISION.json PROOF.tlog-proof POLICY
+"""Check that a decision is in a log: python verify_proof.py DECISION.json PROOF.tlog-proof TRUSTED_KEYS
 
-It needs Python and the package `cryptography`, and imports nothing else. The policy has one line for each trusted key:
+It needs Python and the package `cryptography`, and imports nothing else. TRUSTED_KEYS has one line for each key:
 
     log KEY          the key of the log (NAME+ID+BASE64; the name is the log's origin)
     witness KEY      the key of a witness
@@ -53,7 +53,7 @@ def number(text: str) -> int:
     return int(text)
 
 
-def read_policy(text: str) -> tuple[Keys, int]:
+def read_trusted_keys(text: str) -> tuple[Keys, int]:
     """Return the keys, and the number of witnesses that must have signed."""
     keys: Keys = {}
     quorum = None
@@ -112,9 +112,9 @@ def root_from(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> byte
     return root
 
 
-def verify(decision_text: str, proof_text: str, policy_text: str) -> str:
+def verify(decision_text: str, proof_text: str, keys_text: str) -> str:
     """Return the sentence that says what is proved. Raises NotProvedError."""
-    keys, quorum = read_policy(policy_text)
+    keys, quorum = read_trusted_keys(keys_text)
     # As pairs, because of two members with one name another reader may use the other one.
     members = json.loads(decision_text, object_pairs_hook=list)
     require([name for name, _ in members] == ["salt", "record"], "the decision has other members than salt and record")
@@ -133,7 +133,7 @@ def verify(decision_text: str, proof_text: str, policy_text: str) -> str:
     text, signed = read_signatures(note, keys)
     origin, size, root, *rest = text.split("\n")
     require(rest == [""], "the checkpoint is malformed")
-    require(("log", origin) in signed, "the log has not signed the checkpoint with a key of the policy")
+    require(("log", origin) in signed, "the log has not signed the checkpoint with a trusted key")
     path = [decode(line) for line in lines]
     require(root_from(leaf, number(index), number(size), path) == decode(root), "the record is not the one in the log")
     utc = timezone.utc  # noqa: UP017 (an auditor's Python may be older than ours)

@@ -111,7 +111,7 @@ def recorded_tools(records: Iterable[DecisionRecord], texts: Mapping[str, str]) 
     found = {}
     for record in records:
         header = record.header
-        rules = json.loads(texts.get(header.policy or "", "{}"))
+        rules = json.loads(texts.get(header.conditions or "", "{}"))
         for tool in json.loads(texts.get(header.tools, "[]")):
             if (declared := tool.get("declaration")) is not None:
                 traits = ToolTraits.model_validate(tool["traits"]).model_dump(mode="json", exclude_defaults=True)

@@ -236,13 +236,13 @@ async def test_a_saved_proof_is_of_an_own_decision_and_shows_what_other_rules_wo
     of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
     text = Constitution.load().text
     address, unlisted = f"/api/decisions/{of_ann}/proof", text.replace("- add_task: Create new tasks\n", "")
-    for rules in ({}, {"policy": unlisted}):
+    for rules in ({}, {"constitution": unlisted}):
         answers = [
             await guarded.post(address, json=rules, headers=headers(*who)) for who in (["ann"], ["bob"], ["eve", "auditor"])
         ]
         assert [answer.status_code for answer in answers] == [200, 404, 200]
         assert answers[0].headers["content-type"].startswith("text/html")
-    refused = await guarded.post(address, json={"policy": "no constitution"}, headers=headers("ann"))
+    refused = await guarded.post(address, json={"constitution": "no constitution"}, headers=headers("ann"))
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', answers[0].text, re.DOTALL)
     assert found is not None

@@ -61,7 +61,7 @@ def test_a_decision_runs_again_state_by_state(server: LiveServer, said: list[str
 
 def test_another_constitution_changes_the_outcome_of_the_decision_it_concerns(server: LiveServer, said: list[str]) -> None:
     assert CONFIRMS_ADDING != TEXT
-    events = replayed(server, last=3, policy=CONFIRMS_ADDING)
+    events = replayed(server, last=3, rules={"constitution": CONFIRMS_ADDING})
     assert [kind for kind, _ in events] == ["start", "report", "report", "report", "end"]
     reports = {data["decision_id"]: data for _, data in events[1:-1]}
     assert [reports[one]["identical"] for one in said] == [False, True, True]
@@ -72,7 +72,7 @@ def test_another_constitution_changes_the_outcome_of_the_decision_it_concerns(se
 def test_a_constitution_that_does_not_fit_the_recorded_tools_is_reported(server: LiveServer, said: list[str]) -> None:
     without_marker = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks")
     assert without_marker != TEXT
-    events = replayed(server, last=3, policy=without_marker)
+    events = replayed(server, last=3, rules={"constitution": without_marker})
     assert [kind for kind, _ in events] == ["start", "report", "report", "report", "end"]
     assert {data["decision_id"] for _, data in events[1:-1]} == set(said)
     assert all("'delete_task' as destructive" in data["departure"] for _, data in events[1:-1])
@@ -87,12 +87,12 @@ def test_only_the_matching_decisions_run_again(server: LiveServer, said: list[st
     ("asked", "status", "code"),
     [
         ({"decision_id": "00000000-0000-4000-8000-000000000000"}, 404, "DECISION_NOT_FOUND"),
-        ({"policy": "no policy"}, 422, "VALIDATION_ERROR"),
-        ({"policy": "\ud800"}, 422, "VALIDATION_ERROR"),
+        ({"rules": {"constitution": "no constitution"}}, 422, "VALIDATION_ERROR"),
+        ({"rules": {"constitution": "\ud800"}}, 422, "VALIDATION_ERROR"),
         ({"last": 501}, 422, "VALIDATION_ERROR"),
         ({"colour": "red"}, 422, "VALIDATION_ERROR"),
-        ({"policy": "x" * 300_000}, 422, "VALIDATION_ERROR"),
-        ({"policy": "x" * 1_100_000}, 413, "PAYLOAD_TOO_LARGE"),
+        ({"rules": {"constitution": "x" * 300_000}}, 422, "VALIDATION_ERROR"),
+        ({"rules": {"constitution": "x" * 1_100_000}}, 413, "PAYLOAD_TOO_LARGE"),
     ],
 )
 def test_an_invalid_request_is_refused_before_the_stream(server: LiveServer, asked: Any, status: int, code: str) -> None:
@@ -132,12 +132,12 @@ def test_the_flow_of_each_decision_says_what_becomes_of_its_calls(server: LiveSe
     found["show my tasks"] = ("runs", "runs", None)
     assert flows(server, last=3) == found
     added = "add a task to call mom"
-    assert flows(server, last=3, policy=CONFIRMS_ADDING) == {**found, added: ("runs", "asks", "add_task")}
+    assert flows(server, last=3, rules={"constitution": CONFIRMS_ADDING}) == {**found, added: ("runs", "asks", "add_task")}
     unlisted = TEXT.replace("- add_task: Create new tasks\n", "")
-    assert flows(server, last=3, policy=unlisted) == {**found, added: ("runs", "refused", "add_task")}
+    assert flows(server, last=3, rules={"constitution": unlisted}) == {**found, added: ("runs", "refused", "add_task")}
     conditions = 'permit (principal, action, resource);\nforbid (principal, action == Action::"list_tasks", resource);'
     listed = ("runs", "refused", "list_tasks")
-    assert flows(server, last=3, cedar=conditions) == {**found, "show my tasks": listed}
+    assert flows(server, last=3, rules={"conditions": conditions}) == {**found, "show my tasks": listed}
 
 
 def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_has_no_answer(
@@ -149,10 +149,10 @@ def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_h
         asked = server.post("/api/chat", json={**in_it, "content": "delete the feed the cat task"}).json()
         done = server.post("/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}).json()
         unasked = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
-        (flow,) = flows(server, decision_id=asked["decision_id"], policy=unasked).values()
+        (flow,) = flows(server, decision_id=asked["decision_id"], rules={"constitution": unasked}).values()
         assert flow == ("asks", "runs", "delete_task")
         confirmed = TEXT.replace("Mark tasks as done", "Mark tasks as done (requires confirmation)")
-        (flow,) = flows(server, decision_id=done["decision_id"], policy=confirmed).values()
+        (flow,) = flows(server, decision_id=done["decision_id"], rules={"constitution": confirmed}).values()
         assert flow == ("runs", "asks", "complete_task")
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.compiler import compiles
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import COUNTED_EXACTLY, LogQueryService
-from graph_agent.audit.trace import ROW_COLUMNS
+from graph_agent.audit.trace import ROW_COLUMNS, ConstitutionInForce
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
@@ -160,9 +160,9 @@ async def test_a_trace_contains_the_row_the_calls_the_record_and_the_policy_in_f
     assert [(call.sequence, call.finish_reason, call.duration_ms) for call in trace.llm_calls] == [(1, "stop", 100)]
     assert trace.decision.usage == record.usage
     assert trace.decision.created_at == record.header.started_at
-    assert trace.policy is not None
-    assert (trace.policy.text, trace.policy.previous_text) == ("the constitution", "the old one")
-    assert trace.policy.since == record.header.started_at
+    assert trace.constitution is not None
+    assert (trace.constitution.text, trace.constitution.previous_text) == ("the constitution", "the old one")
+    assert trace.constitution.since == record.header.started_at
 
 
 async def test_a_policy_without_a_time_has_no_previous_one(log: Database) -> None:
@@ -170,8 +170,8 @@ async def test_a_policy_without_a_time_has_no_previous_one(log: Database) -> Non
     store_records(log, record)
     await log.write(lambda connection: connection.execute(update(record_blobs).values(first_used_at=None)).close())
     trace = await LogQueryService(log).get_decision_trace(record.header.decision_id)
-    assert trace.policy is not None
-    assert (trace.policy.text, trace.policy.since, trace.policy.previous_digest) == ("the constitution", None, None)
+    assert trace.constitution is not None
+    assert trace.constitution == ConstitutionInForce(digest=trace.constitution.digest, text="the constitution")
 
 
 async def test_an_open_turn_has_a_trace(log: Database) -> None:

@@ -96,7 +96,7 @@ def test_a_witness_shows_that_yesterdays_copy_was_put_back_until_the_log_is_fork
         again = cli("log", "fork", "--reason", "again")
         assert (again.code, again.err.count("\n"), "nothing to fork" in again.err) == (1, 1, True)
     # The proof that was made before stays valid.
-    command = [sys.executable, "-I", "verify_proof.py", "decision.json", "decision.tlog-proof", "policy.txt"]
+    command = [sys.executable, "-I", "verify_proof.py", "decision.json", "decision.tlog-proof", "trusted_keys.txt"]
     proved = subprocess.run(command, cwd=tmp_path / "proof", capture_output=True, text=True, check=False)
     assert (proved.returncode, decision in proved.stdout) == (0, True), proved
 

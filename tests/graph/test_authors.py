@@ -40,7 +40,7 @@ async def authors(engine: LLMAgentEngine, finished: FinishedTurn) -> tuple[Writt
     assert found is not None
     unchanged = await replay(finished.record, texts)
     assert unchanged.identical
-    for report in (unchanged, await replay(finished.record, texts, policy=engine.constitution.text)):
+    for report in (unchanged, await replay(finished.record, texts, constitution=engine.constitution.text)):
         assert report.replayed is not None
         assert report.replayed.decision.authors == found
     return written(found.reply), list(map(written, found.effects)), list(map(written, found.notices))

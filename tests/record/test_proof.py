@@ -27,12 +27,12 @@ from tests.page.site import CHROMIUM, WAIT_MS, chromium
 from tests.record.trees import LOG_KEY, WITNESS_KEY, LogFiller, running_witness, tree_of
 from tests.tlog.go_check import check_with_go
 
-POLICY = f"log {LOG_KEY.verifier}\nwitness {WITNESS_KEY.verifier}\n"
+KEYS = f"log {LOG_KEY.verifier}\nwitness {WITNESS_KEY.verifier}\n"
 OTHER = SigningKey.generate("other.example/log", KeyType.LOG)
 FORGER = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
 
 Forgery = Callable[[DecisionProof, DecisionProof], tuple[DecisionProof, str]]
-"""Makes a forged proof and its policy of the proofs of two decisions."""
+"""Makes a forged proof and its trusted keys of the proofs of two decisions."""
 
 
 @pytest.fixture(scope="module")
@@ -102,67 +102,76 @@ def signed_alone(proof: DecisionProof, kind: str, key: SigningKey) -> DecisionPr
     return proof.replace(proof=format_proof(0, [], note))
 
 
-def signed_by_forger(proof: DecisionProof, policy: str) -> tuple[DecisionProof, str]:
+def signed_by_forger(proof: DecisionProof, keys: str) -> tuple[DecisionProof, str]:
     """Return a proof that is signed by a key with the name of the log."""
-    return signed_alone(proof, "decision", FORGER), policy
+    return signed_alone(proof, "decision", FORGER), keys
 
 
 CUT = "\n\n"
 FORGERIES: dict[str, Forgery] = {
-    "another record": lambda one, other: (one.replace(record=other.record), POLICY),
-    "an edited record": lambda one, _: (one.replace(record=one.record.replace("hello", "goodbye")), POLICY),
-    "a space in the record": lambda one, _: (one.replace(record=f"{one.record} "), POLICY),
-    "another salt": lambda one, other: (one.replace(salt=other.salt), POLICY),
-    "a short salt": lambda one, _: (one.replace(salt="AAAA"), POLICY),
-    "another index": lambda one, _: (edit(one, "index 1", "index 2"), POLICY),
-    "an index outside of the tree": lambda one, _: (edit(one, "index 1", "index 9"), POLICY),
-    "an index that is no number": lambda one, _: (edit(one, "index 1", "index 01"), POLICY),
-    "the proof of another decision": lambda one, other: (one.replace(proof=other.proof), POLICY),
-    "a changed hash": lambda one, _: (flipped(one, 2), POLICY),
-    "a missing hash": lambda one, _: (one.replace(proof="\n".join([*lines(one)[:2], *lines(one)[3:]])), POLICY),
-    "one hash too many": lambda one, _: (edit(one, "index 1\n", f"index 1\n{lines(one)[2]}\n"), POLICY),
-    "another size": lambda one, _: (edit(one, "\n5\n", "\n6\n"), POLICY),
-    "another root": lambda one, _: (flipped(one, lines(one).index("5") + 1), POLICY),
-    "another origin": lambda one, _: (edit(one, "\ntasks.example/log\n", "\ntasks.example/other\n"), POLICY),
-    "no signature of the log": lambda one, _: (without_line(one, "— tasks.example/log"), POLICY),
-    "a changed signature of the log": lambda one, _: (flipped(one, len(lines(one)) - 3), POLICY),
-    "no cosignature": lambda one, _: (without_line(one, "— auditor.example/w1"), POLICY),
-    "a changed cosignature": lambda one, _: (flipped(one, len(lines(one)) - 2), POLICY),
-    "a tree that another key has signed": lambda one, _: signed_by_forger(one, POLICY),
+    "another record": lambda one, other: (one.replace(record=other.record), KEYS),
+    "an edited record": lambda one, _: (one.replace(record=one.record.replace("hello", "goodbye")), KEYS),
+    "a space in the record": lambda one, _: (one.replace(record=f"{one.record} "), KEYS),
+    "another salt": lambda one, other: (one.replace(salt=other.salt), KEYS),
+    "a short salt": lambda one, _: (one.replace(salt="AAAA"), KEYS),
+    "another index": lambda one, _: (edit(one, "index 1", "index 2"), KEYS),
+    "an index outside of the tree": lambda one, _: (edit(one, "index 1", "index 9"), KEYS),
+    "an index that is no number": lambda one, _: (edit(one, "index 1", "index 01"), KEYS),
+    "the proof of another decision": lambda one, other: (one.replace(proof=other.proof), KEYS),
+    "a changed hash": lambda one, _: (flipped(one, 2), KEYS),
+    "a missing hash": lambda one, _: (one.replace(proof="\n".join([*lines(one)[:2], *lines(one)[3:]])), KEYS),
+    "one hash too many": lambda one, _: (edit(one, "index 1\n", f"index 1\n{lines(one)[2]}\n"), KEYS),
+    "another size": lambda one, _: (edit(one, "\n5\n", "\n6\n"), KEYS),
+    "another root": lambda one, _: (flipped(one, lines(one).index("5") + 1), KEYS),
+    "another origin": lambda one, _: (edit(one, "\ntasks.example/log\n", "\ntasks.example/other\n"), KEYS),
+    "no signature of the log": lambda one, _: (without_line(one, "— tasks.example/log"), KEYS),
+    "a changed signature of the log": lambda one, _: (flipped(one, len(lines(one)) - 3), KEYS),
+    "no cosignature": lambda one, _: (without_line(one, "— auditor.example/w1"), KEYS),
+    "a changed cosignature": lambda one, _: (flipped(one, len(lines(one)) - 2), KEYS),
+    "a tree that another key has signed": lambda one, _: signed_by_forger(one, KEYS),
     "the key of another log": lambda one, _: (one, f"log {OTHER.verifier}\nwitness {WITNESS_KEY.verifier}\n"),
-    "a key with the wrong id": lambda one, _: (one, POLICY.replace(LOG_KEY.verifier.id.hex(), "00000000")),
+    "a key with the wrong id": lambda one, _: (one, KEYS.replace(LOG_KEY.verifier.id.hex(), "00000000")),
     "no key": lambda one, _: (one, ""),
-    "an extension line": lambda one, _: (edit(one, f"{CUT}— ", f"\nmore{CUT}— "), POLICY),
-    "a file that is no proof": lambda one, _: (one.replace(proof="nothing"), POLICY),
-    "a record with other spaces": lambda one, _: (one.replace(record=json.dumps(json.loads(one.record))), POLICY),
-    "a salt with a line break": lambda one, _: (one.replace(salt=f"{one.salt}\n"), POLICY),
-    "two indexes": lambda one, _: (edit(one, "index 1", "index 1 2"), POLICY),
-    "a negative index": lambda one, _: (edit(one, "index 1", "index -1"), POLICY),
-    "a hexadecimal index": lambda one, _: (edit(one, "index 1", "index 0x1"), POLICY),
-    "an index under another name": lambda one, _: (edit(one, "index 1", "Index 1"), POLICY),
-    "another version": lambda one, _: (edit(one, "@v1", "@v2"), POLICY),
-    "a byte order mark": lambda one, _: (one.replace(proof=f"\ufeff{one.proof}"), POLICY),
-    "other line breaks": lambda one, _: (one.replace(proof=one.proof.replace("\n", "\r\n")), POLICY),
-    "an empty line among the hashes": lambda one, _: (edit(one, lines(one)[2], f"{lines(one)[2]}\n"), POLICY),
-    "hashes in another order": lambda one, _: (with_hashes(one, lambda hashes: hashes[::-1]), POLICY),
-    "a hash with a space": lambda one, _: (with_hashes(one, lambda hashes: [f"{hashes[0]} ", *hashes[1:]]), POLICY),
-    "a hash without its padding": lambda one, _: (with_hashes(one, lambda hashes: [hashes[0][:-1], *hashes[1:]]), POLICY),
-    "a hash whose last bits are not zero": lambda one, _: (with_hashes(one, not_canonical), POLICY),
-    "a size with a sign": lambda one, _: (edit(one, "\n5\n", "\n+5\n"), POLICY),
-    "a control character in the origin": lambda one, _: (edit(one, "\ntasks.example/log\n", "\ntasks.example/log\0\n"), POLICY),
-    "another checkpoint after the proof": lambda one, _: (one.replace(proof=one.proof + one.proof.partition(CUT)[2]), POLICY),
-    "a time that the witness has not signed": lambda one, _: (flipped(one, len(lines(one)) - 2, 8), POLICY),
-    "the signature of the log under another id": lambda one, _: (flipped(one, len(lines(one)) - 3, 0), POLICY),
-    "a cosignature under another name": lambda one, _: (edit(one, "— auditor.example/w1", "— auditor.example/w2"), POLICY),
+    "an extension line": lambda one, _: (edit(one, f"{CUT}— ", f"\nmore{CUT}— "), KEYS),
+    "a file that is no proof": lambda one, _: (one.replace(proof="nothing"), KEYS),
+    "a record with other spaces": lambda one, _: (one.replace(record=json.dumps(json.loads(one.record))), KEYS),
+    "a salt with a line break": lambda one, _: (one.replace(salt=f"{one.salt}\n"), KEYS),
+    "two indexes": lambda one, _: (edit(one, "index 1", "index 1 2"), KEYS),
+    "a negative index": lambda one, _: (edit(one, "index 1", "index -1"), KEYS),
+    "a hexadecimal index": lambda one, _: (edit(one, "index 1", "index 0x1"), KEYS),
+    "an index under another name": lambda one, _: (edit(one, "index 1", "Index 1"), KEYS),
+    "another version": lambda one, _: (edit(one, "@v1", "@v2"), KEYS),
+    "a byte order mark": lambda one, _: (one.replace(proof=f"\ufeff{one.proof}"), KEYS),
+    "other line breaks": lambda one, _: (one.replace(proof=one.proof.replace("\n", "\r\n")), KEYS),
+    "an empty line among the hashes": lambda one, _: (edit(one, lines(one)[2], f"{lines(one)[2]}\n"), KEYS),
+    "hashes in another order": lambda one, _: (with_hashes(one, lambda hashes: hashes[::-1]), KEYS),
+    "a hash with a space": lambda one, _: (with_hashes(one, lambda hashes: [f"{hashes[0]} ", *hashes[1:]]), KEYS),
+    "a hash without its padding": lambda one, _: (with_hashes(one, lambda hashes: [hashes[0][:-1], *hashes[1:]]), KEYS),
+    "a hash whose last bits are not zero": lambda one, _: (with_hashes(one, not_canonical), KEYS),
+    "a size with a sign": lambda one, _: (edit(one, "\n5\n", "\n+5\n"), KEYS),
+    "a control character in the origin": lambda one, _: (
+        edit(one, "\ntasks.example/log\n", "\ntasks.example/log\0\n"),
+        KEYS,
+    ),
+    "another checkpoint after the proof": lambda one, _: (
+        one.replace(proof=one.proof + one.proof.partition(CUT)[2]),
+        KEYS,
+    ),
+    "a time that the witness has not signed": lambda one, _: (flipped(one, len(lines(one)) - 2, 8), KEYS),
+    "the signature of the log under another id": lambda one, _: (flipped(one, len(lines(one)) - 3, 0), KEYS),
+    "a cosignature under another name": lambda one, _: (
+        edit(one, "— auditor.example/w1", "— auditor.example/w2"),
+        KEYS,
+    ),
     "a second signature of the log, which is changed": lambda one, _: (
         edit(one, "— auditor", f"{lines(flipped(one, len(lines(one)) - 3))[-3]}\n— auditor"),
-        POLICY,
+        KEYS,
     ),
     "an index that rewrites the line of the terminal": lambda one, _: (
         edit(one, "\nindex ", "\nindex \r\x1b[2KPROVED "),
-        POLICY,
+        KEYS,
     ),
-    "a line without a dash": lambda one, _: (edit(one, "— auditor", "- auditor"), POLICY),
+    "a line without a dash": lambda one, _: (edit(one, "— auditor", "- auditor"), KEYS),
     "a statement as a decision": lambda one, _: (signed_alone(one, "statement", LOG_KEY), f"log {LOG_KEY.verifier}\n"),
     "a cosignature as the signature of the log": lambda one, _: (
         signed_alone(one, "decision", WITNESS_KEY),
@@ -171,20 +180,18 @@ FORGERIES: dict[str, Forgery] = {
 }
 
 
-def run_program(
-    folder: Path, proof: DecisionProof, policy: str, decision: str | None = None
-) -> subprocess.CompletedProcess[str]:
+def run_program(folder: Path, proof: DecisionProof, keys: str, decision: str | None = None) -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
-    for name, text in (proof.files(policy) | ({} if decision is None else {"decision.json": decision})).items():
+    for name, text in (proof.files(keys) | ({} if decision is None else {"decision.json": decision})).items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
     # -I: neither this folder nor this package is on the path of the program.
-    command = [sys.executable, "-I", "verify_proof.py", "decision.json", "decision.tlog-proof", "policy.txt"]
+    command = [sys.executable, "-I", "verify_proof.py", "decision.json", "decision.tlog-proof", "trusted_keys.txt"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_the_program_proves_a_decision_and_refuses_every_forgery(proofs: list[DecisionProof], tmp_path: Path) -> None:
     one, other = proofs
-    proved = run_program(tmp_path / "real", one, POLICY)
+    proved = run_program(tmp_path / "real", one, KEYS)
     decision_id = json.loads(one.record)["header"]["decision_id"]
     assert proved.stdout.startswith(
         f"PROVED, with these keys: the record of decision {decision_id} is number 1 of 5 in tasks.example/log; "
@@ -212,7 +219,7 @@ def test_the_program_refuses_a_file_that_says_more_than_is_proved(
     proofs: list[DecisionProof], tmp_path: Path, form: str
 ) -> None:
     text = form.format(salt=json.dumps(proofs[0].salt), record=json.dumps(proofs[0].record))
-    refused = run_program(tmp_path, proofs[0], POLICY, text)
+    refused = run_program(tmp_path, proofs[0], KEYS, text)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
 
 
@@ -227,12 +234,12 @@ def test_the_program_refuses_a_decision_whose_id_says_more_than_is_proved(proofs
 def test_the_program_says_that_no_witness_has_signed_if_none_is_required(proofs: list[DecisionProof], tmp_path: Path) -> None:
     alone = run_program(tmp_path, without_line(proofs[0], "— auditor.example/w1"), f"log {LOG_KEY.verifier}\n")
     assert "UNANCHORED: no witness has signed" in alone.stdout
-    short = run_program(tmp_path, proofs[0], f"{POLICY}quorum 2\n")
+    short = run_program(tmp_path, proofs[0], f"{KEYS}quorum 2\n")
     assert short.stderr == "NOT PROVED: 1 of the 2 required witnesses have signed\n"
 
 
 def test_the_program_imports_nothing_of_this_package(proofs: list[DecisionProof]) -> None:
-    source = proofs[0].files(POLICY)["verify_proof.py"]
+    source = proofs[0].files(KEYS)["verify_proof.py"]
     assert "graph_agent" not in source.replace("graph-agent", "")
 
 
@@ -277,26 +284,26 @@ def test_the_saved_page_proves_a_decision_and_refuses_every_forgery(
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
 
-    def verdict(proof: DecisionProof, policy: str, pasted: str | None = None) -> str:
+    def verdict(proof: DecisionProof, keys: str, pasted: str | None = None) -> str:
         file = tmp_path / "decision.html"
-        file.write_text(proof.files(policy)["decision.html"], encoding="utf-8")
+        file.write_text(proof.files(keys)["decision.html"], encoding="utf-8")
         page.goto(file.as_uri())
         expect(page.locator("#verdict")).not_to_have_text("Checking …")
         if pasted is not None:
             page.evaluate("document.getElementById('verdict').textContent = 'Checking …'")
-            page.fill("#policy", pasted)
+            page.fill("#trusted-keys", pasted)
             expect(page.locator("#verdict")).not_to_have_text("Checking …")
         return page.inner_text("#verdict")
 
-    assert verdict(one, POLICY) == "Proved, with these keys"
+    assert verdict(one, KEYS) == "Proved, with these keys"
     assert "auditor.example/w1 had seen this tree at 20" in page.inner_text("#steps")
     assert json.loads(page.text_content("#record") or "") == json.loads(one.record)
     # The keys that the reader pastes decide, not those of the file.
-    assert verdict(one, "", POLICY) == "Proved, with these keys"
-    assert verdict(one, POLICY, f"log {FORGER.verifier}\nwitness {WITNESS_KEY.verifier}") == "Not proved"
+    assert verdict(one, "", KEYS) == "Proved, with these keys"
+    assert verdict(one, KEYS, f"log {FORGER.verifier}\nwitness {WITNESS_KEY.verifier}") == "Not proved"
     forged, own_keys = signed_by_forger(one, f"log {FORGER.verifier}\n")
     assert verdict(forged, own_keys) == "Signed by the log, with this key; no witness has seen it"
-    assert verdict(forged, own_keys, POLICY) == "Not proved"
+    assert verdict(forged, own_keys, KEYS) == "Not proved"
     for name, forge in FORGERIES.items():
         assert (verdict(*forge(one, other)), page.text_content("#record")) == ("Not proved", ""), name
     # The record is shown as it is: with the digits that JavaScript would round, and with no character that reorders a line.
@@ -306,12 +313,12 @@ def test_the_saved_page_proves_a_decision_and_refuses_every_forgery(
     # The texts that the record names are shown only as they were recorded.
     name = json.loads(one.record)["header"]["constitution"]
     for text, found in ((Constitution.load().text, "The constitution"), ("another", "Not proved")):
-        html = one.files(POLICY, {name: text, "unnamed": "not shown"})["decision.html"]
+        html = one.files(KEYS, {name: text, "unnamed": "not shown"})["decision.html"]
         (tmp_path / "texts.html").write_text(html, encoding="utf-8")
         page.goto((tmp_path / "texts.html").as_uri())
         expect(page.locator("summary, #verdict", has_text=found)).to_have_count(1)
     # A record cannot end the script that contains it.
     hostile = one.replace(proof=f"{one.proof}</script><script>document.title = 'run'</script>")
-    assert (verdict(hostile, POLICY), page.title()) == ("Not proved", "A decision, with its proof")
+    assert (verdict(hostile, KEYS), page.title()) == ("Not proved", "A decision, with its proof")
     assert {url.partition(":")[0] for url in requests} == {"file"}
     context.close()

@@ -224,7 +224,7 @@ async def test_a_constitution_that_grants_less_refuses_the_call_and_ends_where_t
     two_rounds: Any,
 ) -> None:
     record, texts = two_rounds
-    report = await replay(record, texts, policy=SHIPPED.replace("- add_task: Create new tasks\n", ""))
+    report = await replay(record, texts, constitution=SHIPPED.replace("- add_task: Create new tasks\n", ""))
     assert report.departure == (
         "add_task would have been refused: not in the constitution. What the model would have said then is unknown"
     )
@@ -246,7 +246,7 @@ async def test_a_constitution_that_grants_less_refuses_the_call_and_ends_where_t
 async def test_a_constitution_that_requires_a_confirmation_would_have_asked(two_rounds: Any) -> None:
     record, texts = two_rounds
     stricter = SHIPPED.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
-    report = await replay(record, texts, policy=stricter)
+    report = await replay(record, texts, constitution=stricter)
     assert report.departure is None
     replayed = {one.what: one.replayed for one in report.differences}
     assert replayed["decision type"] == "REQUEST_CONFIRMATION"
@@ -256,7 +256,7 @@ async def test_a_constitution_that_requires_a_confirmation_would_have_asked(two_
 
 async def test_a_constitution_with_another_wording_decides_the_same(two_rounds: Any) -> None:
     record, texts = two_rounds
-    report = await replay(record, texts, policy=SHIPPED.replace("helpful", "friendly"))
+    report = await replay(record, texts, constitution=SHIPPED.replace("helpful", "friendly"))
     assert report.identical
     assert report.replayed is not None
     assert report.replayed.decision == record.decision
@@ -266,7 +266,7 @@ async def test_without_the_confirmation_a_call_would_run_that_has_no_recorded_re
     turns = RandomTurns(DatabaseAuditWriter(log), seed=1)
     record = await turns.turn(calls(("delete_task", {"task_id": TASK})))
     looser = SHIPPED.replace(" (requires confirmation)", "")
-    report = await replay(record, await all_texts(log), policy=looser)
+    report = await replay(record, await all_texts(log), constitution=looser)
     assert report.departure == (
         f'EXECUTE_TOOLS: ["delete_task",{{"task_id":"{TASK}"}}] would be run, which the record has no answer to'
     )
@@ -275,7 +275,7 @@ async def test_without_the_confirmation_a_call_would_run_that_has_no_recorded_re
 async def test_an_invalid_policy_is_refused_with_the_number_of_its_line(two_rounds: Any) -> None:
     record, texts = two_rounds
     with pytest.raises(ConstitutionError, match="line 2"):
-        await replay(record, texts, policy="## Available Tools\n add_task\n")
+        await replay(record, texts, constitution="## Available Tools\n add_task\n")
 
 
 async def test_a_live_model_is_called_and_recorded_tool_results_are_used(two_rounds: Any) -> None:

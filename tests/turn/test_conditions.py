@@ -88,7 +88,7 @@ async def test_facts_are_recorded_once_for_a_batch_and_only_if_a_rule_reads_them
         finished = await run.run(asks())
         assert sum(entry.kind is EntryKind.FACTS for entry in finished.record.entries) == expected
         assert (await replayed(run, finished)).identical
-        assert (finished.record.header.policy is None) is (rules is None)
+        assert (finished.record.header.conditions is None) is (rules is None)
 
 
 async def test_a_replay_evaluates_the_rules_again_under_the_recorded_time_and_roles() -> None:
@@ -124,7 +124,7 @@ async def test_a_what_if_replay_decides_by_other_conditions() -> None:
 async def test_a_what_if_replay_under_another_constitution_keeps_the_conditions() -> None:
     run = engine(MILK, calls(ADD), says("I could not add it."))
     finished = await run.run(asks())
-    assert (await replayed(run, finished, policy=run.constitution.text)).identical
+    assert (await replayed(run, finished, constitution=run.constitution.text)).identical
 
 
 @pytest.mark.parametrize(("then", "now", "continues"), [(MILK, MILK, True), (MILK, ASK, False), (None, ASK, False)])

@@ -241,7 +241,7 @@ class CheckedPart(BaseModel):
             self.violations.add(ViolationKind.EDITED, text, decision_id=decision_id)
             return
         header = record["header"]
-        for name in (*SNAPSHOT_TEXTS, "policy"):
+        for name in (*SNAPSHOT_TEXTS, "conditions"):
             if name in header:
                 self.texts.setdefault(header[name], decision_id)
         for table, rows in expected.items():

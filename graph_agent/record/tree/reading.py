@@ -126,9 +126,13 @@ class DecisionProof(Frozen):
         return json.dumps({"salt": self.salt, "record": self.record})
 
     def files(
-        self, policy: str, texts: Mapping[str, str] | None = None, film: str = "", what_if: Mapping[str, Any] | None = None
+        self,
+        trusted_keys: str,
+        texts: Mapping[str, str] | None = None,
+        film: str = "",
+        what_if: Mapping[str, Any] | None = None,
     ) -> dict[str, str]:
-        """Return the files of a proof by name; `policy` are the keys that are proposed to the reader.
+        """Return the files of a proof by name; `trusted_keys` are those that are proposed to the reader.
 
         `texts` are those that the record names, by their digests. `film` is the script that plays the turn, and `what_if` the
         report of a replay by other rules, which it shows.
@@ -138,7 +142,7 @@ class DecisionProof(Frozen):
             "record": base64.b64encode(raw).decode(),
             "salt": self.salt,
             "proof": self.proof,
-            "policy": policy,
+            "trusted_keys": trusted_keys,
             "decision": base64.b64encode(self.decision_json().encode()).decode(),
             # A browser cannot compute the digest of a text with lone surrogates.
             "texts": {digest: text for digest, text in (texts or {}).items() if not unstorable(text)},
@@ -150,7 +154,7 @@ class DecisionProof(Frozen):
         return {
             "decision.json": self.decision_json(),
             "decision.tlog-proof": self.proof,
-            "policy.txt": policy,
+            "trusted_keys.txt": trusted_keys,
             "verify_proof.py": (folder / "verify_proof.py").read_text(encoding="utf-8"),
             # In a script element only "<" could end it.
             "decision.html": page.replace("@@DATA@@", json.dumps(data).replace("<", "\\u003c")),

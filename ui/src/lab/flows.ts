@@ -52,7 +52,7 @@ export function cancelFlows(): void {
 
 /** The fields of a request that name the rules to decide by. */
 export function rulesOf({ constitution, conditions }: Edit): Record<string, string> {
-  return { ...(constitution && { policy: constitution }), ...(conditions && { cedar: conditions }) };
+  return { ...(constitution && { constitution }), ...(conditions && { conditions }) };
 }
 
 export async function runFlows(last: number, edit: Edit): Promise<void> {
@@ -65,7 +65,7 @@ export async function runFlows(last: number, edit: Edit): Promise<void> {
   let current: Flows = { edit, last, total: null, done: 0, bands: [], state: "running", failure: null };
   show({});
   try {
-    for await (const { type, data } of events("/api/replay/flows", { ...post({ last, ...rulesOf(edit) }), signal: own.signal })) {
+    for await (const { type, data } of events("/api/replay/flows", { ...post({ last, rules: rulesOf(edit) }), signal: own.signal })) {
       if (type === "error") throw new ApiError(0, "", (data as { error: { message: string } }).error.message);
       if (type === "flows") {
         const { items } = data as { items: readonly Item[] };

@@ -37,7 +37,7 @@ export interface Report {
 
 /** Run one decision again by the rules of `edit`, or as it was recorded if there are none. */
 export async function replayOne(decisionId: string, edit: Edit, abort: AbortSignal): Promise<Report> {
-  for await (const event of events("/api/replay", { ...post({ decision_id: decisionId, ...rulesOf(edit) }), signal: abort })) {
+  for await (const event of events("/api/replay", { ...post({ decision_id: decisionId, rules: rulesOf(edit) }), signal: abort })) {
     if (event.type === "error") {
       const { error } = event.data as { error: { code: string; message: string } };
       throw new ApiError(0, error.code, error.message);
