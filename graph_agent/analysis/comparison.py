@@ -15,7 +15,7 @@ from cedarpy import pst
 
 from graph_agent.analysis.encoding import Encoder, Outcomes, outcomes
 from graph_agent.analysis.examples import find_example
-from graph_agent.analysis.questions import Analysis, Change, Fact, Finding, formulas
+from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fact, formulas
 from graph_agent.analysis.schema_changes import unseen_changes
 from graph_agent.analysis.symbols import FALSE, SymbolicCall, Unencodable, disjunction
 from graph_agent.models.facts import WINDOWS
@@ -38,23 +38,23 @@ _LOST_TRAITS: Final = {
 }
 
 
-def compare(old: CompiledPolicy, new: CompiledPolicy, seconds: float) -> list[Finding]:
+def compare(old: CompiledPolicy, new: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
     """Return what `new` newly permits, no longer permits, and which of its rules decide nothing; and what was not compared."""
     analysis = Analysis(old, new, seconds=seconds)
     facts = {change: analysis.facts_about_calls(new if change.loosens else old) for change in _DIFFERENCES}
     found = [one for tool in analysis.tools for one in _changes(_Tool(old, new, tool), analysis, facts)]
     found += [
-        Finding(tool, Change.NOT_COMPARED, why="rules read how many changes there were, and it counts otherwise now")
+        AnalysisResult(tool, Change.NOT_COMPARED, why="rules read how many changes there were, and it counts otherwise now")
         for tool in analysis.tools
         if tool in old.rules and tool in new.rules and old.rules[tool].mutating != new.rules[tool].mutating
         if any(_reads_writes(one) for one in (old, new))
     ]
     found += [
-        Finding(tool, Change.COUNTED)
+        AnalysisResult(tool, Change.COUNTED)
         for tool in analysis.tools
         if tool in old.rules and _is_counted(new, tool) and not _is_counted(old, tool)
     ]
-    return [*found, *(Finding(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))]
+    return [*found, *(AnalysisResult(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))]
 
 
 class _Tool:
@@ -95,31 +95,31 @@ class _Tool:
         return one == other
 
 
-def _changes(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[Finding]:
-    found: list[Finding] = []
+def _changes(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[AnalysisResult]:
+    found: list[AnalysisResult] = []
     if not tool.is_unchanged:
         try:
             found = list(_decided(tool, analysis, facts))
         except Unencodable as exc:
-            found = [Finding(tool.name, Change.NOT_COMPARED, why=str(exc))]
+            found = [AnalysisResult(tool.name, Change.NOT_COMPARED, why=str(exc))]
         except z3.Z3Exception:
-            found = [Finding(tool.name, Change.NOT_COMPARED, why="a rule is not encoded")]
+            found = [AnalysisResult(tool.name, Change.NOT_COMPARED, why="a rule is not encoded")]
     yield from found
     if None not in tool.rules:
         yield from _declared(tool, looser=any(one.may_loosen for one in found))
 
 
-def _decided(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[Finding]:
+def _decided(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[AnalysisResult]:
     """Yield what the solver finds. Raises `Unencodable`."""
     call, (before, after) = tool.call(analysis)
     for change, effects in _DIFFERENCES.items():
         decided = before.one_of(effects[0]), after.one_of(effects[1])
         if (solver := analysis.possible(call, *formulas(facts[change], call), *decided)) is not None:
             expected = list(zip(tool.policies, effects, strict=True))
-            yield Finding(tool.name, change, find_example(solver, call, expected))
+            yield AnalysisResult(tool.name, change, find_example(solver, call, expected))
 
 
-def _declared(tool: _Tool, *, looser: bool) -> Iterator[Finding]:
+def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:
     """Yield what differs about a tool of both policies beside the decision on a call; `looser` if more calls are possible."""
     (before, after), (old, new), (one, other) = tool.rules, tool.policies, tool.actions
     assert before is not None
@@ -127,24 +127,24 @@ def _declared(tool: _Tool, *, looser: bool) -> Iterator[Finding]:
     assert one is not None
     assert other is not None
     if one.server != other.server:
-        yield Finding(tool.name, Change.MOVED, why=f"'{one.server}' -> '{other.server}'")
+        yield AnalysisResult(tool.name, Change.MOVED, why=f"'{one.server}' -> '{other.server}'")
     if before.mutating and not after.mutating:
-        yield Finding(tool.name, Change.READS)
+        yield AnalysisResult(tool.name, Change.READS)
     if after.grant.without_confirmation and not (before.grant.without_confirmation or before.grant.requires_confirmation):
-        yield Finding(tool.name, Change.UNASKED)
+        yield AnalysisResult(tool.name, Change.UNASKED)
     for trait, why in _LOST_TRAITS.items():
         if getattr(before.traits, trait) and not getattr(after.traits, trait):
-            yield Finding(tool.name, Change.NOT_COMPARED, why=why)
+            yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
     if changes := unseen_changes(one, other, before.declaration.parameters, after.declaration.parameters):
-        yield Finding(tool.name, Change.NOT_COMPARED, why=f"its schema may accept more: {', '.join(changes)}")
+        yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=f"its schema may accept more: {', '.join(changes)}")
     if after.takes_user_id != before.takes_user_id:
         now = "an argument like any other" if after.takes_user_id else "always the signed-in user, and left out of its calls"
-        yield Finding(tool.name, Change.NOT_COMPARED, why=f"`user_id` is {now}")
+        yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=f"`user_id` is {now}")
     if not looser and (unread := [name for name in _numbers(one.arguments) if _reads(old, name) and not _reads(new, name)]):
         # A value that Cedar cannot have refuses the call, but only if a rule reads it.
         names = ", ".join(f"'{'.'.join(path)}'" for path in unread)
         why = f"rules no longer read {names}, so values that they cannot read are no longer refused"
-        yield Finding(tool.name, Change.NOT_COMPARED, why=why)
+        yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
 
 
 def _joined(before: ToolAction, after: ToolAction) -> ToolAction:

@@ -22,7 +22,7 @@ _NICENESS = 10
 
 
 async def analyze(old: PolicySnapshot, new: PolicySnapshot, promises: ConditionsFile | None) -> dict[str, Any]:
-    """Return the JSON of the findings of `compare` as "changes", and those of `prove` about the new policy as "promises".
+    """Return the JSON of the results of `compare` as "changes", and those of `prove` about the new policy as "promises".
 
     Raises `ServiceError`: SERVICE_UNAVAILABLE without the extra or if the process fails, QUERY_TIMEOUT, VALIDATION_ERROR for
     unusable promises. If the caller is cancelled, the process is ended.

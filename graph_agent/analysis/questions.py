@@ -62,7 +62,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class AnalysisResult:
     """An answer about `name`: a tool, a rule or a promise.
 
     An example that the guard does not confirm makes it uncertain.
@@ -168,12 +168,12 @@ class Analysis:
         return [*facts, *((("attempted", name, False), ("attempted", other, False)) for name, other in apart)]
 
 
-def explain(policy: CompiledPolicy, seconds: float) -> list[Finding]:
+def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
     """Return, for every tool, whether it runs without a yes and with one, with examples of what runs and what does not."""
     analysis = Analysis(policy, seconds=seconds)
     facts = analysis.facts_about_calls(policy)
 
-    def explained(tool: str) -> Finding:
+    def explained(tool: str) -> AnalysisResult:
         call = analysis.call(tool)
         known = formulas(facts, call)
         answers: list[Answer] = []
@@ -188,12 +188,12 @@ def explain(policy: CompiledPolicy, seconds: float) -> list[Finding]:
                 continue
             answers.append(Answer.SOMETIMES)
             otherwise = otherwise or find_example(found, call, [(policy, [one for one in Decision if one not in effects])])
-        return Finding(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
+        return AnalysisResult(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
 
     return _answers(explained, ((tool,) for tool in analysis.tools))
 
 
-def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> list[Finding]:
+def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> list[AnalysisResult]:
     """Return, for each `forbid` of `promises`, whether it matches no accepted call. Raises `ConfigurationError`."""
     # On the same line, so that the lines of errors stay those of the file.
     promised = policy.with_conditions(replace(promises, text=f"{PERMIT} {promises.text}")).conditions
@@ -205,8 +205,8 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
     analysis = Analysis(policy, seconds=seconds, promises=rules)
     facts = analysis.facts_about_calls(policy)
 
-    def proved(name: str, key: str) -> Finding:
-        unknown: Finding | None = None
+    def proved(name: str, key: str) -> AnalysisResult:
+        unknown: AnalysisResult | None = None
         for action in policy.actions:
             if not covers(rules[key], action):
                 continue
@@ -220,25 +220,25 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
             if found is not None:
                 example = find_example(found, call, [(policy, [Decision.RUNS, Decision.ASKS])], forbidden_by=promised)
                 if not left_out or example.confirmed:
-                    return Finding(name, Answer.FAILS, example)
+                    return AnalysisResult(name, Answer.FAILS, example)
                 # The rule that was left out may be what keeps the promise.
                 rules_left_out = "; ".join(f"'{rule}' is not encoded: {why}" for rule, why in left_out.items())
-                unknown = unknown or Finding(name, Answer.UNKNOWN, why=rules_left_out)
-        return unknown or Finding(name, Answer.PROVED)
+                unknown = unknown or AnalysisResult(name, Answer.UNKNOWN, why=rules_left_out)
+        return unknown or AnalysisResult(name, Answer.PROVED)
 
     return _answers(proved, ((promised.names[key], key) for key in rules))
 
 
-def _answers(ask: Callable[..., Finding | None], questions: Iterable[tuple[str, ...]]) -> list[Finding]:
-    """Return the findings; a question that is not encoded, or not decided in time, is unknown under its first argument."""
+def _answers(ask: Callable[..., AnalysisResult | None], questions: Iterable[tuple[str, ...]]) -> list[AnalysisResult]:
+    """Return the results; a question that is not encoded, or not decided in time, is unknown under its first argument."""
     found = []
     for question in questions:
         try:
             found.append(ask(*question))
         except Unencodable as exc:
-            found.append(Finding(question[0], Answer.UNKNOWN, why=str(exc)))
+            found.append(AnalysisResult(question[0], Answer.UNKNOWN, why=str(exc)))
         except z3.Z3Exception:
-            found.append(Finding(question[0], Answer.UNKNOWN, why="a rule is not encoded"))
+            found.append(AnalysisResult(question[0], Answer.UNKNOWN, why="a rule is not encoded"))
     return [one for one in found if one is not None]
 
 

@@ -11,7 +11,7 @@ import typer
 
 from graph_agent.analysis.comparison import compare
 from graph_agent.analysis.examples import Example
-from graph_agent.analysis.questions import Answer, Change, Finding, explain, prove
+from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.analysis.servers import compare_servers
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.policies import load_accepted_policy, servers_as_written, settings_in
@@ -43,14 +43,14 @@ def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson 
     Never, sometimes or always: for any arguments, roles, times and earlier calls. The examples are a call that runs and one
     that does not. The guard has confirmed each.
     """
-    findings = explain(run_with_database(load_accepted_policy, settings), seconds)
-    width = max(len(finding.name) for finding in findings)
-    for finding in findings:
-        with_yes, why = finding.with_yes or finding.answer, finding.why or _example(finding.example)
-        line = f"{finding.name:<{width}}  without a yes: {finding.answer:<9}  with a yes: {with_yes:<9}  {why}"
-        if finding.otherwise is not None:
-            line += f"\n{'':<{width}}  not {_example(finding.otherwise)}  guard: {finding.otherwise.guard}"
-        _print(finding, line.rstrip(), as_json=as_json)
+    results = explain(run_with_database(load_accepted_policy, settings), seconds)
+    width = max(len(result.name) for result in results)
+    for result in results:
+        with_yes, why = result.with_yes or result.answer, result.why or _example(result.example)
+        line = f"{result.name:<{width}}  without a yes: {result.answer:<9}  with a yes: {with_yes:<9}  {why}"
+        if result.otherwise is not None:
+            line += f"\n{'':<{width}}  not {_example(result.otherwise)}  guard: {result.otherwise.guard}"
+        _print(result, line.rstrip(), as_json=as_json)
 
 
 @with_files()
@@ -74,22 +74,22 @@ def diff_policies(
     with open_in_loop(open_stores(settings)) as (stores, run):
         versions = [settings_in(settings, one) for one in (old, new)]
         before, after = (run(load_accepted_policy(one, stores.database)) for one in versions)
-        findings = [*compare(before, after, seconds), *_files_compared(*versions)]
+        results = [*compare(before, after, seconds), *_files_compared(*versions)]
         decided = run(_decided_now(stores.log_reads, after, last))
     if markdown:
         typer.echo("| Change | Tool or rule | Example | Guard |\n|---|---|---|---|")
-    for finding in findings:
-        example = _example(finding.example)
-        guard = finding.example.guard if finding.example is not None else ""
-        row = f"| {finding.answer} | `{finding.name}` | {f'`{example}`' if example else finding.why} | {guard} |"
-        text = f"{finding.answer}: {finding.name}" if not example else f"{finding.answer}: {example}  guard: {guard}"
-        _print(finding, row if markdown else f"{text}{finding.why and f': {finding.why}'}", as_json=as_json)
+    for result in results:
+        example = _example(result.example)
+        guard = result.example.guard if result.example is not None else ""
+        row = f"| {result.answer} | `{result.name}` | {f'`{example}`' if example else result.why} | {guard} |"
+        text = f"{result.answer}: {result.name}" if not example else f"{result.answer}: {example}  guard: {guard}"
+        _print(result, row if markdown else f"{text}{result.why and f': {result.why}'}", as_json=as_json)
     for decision_id, change in decided:
         line = f"{'- ' if markdown else ''}{decision_id}: {change}"
         typer.echo(json_line({"decision_id": decision_id, "change": change}) if as_json else line)
-    if not findings and not as_json:
+    if not results and not as_json:
         typer.echo("No call is decided otherwise.")
-    looser = [one for one in findings if one.may_loosen]
+    looser = [one for one in results if one.may_loosen]
     unknown = list(dict.fromkeys(one.name for one in looser if not one.is_certain))
     if no_new and unknown:
         print_error(f"it is not known whether anything is newly possible: not compared or not confirmed: {', '.join(unknown)}")
@@ -110,22 +110,22 @@ def prove_promises(
     are proved, 1 if one fails, 2 if one is unknown.
     """
     file = ConditionsFile.load(promises, settings.role_names, settings.time_zone)
-    findings = prove(run_with_database(load_accepted_policy, settings), file, seconds)
-    for finding in findings:
-        line = f"{finding.answer.upper():<8}{finding.name}  {finding.why or _example(finding.example)}"
-        _print(finding, line.rstrip(), as_json=as_json)
-    fails = any(one.answer is Answer.FAILS and one.is_certain for one in findings)
-    raise typer.Exit(FAILED if fails else DONE if all(one.answer is Answer.PROVED for one in findings) else _UNKNOWN)
+    results = prove(run_with_database(load_accepted_policy, settings), file, seconds)
+    for result in results:
+        line = f"{result.answer.upper():<8}{result.name}  {result.why or _example(result.example)}"
+        _print(result, line.rstrip(), as_json=as_json)
+    fails = any(one.answer is Answer.FAILS and one.is_certain for one in results)
+    raise typer.Exit(FAILED if fails else DONE if all(one.answer is Answer.PROVED for one in results) else _UNKNOWN)
 
 
-def _files_compared(old: Settings, new: Settings) -> Iterator[Finding]:
+def _files_compared(old: Settings, new: Settings) -> Iterator[AnalysisResult]:
     yield from compare_servers(servers_as_written(old), servers_as_written(new))
     if pins_of(old) is not None and pins_of(new) is None:
-        yield Finding("lock file", Change.NOT_COMPARED, why="there is none any more, so tools may change")
+        yield AnalysisResult("lock file", Change.NOT_COMPARED, why="there is none any more, so tools may change")
 
 
-def _print(finding: Finding, line: str, *, as_json: bool) -> None:
-    typer.echo(json_line(finding.to_json()) if as_json else visible(line))
+def _print(result: AnalysisResult, line: str, *, as_json: bool) -> None:
+    typer.echo(json_line(result.to_json()) if as_json else visible(line))
 
 
 def _example(example: Example | None) -> str:

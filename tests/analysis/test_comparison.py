@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graph_agent.analysis.comparison import compare
-from graph_agent.analysis.questions import Change, Finding
+from graph_agent.analysis.questions import AnalysisResult, Change
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from tests.analysis.random_edits import RandomEdits, is_newly_possible
@@ -34,8 +34,8 @@ def loosening(old: CompiledPolicy, new: CompiledPolicy) -> list[tuple[Change, st
     return [(Change(one.answer), _text(one)) for one in compare(old, new, SECONDS) if one.may_loosen]
 
 
-def _text(finding: Finding) -> str:
-    return finding.why or str(finding.example or "")
+def _text(result: AnalysisResult) -> str:
+    return result.why or str(result.example or "")
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ async def play(log: Database, count: int) -> Found:
     for number, (rules, promises, made) in enumerate(policies(count)):
         policy = policy_of(TOOLS, rules)
         proofs = prove(policy, ConditionsFile(promises, "promises.cedar"), 5)
-        proved = {finding.name for finding in proofs if finding.answer is Answer.PROVED}
+        proved = {result.name for result in proofs if result.answer is Answer.PROVED}
         kept = "\n".join(one for one in promises.splitlines() if one.split('"')[1] in proved)
         if not kept:
             continue

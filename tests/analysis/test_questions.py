@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from graph_agent.analysis.comparison import compare
-from graph_agent.analysis.questions import Answer, Change, Finding, explain, prove
+from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.policy.cedar_shop import PERMIT, ROLES, RULES, SHOP, TEXT, ShopTool, policy_of, schema
@@ -20,12 +20,12 @@ MAIL = next(tool for tool in SHOP if tool.name == "send_mail")
 REFUND = next(tool for tool in SHOP if tool.name == "refund")
 
 
-def shown(findings: Sequence[Finding]) -> list[str]:
+def shown(results: Sequence[AnalysisResult]) -> list[str]:
     """Return the changes as text; every example must be one that the guard confirms."""
-    assert [str(one.example) for one in findings if not one.is_certain] == []
+    assert [str(one.example) for one in results if not one.is_certain] == []
     return [
         f"{one.answer}: {one.name}" if one.example is None else f"{one.answer}: {one.example} ({one.example.guard})"
-        for one in findings
+        for one in results
     ]
 
 
@@ -114,12 +114,12 @@ def test_a_removed_marker_and_a_removed_rule_are_shown() -> None:
     without_marker = [tool._replace(marker="") if tool.name == "delete_customer" else tool for tool in SHOP]
     expected = ['newly possible without a yes: delete_customer(customer="") (asks -> runs)']
     assert shown(compare(OLD, policy_of(without_marker, RULES), SECONDS)) == expected
-    (finding,) = compare(policy_of([REFUND], PERMIT), policy_of([REFUND, ShopTool("drop", schema())], PERMIT), SECONDS)
-    assert (finding.name, finding.answer) == ("drop", Change.RUNS)
-    (finding,) = compare(
+    (result,) = compare(policy_of([REFUND], PERMIT), policy_of([REFUND, ShopTool("drop", schema())], PERMIT), SECONDS)
+    assert (result.name, result.answer) == ("drop", Change.RUNS)
+    (result,) = compare(
         policy_of([REFUND], PERMIT), policy_of([REFUND._replace(marker="(at most 2 per message)")], PERMIT), SECONDS
     )
-    assert finding.answer is Change.REFUSED
+    assert result.answer is Change.REFUSED
 
 
 def test_a_changed_schema_is_shown_by_the_arguments_that_it_newly_accepts() -> None:
@@ -129,36 +129,36 @@ def test_a_changed_schema_is_shown_by_the_arguments_that_it_newly_accepts() -> N
     wider = compare(policy_of([refund_for("a")], PERMIT), policy_of([refund_for("a", "b")], PERMIT), SECONDS)
     assert shown(wider) == ['newly possible without a yes: refund(reason="b") (refused -> runs)']
     open_tool = ShopTool("refund", schema("reason", reason=TEXT, note=TEXT))
-    (finding,) = compare(
+    (result,) = compare(
         policy_of([ShopTool("refund", schema("reason", reason=TEXT))], PERMIT), policy_of([open_tool], PERMIT), SECONDS
     )
-    assert finding.example is not None
-    assert finding.example.arguments == {"reason": "", "note": ""}
+    assert result.example is not None
+    assert result.example.arguments == {"reason": "", "note": ""}
 
 
 def test_explain_says_for_every_tool_what_may_run() -> None:
-    findings = explain(OLD, SECONDS)
-    assert [one.name for one in findings if not one.is_certain] == []
-    answers = {one.name: (one.answer, one.with_yes) for one in findings}
+    results = explain(OLD, SECONDS)
+    assert [one.name for one in results if not one.is_certain] == []
+    answers = {one.name: (one.answer, one.with_yes) for one in results}
     assert len(answers) == 20
     assert answers["find_order"] == (Answer.ALWAYS, Answer.ALWAYS)
     assert answers["pay"] == (Answer.NEVER, Answer.SOMETIMES)
     assert answers["cancel_order"] == (Answer.NEVER, Answer.SOMETIMES)
     assert answers["restock"] == (Answer.SOMETIMES, Answer.SOMETIMES)
-    found = {one.name: str(one.example) for one in findings}
+    found = {one.name: str(one.example) for one in results}
     assert found["restock"] == 'restock(sku="TEST-", count=0)'
     assert found["pay"] == 'pay(iban="", amount=0)  [succeeded: login_bank]'
     assert found["set_price"] == 'set_price(sku="", price=0)  [roles: manager]'
-    borders = {one.name: f"{one.otherwise} {one.otherwise.guard}" for one in findings if one.otherwise is not None}
+    borders = {one.name: f"{one.otherwise} {one.otherwise.guard}" for one in results if one.otherwise is not None}
     assert borders.keys() == {name for name, answers_of_it in answers.items() if Answer.SOMETIMES in answers_of_it}
     assert borders["restock"] == 'restock(sku="", count=0) asks'
     assert borders["set_price"] == 'set_price(sku="", price=0) refused'
 
 
-def proofs(promises: str, rules: str = RULES) -> dict[str, Finding]:
-    findings = prove(policy_of(SHOP, rules), ConditionsFile(promises, "promises.cedar", ROLES), SECONDS)
-    assert [one.name for one in findings if not one.is_certain] == []
-    return {one.name: one for one in findings}
+def proofs(promises: str, rules: str = RULES) -> dict[str, AnalysisResult]:
+    results = prove(policy_of(SHOP, rules), ConditionsFile(promises, "promises.cedar", ROLES), SECONDS)
+    assert [one.name for one in results if not one.is_certain] == []
+    return {one.name: one for one in results}
 
 
 def test_promises_are_proved_or_fail_with_an_example() -> None:
@@ -209,8 +209,8 @@ def test_a_promise_that_a_mistake_breaks_fails(right: str, wrong: str, promise: 
 def test_what_is_not_encoded_is_unknown() -> None:
     rules = PERMIT + "forbid (principal, action, resource) when { context.arguments.a.containsAny(context.arguments.b) };"
     policy = policy_of([TWO_LISTS], rules)
-    (finding,) = explain(policy, SECONDS)
-    assert (finding.answer, finding.why) == (Answer.UNKNOWN, "`contains_any` of two arguments of the call")
+    (result,) = explain(policy, SECONDS)
+    assert (result.answer, result.why) == (Answer.UNKNOWN, "`contains_any` of two arguments of the call")
     assert {one.answer for one in compare(policy, policy_of([TWO_LISTS], PERMIT), SECONDS)} == {Change.NOT_COMPARED}
 
 
@@ -221,11 +221,11 @@ OVERLAP = "context.arguments.a.containsAny(context.arguments.b)"
 UNENCODED = f'@id("overlap") forbid (principal, action, resource) when {{ {OVERLAP} }};'
 
 
-def promised(rules: str, condition: str, *tools: ShopTool) -> Finding:
+def promised(rules: str, condition: str, *tools: ShopTool) -> AnalysisResult:
     """Return whether no accepted call meets a condition."""
     promises = ConditionsFile(f"forbid (principal, action, resource) when {{ {condition} }};")
-    (finding,) = prove(policy_of(tools or [TWO_LISTS], rules), promises, SECONDS)
-    return finding
+    (result,) = prove(policy_of(tools or [TWO_LISTS], rules), promises, SECONDS)
+    return result
 
 
 def test_a_promise_is_proved_without_a_forbid_that_is_not_encoded() -> None:
@@ -305,25 +305,25 @@ def test_an_example_has_the_domain_that_a_rule_reads() -> None:
     rules = PERMIT + 'forbid (principal, action, resource) unless { ["%s"].containsAll(context.domain.url) };'
     get = ShopTool("get", schema("url", url=TEXT))
     for domain in ("example.com", "?", ""):
-        (finding,) = explain(policy_of([get], rules % domain), SECONDS)
-        assert finding.is_certain, finding
+        (result,) = explain(policy_of([get], rules % domain), SECONDS)
+        assert result.is_certain, result
 
 
 def test_an_example_that_the_guard_does_not_confirm_is_uncertain() -> None:
     # The solver does not know the pattern, so its example has a sku that the guard refuses.
     tool = ShopTool("act", schema("sku", sku={"type": "string", "pattern": "^[A-Z]{3}$"}))
-    (finding,) = explain(policy_of([tool], PERMIT), SECONDS)
-    assert (finding.is_certain, finding.example is not None and finding.example.guard) == (False, "refused")
+    (result,) = explain(policy_of([tool], PERMIT), SECONDS)
+    assert (result.is_certain, result.example is not None and result.example.guard) == (False, "refused")
 
 
 def test_lengths_of_the_schema_are_kept_by_examples() -> None:
     words = {"type": "array", "items": TEXT, "minItems": 2}
     tool = ShopTool("act", schema("text", "words", text={"type": "string", "minLength": 3}, words=words))
-    (finding,) = explain(policy_of([tool], PERMIT), SECONDS)
-    assert finding.is_certain
-    assert finding.example is not None
-    assert len(finding.example.arguments["text"]) >= 3
-    assert len(finding.example.arguments["words"]) == 2
+    (result,) = explain(policy_of([tool], PERMIT), SECONDS)
+    assert result.is_certain
+    assert result.example is not None
+    assert len(result.example.arguments["text"]) >= 3
+    assert len(result.example.arguments["words"]) == 2
 
 
 def test_promises_are_forbid_rules_that_fit_the_tools() -> None:

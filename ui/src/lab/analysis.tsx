@@ -6,7 +6,7 @@ import { events } from "../shared/events";
 import { Visible } from "../shared/text";
 import type { Edit } from "./texts";
 
-interface Finding {
+interface AnalysisResult {
   readonly name: string;
   readonly answer: string;
   readonly why?: string;
@@ -20,8 +20,8 @@ interface Finding {
 }
 
 interface Report {
-  readonly changes: readonly Finding[];
-  readonly promises: readonly Finding[] | null;
+  readonly changes: readonly AnalysisResult[];
+  readonly promises: readonly AnalysisResult[] | null;
 }
 
 const PAUSE_MS = 500;
@@ -90,7 +90,7 @@ function Findings({ report: { changes, promises } }: { report: Report }): VNode 
       {changes.length > 0 && (
         <ul class="possible">
           {changes.map((one) => (
-            <Line key={`${one.answer} ${one.name} ${one.why}`} finding={one} />
+            <Line key={`${one.answer} ${one.name} ${one.why}`} result={one} />
           ))}
         </ul>
       )}
@@ -102,7 +102,7 @@ function Findings({ report: { changes, promises } }: { report: Report }): VNode 
       ) : (
         <ul class="possible">
           {promises.map((one) => (
-            <Line key={one.name} finding={one} />
+            <Line key={one.name} result={one} />
           ))}
         </ul>
       )}
@@ -112,8 +112,8 @@ function Findings({ report: { changes, promises } }: { report: Report }): VNode 
 
 const MARKS: Readonly<Record<string, string>> = { proved: "holds", fails: "fails" };
 
-function Line({ finding }: { finding: Finding }): VNode {
-  const { name, answer, call, why, example, certain, may_loosen } = finding;
+function Line({ result }: { result: AnalysisResult }): VNode {
+  const { name, answer, call, why, example, certain, may_loosen } = result;
   const kind = !certain ? "unknown" : may_loosen || answer === "fails" ? "looser" : "tighter";
   return (
     <li class={kind}>
