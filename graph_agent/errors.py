@@ -52,7 +52,7 @@ class ToolErrorCode(StrEnum):
     NOT_FOUND = "NOT_FOUND"
     """The object does not exist, or it belongs to another user."""
     ACCESS_DENIED = "ACCESS_DENIED"
-    """The call names another user than the signed-in one, the token lacks the scope for it, or a rule of the policy forbids it.
+    """The call names another user than the signed-in one, the token lacks the scope for it, or a condition forbids it.
 
     Nothing was done.
     """

@@ -93,7 +93,7 @@ async def open_installation(
     and tools do not fit together, and on leaving `ScriptExhaustedError` if the model was not asked as often as the script says.
     """
     adapter = ScriptedAdapter(model) if isinstance(model, Iterable) else model
-    rules = ConditionsFile(conditions) if isinstance(conditions, str) else conditions
+    file = ConditionsFile(conditions) if isinstance(conditions, str) else conditions
     async with open_stores(temporary_settings(Settings())) as stores:
         ports: dict[str, Any] = {} if clock is None else {"clock": clock}
         audit = DatabaseAuditWriter(stores.database, **ports)
@@ -102,7 +102,7 @@ async def open_installation(
             adapter,
             given,
             constitution,
-            options=EngineOptions(config, conditions=rules),
+            options=EngineOptions(config, conditions=file),
             ports=EnginePorts(audit, confirmations=ConfirmationStore(stores.database), **ports),
         )
         chat = ChatService(engine, turns_per_minute=1000, **ports)

@@ -39,12 +39,12 @@ _LOST_TRAITS: Final = {
 
 
 def compare(old: CompiledPolicy, new: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
-    """Return what `new` newly permits, no longer permits, and which of its rules decide nothing; and what was not compared."""
+    """Return what `new` newly permits and no longer permits, its conditions that decide nothing, and what was not compared."""
     analysis = Analysis(old, new, seconds=seconds)
     facts = {change: analysis.facts_about_calls(new if change.loosens else old) for change in _DIFFERENCES}
     found = [one for tool in analysis.tools for one in _changes(_Tool(old, new, tool), analysis, facts)]
     found += [
-        AnalysisResult(tool, Change.NOT_COMPARED, why="rules read how many changes there were, and it counts otherwise now")
+        AnalysisResult(tool, Change.NOT_COMPARED, why="conditions read the number of changes, and it counts otherwise now")
         for tool in analysis.tools
         if tool in old.rules and tool in new.rules and old.rules[tool].mutating != new.rules[tool].mutating
         if any(_reads_writes(one) for one in (old, new))
@@ -54,7 +54,7 @@ def compare(old: CompiledPolicy, new: CompiledPolicy, seconds: float) -> list[An
         for tool in analysis.tools
         if tool in old.rules and _is_counted(new, tool) and not _is_counted(old, tool)
     ]
-    return [*found, *(AnalysisResult(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))]
+    return [*found, *(AnalysisResult(name, Change.DECIDES_NOTHING) for name in _idle_conditions(analysis, new))]
 
 
 class _Tool:
@@ -85,13 +85,13 @@ class _Tool:
 
     @property
     def is_unchanged(self) -> bool:
-        """True if both policies decide about the tool by the same rules."""
+        """True if both policies decide about the tool by the same conditions."""
         before, after = self.rules
         if before is None or after is None or self.actions[0] != self.actions[1]:
             return False
         if replace(before.grant, summary="") != replace(after.grant, summary=""):
             return False
-        one, other = (_rules_about(*pair) for pair in zip(self.policies, self.actions, strict=True))
+        one, other = (_conditions_about(*pair) for pair in zip(self.policies, self.actions, strict=True))
         return one == other
 
 
@@ -103,7 +103,7 @@ def _changes(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]
         except Unencodable as exc:
             found = [AnalysisResult(tool.name, Change.NOT_COMPARED, why=str(exc))]
         except z3.Z3Exception:
-            found = [AnalysisResult(tool.name, Change.NOT_COMPARED, why="a rule is not encoded")]
+            found = [AnalysisResult(tool.name, Change.NOT_COMPARED, why="a condition is not encoded")]
     yield from found
     if None not in tool.rules:
         yield from _declared(tool, looser=any(one.may_loosen for one in found))
@@ -141,20 +141,20 @@ def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:
         now = "an argument like any other" if after.takes_user_id else "always the signed-in user, and left out of its calls"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=f"`user_id` is {now}")
     if not looser and (unread := [name for name in _numbers(one.arguments) if _reads(old, name) and not _reads(new, name)]):
-        # A value that Cedar cannot have refuses the call, but only if a rule reads it.
+        # A value that Cedar cannot have refuses the call, but only if a condition reads it.
         names = ", ".join(f"'{'.'.join(path)}'" for path in unread)
-        why = f"rules no longer read {names}, so values that they cannot read are no longer refused"
+        why = f"conditions no longer read {names}, so values that they cannot read are no longer refused"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
 
 
 def _joined(before: ToolAction, after: ToolAction) -> ToolAction:
-    """Return the action whose calls are those of both. Raises `Unencodable` if a rule would see a value in two ways."""
+    """Return the action whose calls are those of both. Raises `Unencodable` if a condition would see a value in two ways."""
     if before == after:
         return after
     for closed, opened in ((before, after), (after, before)):
         only = [one.name for one in closed.arguments.fields if opened.arguments.field(one.name) is None]
         if opened.open and (seen := [name for name in only if closed.arguments.field(name).type.kind is not Kind.HIDDEN]):  # type: ignore[union-attr]
-            raise Unencodable(f"rules see '{seen[0]}' under one schema only")
+            raise Unencodable(f"conditions see '{seen[0]}' under one schema only")
     arguments = _union(before.arguments, after.arguments)
     return replace(after, arguments=arguments, open=before.open or after.open, writes=before.writes and after.writes)
 
@@ -189,28 +189,28 @@ def _union_field(name: str, before: CedarType, after: CedarType, path: str) -> F
     return Field(name, _union(one.type, other.type, f"{path}.{name}" if path else name), one.required and other.required)
 
 
-def _rules_about(policy: CompiledPolicy, action: ToolAction | None) -> list[str] | None:
-    """Return the rules that cover a tool, without their names; None without a file of rules."""
+def _conditions_about(policy: CompiledPolicy, action: ToolAction | None) -> list[str] | None:
+    """Return the conditions that cover a tool, without their names; None without a file of conditions."""
     if policy.conditions is None or action is None:
         return None
-    about = (rule for rule in policy.conditions.rules.values() if covers(rule, action))
-    scopes = [(rule.effect, rule.principal, rule.action, rule.resource, rule.clauses) for rule in about]
+    about = (one for one in policy.conditions.by_key.values() if covers(one, action))
+    scopes = [(one.effect, one.principal, one.action, one.resource, one.clauses) for one in about]
     return sorted(map(repr, scopes))
 
 
-def _idle_rules(analysis: Analysis, policy: CompiledPolicy) -> Iterator[str]:
-    """Yield the rules that match no call at all, such as one with a misspelt argument under `has`."""
+def _idle_conditions(analysis: Analysis, policy: CompiledPolicy) -> Iterator[str]:
+    """Yield the conditions that match no call at all, such as one with a misspelt argument under `has`."""
     if (conditions := policy.conditions) is None:
         return
-    for key, rule in conditions.rules.items():
-        if not any(_may_match(analysis, policy, rule, action) for action in policy.actions if covers(rule, action)):
+    for key, condition in conditions.by_key.items():
+        if not any(_may_match(analysis, policy, condition, action) for action in policy.actions if covers(condition, action)):
             yield conditions.names[key]
 
 
-def _may_match(analysis: Analysis, policy: CompiledPolicy, rule: pst.Template, action: ToolAction) -> bool:
+def _may_match(analysis: Analysis, policy: CompiledPolicy, condition: pst.Template, action: ToolAction) -> bool:
     try:
         call = analysis.call(action.name, policy)
-        encoded = [part for yes in (False, True) for part in Encoder(call, confirmed=yes).rule(rule)]
+        encoded = [part for yes in (False, True) for part in Encoder(call, confirmed=yes).condition(condition)]
         return analysis.possible(call, disjunction(encoded)) is not None
     except (Unencodable, z3.Z3Exception):
         return True
@@ -227,7 +227,7 @@ def _numbers(type_: CedarType, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 
 
 def _reads(policy: CompiledPolicy, path: tuple[str, ...]) -> bool:
-    """True if a rule reads an argument, or its sum."""
+    """True if a condition reads an argument, or its sum."""
     if policy.conditions is None:
         return False
     reads = policy.conditions.reads

@@ -1,7 +1,7 @@
-"""Cedar's expressions and rules as formulas over one symbolic call.
+"""Cedar's expressions and conditions as formulas over one symbolic call.
 
 An expression becomes a pair: the condition under which its evaluation fails, and its value. A call is accepted as the guard
-accepts it: no rule fails, in neither of its two evaluations.
+accepts it: no condition fails, in neither of its two evaluations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
 from graph_agent.policy.compiled import CompiledPolicy
 
-Rules = Mapping[str, pst.Template]
+Parsed = Mapping[str, pst.Template]
 Encoded = tuple[Any, Value]
 """The condition under which an evaluation fails, and its value."""
 
@@ -74,8 +74,8 @@ class Outcomes(NamedTuple):
 def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str] | None = None) -> Outcomes:
     """Encode the guard's decision on a call: the constitution, and the conditions if there are any.
 
-    Raises `Unencodable` for a rule outside the fragment. With `left_out` such a rule is named there, with the reason, and the
-    conditions are those of more calls: what no such call does, no call that the guard accepts does.
+    Raises `Unencodable` for a condition outside the fragment. With `left_out` such a one is named there, with the reason, and
+    the formulas are those of more calls: what no such call does, no call that the guard accepts does.
     """
     rule = policy.rules.get(call.action.name)
     if rule is None or call.action.name in policy.unavailable:
@@ -84,9 +84,9 @@ def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str
     allowed = TRUE if limit is None else call.used("message", "calls") <= limit
     without = with_yes = TRUE
     if policy.conditions is not None:
-        rules, unencoded = policy.conditions.rules, None if left_out is None else dict[str, str]()
+        conditions, unencoded = policy.conditions.by_key, None if left_out is None else dict[str, str]()
         encoders = (Encoder(call, confirmed=yes) for yes in (False, True))
-        (without, failed), (with_yes, failed_too) = (one.decision(rules, unencoded) for one in encoders)
+        (without, failed), (with_yes, failed_too) = (one.decision(conditions, unencoded) for one in encoders)
         if left_out is not None and unencoded is not None:
             left_out |= {policy.conditions.names[key]: why for key, why in unencoded.items()}
         allowed = z3.And(allowed, z3.Not(failed), z3.Not(failed_too), _texts_are_read(call, policy.conditions))
@@ -95,9 +95,9 @@ def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str
 
 
 def _texts_are_read(call: SymbolicCall, conditions: Conditions) -> Any:
-    """Return the condition that a text, in place of a number or a truth value that rules name, is read as one.
+    """Return the formula that a text, in place of a number or a truth value that conditions name, is read as one.
 
-    The guard refuses a call with another text, if no rule reads the text itself, and an empty one in any case.
+    The guard refuses a call with another text, if no condition reads the text itself, and an empty one in any case.
     """
     reads, found = conditions.reads_about(call.action.name), []
     for path, type_ in call.action.arguments.variants("arguments"):
@@ -114,37 +114,37 @@ def _texts_are_read(call: SymbolicCall, conditions: Conditions) -> Any:
 
 
 class Encoder:
-    """Encodes rules for one evaluation: with or without the user's yes."""
+    """Encodes conditions for one evaluation: with or without the user's yes."""
 
     def __init__(self, call: SymbolicCall, *, confirmed: bool) -> None:
         self._call = call
         self._confirmed = confirmed
 
-    def decision(self, rules: Rules, left_out: dict[str, str] | None = None) -> tuple[Any, Any]:
-        """Return the conditions under which the rules allow the call, and under which one of them fails.
+    def decision(self, conditions: Parsed, left_out: dict[str, str] | None = None) -> tuple[Any, Any]:
+        """Return the formulas that say when the conditions allow the call, and when one of them fails.
 
-        With `left_out`, a rule that is not encoded never fails; a `permit` always matches then and a `forbid` never, and the
-        reason is added under the key of the rule. Without it, such a rule raises `Unencodable`.
+        With `left_out`, a condition that is not encoded never fails; a `permit` always matches then and a `forbid` never, and
+        the reason is added under the key of the condition. Without it, such a condition raises `Unencodable`.
         """
         encoded = []
-        for key, rule in rules.items():
-            if not covers(rule, self._call.action):
+        for key, condition in conditions.items():
+            if not covers(condition, self._call.action):
                 continue
             try:
-                encoded.append((rule.effect, *self.rule(rule)))
+                encoded.append((condition.effect, *self.condition(condition)))
             except (Unencodable, z3.Z3Exception) as exc:
                 if left_out is None:
                     raise
                 left_out[key] = str(exc) if isinstance(exc, Unencodable) else "it is not encoded"
-                encoded.append((rule.effect, FALSE, z3.BoolVal(rule.effect == "permit")))
+                encoded.append((condition.effect, FALSE, z3.BoolVal(condition.effect == "permit")))
         permits, forbids = ([match for effect, _, match in encoded if effect == one] for one in ("permit", "forbid"))
         failed = disjunction([error for _, error, _ in encoded])
         return z3.And(disjunction(permits), z3.Not(disjunction(forbids))), failed
 
-    def rule(self, rule: pst.Template) -> tuple[Any, Any]:
-        """Return the conditions under which a rule that covers the tool fails, and under which it matches."""
-        failed, holds = FALSE, self._principal(rule.principal)
-        for clause in rule.clauses:
+    def condition(self, condition: pst.Template) -> tuple[Any, Any]:
+        """Return the formulas that say when a condition that covers the tool fails, and when it matches."""
+        failed, holds = FALSE, self._principal(condition.principal)
+        for clause in condition.clauses:
             error, value = self.encode(clause.expr)
             failed = z3.Or(failed, z3.And(holds, error))
             holds = z3.And(holds, value.term if isinstance(clause, pst.When) else z3.Not(value.term))
@@ -243,7 +243,7 @@ class Encoder:
     def _unary(self, op: str, operand: pst.Expr) -> Encoded:
         if op in ("decimal", "datetime", "duration"):
             if not isinstance(operand, pst.StringLit):
-                raise Unencodable(f"`{op}` of a text that is not written in the rule")
+                raise Unencodable(f"`{op}` of a text that is not written in the condition")
             return FALSE, _extension(op, operand.value)
         error, value = self.encode(operand)
         if op == "not":
@@ -330,7 +330,7 @@ class Encoder:
                 return found.elements[key]
             if found.kind is Kind.ACTION:
                 return FALSE
-            raise Unencodable("an element that no rule names")
+            raise Unencodable("an element that no condition names")
         if element.kind is not Kind.STRING:
             raise Unencodable("`contains` of a value of the call")
         known = [z3.And(element.term == text(one), bit) for one, bit in found.elements.items()]
@@ -364,10 +364,10 @@ class Encoder:
         return disjunction(found)
 
 
-def literals(rules: Iterable[Rules]) -> Literals:
-    """Return the constants in rules, for the elements of symbolic sets."""
+def literals(conditions: Iterable[Parsed]) -> Literals:
+    """Return the constants in conditions, for the elements of symbolic sets."""
     found: dict[Kind, set[Any]] = {Kind.STRING: {""}, Kind.LONG: set(), Kind.DECIMAL: set()}
-    for node in walk([rule.clauses for one in rules for rule in one.values()]):
+    for node in walk([condition.clauses for one in conditions for condition in one.values()]):
         if isinstance(node, pst.StringLit):
             found[Kind.STRING].add(node.value)
         elif isinstance(node, pst.LongLit):

@@ -122,7 +122,7 @@ class _Reader:
     ) -> None:
         self._model = model
         self._call = call
-        self._rules = [one for one in (promises, *(policy.conditions for policy in policies)) if one is not None]
+        self._conditions = [one for one in (promises, *(policy.conditions for policy in policies)) if one is not None]
         self._policies = [one for one in policies if call.action.name in one.rules]
         self._policy = self._policies[-1]
         self._context: dict[str, Any] = self._value(call.context)
@@ -202,8 +202,8 @@ class _Reader:
         return arguments
 
     def _reads_domain(self, name: str) -> bool:
-        """True if a rule reads the domain of an argument: without one, the domain of the model means nothing."""
-        return any(one.reads.has("domain", name) for one in self._rules)
+        """True if a condition reads the domain of an argument: without one, the domain of the model means nothing."""
+        return any(one.reads.has("domain", name) for one in self._conditions)
 
     def _before(self, window: str) -> tuple[int, int, dict[str, int]]:
         """Return the calls, the writes and the sums in a window, without this call."""

@@ -1,7 +1,7 @@
 """The questions about policies: what may run, what a change newly permits, and whether promises hold.
 
-Nothing is answered by the solver alone: an example counts only if the guard decides the same about it, and a rule outside the
-encoded fragment makes the answer unknown, unless a promise holds without the rule, for more calls. Proofs are by induction:
+Nothing is answered by the solver alone: an example counts only if the guard decides the same about it, and a condition outside
+of the encoded fragment makes the answer unknown, unless a promise holds without it, for more calls. Proofs are by induction:
 `used` holds the state after the call, which only accepted calls change, and about `succeeded` and `attempted` the facts are
 proved first that each accepted call keeps. The guard judges each call by what the calls before it have done, also in one batch.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import z3
 from cedarpy import pst
 
-from graph_agent.analysis.encoding import Encoder, Rules, literals, outcomes
+from graph_agent.analysis.encoding import Encoder, Parsed, literals, outcomes
 from graph_agent.analysis.examples import Example, find_example
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
@@ -46,7 +46,7 @@ class Change(StrEnum):
 
     RUNS = "newly possible without a yes"
     ASKS = "newly possible with a yes"
-    READS = "counts as a read now: no receipt, and rules about changes do not cover it"
+    READS = "counts as a read now: no receipt, and conditions about changes do not cover it"
     UNASKED = "runs without a yes also if its server marks it as destructive"
     MOVED = "its calls go to another server"
     TRUSTED = "is trusted now: its hints count, and it learns who calls"
@@ -54,7 +54,7 @@ class Change(StrEnum):
     NEEDS_YES = "now needs a yes"
     REFUSED = "no longer possible"
     DECIDES_NOTHING = "decides nothing"
-    COUNTED = "its budget begins at 0: no rule counted it before"
+    COUNTED = "its budget begins at 0: no condition counted it before"
 
     @property
     def loosens(self) -> bool:
@@ -63,7 +63,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class AnalysisResult:
-    """An answer about `name`: a tool, a rule or a promise.
+    """An answer about `name`: a tool, a condition or a promise.
 
     An example that the guard does not confirm makes it uncertain.
     """
@@ -101,11 +101,11 @@ class AnalysisResult:
 class Analysis:
     """Asks about policies for the same tools. `seconds` limit each question to the solver."""
 
-    def __init__(self, *policies: CompiledPolicy, seconds: float, promises: Rules | None = None) -> None:
+    def __init__(self, *policies: CompiledPolicy, seconds: float, promises: Parsed | None = None) -> None:
         self._policies = policies
         self._milliseconds = round(1000 * seconds)
-        self._rules = [promises or {}, *(one.conditions.rules for one in policies if one.conditions is not None)]
-        self._literals = literals(self._rules)
+        self._conditions = [promises or {}, *(one.conditions.by_key for one in policies if one.conditions is not None)]
+        self._literals = literals(self._conditions)
         self.tools = dict.fromkeys(one.name for policy in policies for one in policy.actions)
 
     def call(self, tool: str, policy: CompiledPolicy | None = None) -> SymbolicCall:
@@ -129,13 +129,13 @@ class Analysis:
         return solver if answer == z3.sat else None
 
     def facts_about_calls(self, policy: CompiledPolicy) -> list[Fact]:
-        """Prove, for the tools that rules name, what each accepted call of them needs to have been made, or not.
+        """Prove, for the tools that conditions name, what each accepted call of them needs to have been made, or not.
 
         Only what keeps true is proved so: a call that was attempted may succeed later, and neither is ever undone.
         """
         named = {
             node.value.id
-            for node in walk([rule.clauses for rules in self._rules for rule in rules.values()])
+            for node in walk([condition.clauses for conditions in self._conditions for condition in conditions.values()])
             if isinstance(node, pst.EntityLit) and str(node.value.type) == "Action"
         }
         names = sorted(named & self.tools.keys())
@@ -199,34 +199,34 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
     promised = policy.with_conditions(replace(promises, text=f"{PERMIT} {promises.text}")).conditions
     assert promised is not None
     promised.require_valid()
-    rules = dict(list(promised.rules.items())[1:])
-    if any(rule.effect == "permit" for rule in rules.values()):
+    conditions = dict(list(promised.by_key.items())[1:])
+    if any(condition.effect == "permit" for condition in conditions.values()):
         raise ConfigurationError(f"the promises {promises.name} have a permit: a promise is a forbid that matches no call")
-    analysis = Analysis(policy, seconds=seconds, promises=rules)
+    analysis = Analysis(policy, seconds=seconds, promises=conditions)
     facts = analysis.facts_about_calls(policy)
 
     def proved(name: str, key: str) -> AnalysisResult:
         unknown: AnalysisResult | None = None
         for action in policy.actions:
-            if not covers(rules[key], action):
+            if not covers(conditions[key], action):
                 continue
             call = analysis.call(action.name)
             left_out: dict[str, str] = {}
             decided = outcomes(call, policy, left_out)
             broken = []
             for yes, runs in ((False, decided.silent), (True, decided.accepted)):
-                broken.append(z3.And(runs, disjunction(Encoder(call, confirmed=yes).rule(rules[key]))))
+                broken.append(z3.And(runs, disjunction(Encoder(call, confirmed=yes).condition(conditions[key]))))
             found = analysis.possible(call, *formulas(facts, call), disjunction(broken))
             if found is not None:
                 example = find_example(found, call, [(policy, [Decision.RUNS, Decision.ASKS])], forbidden_by=promised)
                 if not left_out or example.confirmed:
                     return AnalysisResult(name, Answer.FAILS, example)
-                # The rule that was left out may be what keeps the promise.
-                rules_left_out = "; ".join(f"'{rule}' is not encoded: {why}" for rule, why in left_out.items())
-                unknown = unknown or AnalysisResult(name, Answer.UNKNOWN, why=rules_left_out)
+                # The condition that was left out may be what keeps the promise.
+                left_out_text = "; ".join(f"'{condition}' is not encoded: {why}" for condition, why in left_out.items())
+                unknown = unknown or AnalysisResult(name, Answer.UNKNOWN, why=left_out_text)
         return unknown or AnalysisResult(name, Answer.PROVED)
 
-    return _answers(proved, ((promised.names[key], key) for key in rules))
+    return _answers(proved, ((promised.names[key], key) for key in conditions))
 
 
 def _answers(ask: Callable[..., AnalysisResult | None], questions: Iterable[tuple[str, ...]]) -> list[AnalysisResult]:
@@ -238,7 +238,7 @@ def _answers(ask: Callable[..., AnalysisResult | None], questions: Iterable[tupl
         except Unencodable as exc:
             found.append(AnalysisResult(question[0], Answer.UNKNOWN, why=str(exc)))
         except z3.Z3Exception:
-            found.append(AnalysisResult(question[0], Answer.UNKNOWN, why="a rule is not encoded"))
+            found.append(AnalysisResult(question[0], Answer.UNKNOWN, why="a condition is not encoded"))
     return [one for one in found if one is not None]
 
 

@@ -27,16 +27,16 @@ _LAST_MOMENT = 4_102_444_800_000
 """The year 2100, in milliseconds since 1970."""
 
 Literals = Mapping[Kind, frozenset[Any]]
-"""The constants in rules, by kind; a decimal times 10,000."""
+"""The constants in conditions, by kind; a decimal times 10,000."""
 
 
 class Unencodable(Exception):  # noqa: N818 (an answer, not an error)
-    """The rule is outside the fragment that is encoded; the text says what is not encoded."""
+    """The condition is outside the fragment that is encoded; the text says what is not encoded."""
 
 
 @dataclass
 class SymbolicSet:
-    """A set: one variable for each element that rules name, and one that says that it has some other element."""
+    """A set: one variable for each element that conditions name, and one that says that it has some other element."""
 
     kind: Kind
     name: str
@@ -88,7 +88,7 @@ class SymbolicCall:
         self._add_facts(bound_argument)
 
     def under(self, action: ToolAction) -> SymbolicCall:
-        """Return this call as the rules of a policy see it whose tool is `action`: with its server, groups and arguments."""
+        """Return this call as the conditions of a policy with the tool `action` see it: its server, groups and arguments."""
         if action == self.action:
             return self
         seen = copy(self)
@@ -117,7 +117,7 @@ class SymbolicCall:
         """Return the condition that an argument has the id of the signed-in user. Raises `Unencodable` if it is no text."""
         value, present = self.context.at("arguments").term.get(argument, (None, FALSE))
         if value is None or value.kind is not Kind.STRING:
-            raise Unencodable(f"'{argument}', which is the signed-in user, is no text for rules")
+            raise Unencodable(f"'{argument}', which is the signed-in user, is no text for conditions")
         return z3.And(present, value.term == self.user)
 
     def _fits(self, declared: CedarType, *path: str) -> list[Any]:

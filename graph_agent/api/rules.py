@@ -46,11 +46,11 @@ class RulesRequest(Frozen):
 class DiffRequest(RulesRequest):
     """The texts to compare with those in force."""
 
-    promises: RulesText | None = Field(default=None, description="`forbid` rules that no accepted call may match.")
+    promises: RulesText | None = Field(default=None, description="`forbid` conditions that no accepted call may match.")
 
 
 class ConditionRow(Frozen):
-    """A rule of the conditions that is about a tool."""
+    """A condition that is about a tool."""
 
     name: str
     line: int
@@ -189,7 +189,7 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
         elif rule is None:
             why = policy.unavailable.get(tool, "not served")
         elif described and not any(one.effect == "permit" for one in about):
-            why = "no rule permits it"
+            why = "no condition permits it"
         asks = grant is not None and grant.requires_confirmation
         rows.append(
             ToolRow(

@@ -28,7 +28,7 @@ unless { context.hidden.isEmpty() || context.confirmed };
 """
 _HEAD = """\
 // Conditions in Cedar (https://docs.cedarpolicy.com) for the tools of the constitution.
-// A call runs only if the constitution lists its tool and these rules permit it. A forbid always wins over a permit.
+// A call runs only if the constitution lists its tool and these conditions permit it. A forbid always wins over a permit.
 // A forbid with `unless { context.confirmed }` means: the user is asked first. The @id is the reason that the user reads.
 
 @id("what the constitution lists")
@@ -90,49 +90,49 @@ def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str
     examples = "\n".join(
         "\n".join(f"// {line}" for line in example.split("\n")) + "\n" for example in _examples(actions, roles)
     )
-    # Cedar refuses a rule on a group without a tool.
+    # Cedar refuses a condition on a group without a tool.
     closing = _CLOSING if any(action.writes for action in actions) else ""
     return f"{_HEAD.replace('{closing}', closing)}\n{examples}"
 
 
 def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
-    """Yield what the rules say about each tool, what they cannot see, and what may not do what it seems to.
+    """Yield what the conditions say about each tool, what they cannot see, and what may not do what it seems to.
 
     Raises `ConfigurationError` if there is no file of conditions.
     """
     if (conditions := policy.conditions) is None:
         raise ConfigurationError("there is no policy file: give --policy FILE; `graph-agent policy new` prints one")
-    file, rules = conditions.file, conditions.described()
-    yield f"{file.name}: {len(rules)} rules, SHA-256 {digest(file.text)[:12]}"
+    file, described = conditions.file, conditions.described()
+    yield f"{file.name}: {len(described)} conditions, SHA-256 {digest(file.text)[:12]}"
     for grant in policy.constitution.grants:
         action = conditions.actions.get(grant.name)
         if action is None:
             yield f"{grant.name} is unavailable"
             continue
-        about = [f"{rule.effect} '{rule.name}'" for rule in rules if grant.name in rule.tools]
+        about = [f"{condition.effect} '{condition.name}'" for condition in described if grant.name in condition.tools]
         marker = "; the constitution asks the user" if grant.requires_confirmation else ""
-        yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no rule permits it'}{marker}"
+        yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no condition permits it'}{marker}"
         for path, why in action.arguments.hidden():
-            yield f"  rules cannot see '{path}' ({why})"
+            yield f"  conditions cannot see '{path}' ({why})"
         for rule_name, path, seen, others in conditions.partly_seen(grant.name):
             yield f"  '{rule_name}' reads '{path}' only as {_types(seen)}, and not as {_types(others)}{_if_text(seen, others)}"
         for one in action.arguments.fields:
             if one.type.is_numeric and conditions.reads_about(grant.name).name("arguments", one.name):
-                yield f"  rules compare '{one.name}' as text, while its schema describes a number: 5 and 5.0 differ for them"
+                yield f"  conditions compare '{one.name}' as text, though its schema describes a number: 5 and 5.0 differ"
         for name, _, required in action.numbers:
             if name in conditions.summed[grant.name] and not required:
                 yield f"  a call without '{name}' adds 0 to its sum, whatever the tool takes then"
         if action.open:
-            yield "  rules cannot see arguments that its schema does not declare"
-    for rule in rules:
-        if rule.denies_by_like:
-            how = "forbids by `like`" if rule.effect == "forbid" else "permits all but what is `like` a pattern"
+            yield "  conditions cannot see arguments that its schema does not declare"
+    for condition in described:
+        if condition.denies_by_like:
+            how = "forbids by `like`" if condition.effect == "forbid" else "permits all but what is `like` a pattern"
             yield (
-                f"'{rule.name}' in line {rule.line} {how}, which compares exactly: other letters of the same look, "
+                f"'{condition.name}' in line {condition.line} {how}, which compares exactly: other letters of the same look, "
                 "or another case, do not match; a list of what is allowed is safer"
             )
-        if not rule.tools:
-            yield f"'{rule.name}' in line {rule.line} is about no tool"
+        if not condition.tools:
+            yield f"'{condition.name}' in line {condition.line} is about no tool"
 
 
 def _types(names: Sequence[str]) -> str:
@@ -140,7 +140,7 @@ def _types(names: Sequence[str]) -> str:
 
 
 def _if_text(seen: Sequence[str], others: Sequence[str]) -> str:
-    """Return what happens to a text in place of a number or a truth value that the rule reads."""
+    """Return what happens to a text in place of a number or a truth value that the condition reads."""
     read = [_READ_IN_TEXTS[name] for name in seen if name in _READ_IN_TEXTS]
     return f": a text counts as the {read[0]} that it is, or is refused" if read and "string" in others else ""
 

@@ -55,8 +55,8 @@ class ValidationJob:
         """Return what the results depend on, besides the cases."""
         constitution = Constitution.load(self.settings.constitution).text
         conditions = conditions_of(self.settings)
-        rules = [] if conditions is None else [conditions.text, list(conditions.roles), conditions.time_zone]
-        return [self.model or self.settings.model, constitution, self.settings.timeout_seconds, *rules]
+        of_file = [] if conditions is None else [conditions.text, list(conditions.roles), conditions.time_zone]
+        return [self.model or self.settings.model, constitution, self.settings.timeout_seconds, *of_file]
 
 
 def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:

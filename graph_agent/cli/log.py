@@ -96,7 +96,7 @@ def print_metrics(*, filters: DecisionFilter, as_json: AsJson = False) -> None:
 
 
 def budget(user: User = LOCAL_USER, as_json: AsJson = False) -> None:
-    """Print what a user has used in this hour and day of the budgets that rules set, by tool.
+    """Print what a user has used in this hour and day of the budgets that conditions set, by tool.
 
     Calls whose outcome is not known yet are counted.
     """
@@ -111,7 +111,7 @@ def budget(user: User = LOCAL_USER, as_json: AsJson = False) -> None:
         found = {"tool": tool, "used": used, "unsettled": unsettled}
         typer.echo(json_line(found) if as_json else visible(text))
     if not uses and not as_json:
-        typer.echo("Nothing that a rule counts was used today.")
+        typer.echo("Nothing that a condition counts was used today.")
 
 
 def _print_metrics(metrics: MetricsSummary) -> None:

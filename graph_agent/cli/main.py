@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "doctor": Command("doctor:doctor", "Check model, constitution, database, retention, tools, key and endpoint."),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
         "budget": Command(
-            "log:budget", "Print what a user has used in this hour and day of the budgets that rules set, by tool."
+            "log:budget", "Print what a user has used in this hour and day of the budgets that conditions set, by tool."
         ),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
         "witness": Command(
@@ -106,9 +106,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "policy": {
         "new": Command("rules:new_policy", "Print a file of conditions for the tools, with commented examples."),
-        "check": Command(
-            "rules:check_policy", "Explain a file of conditions: the rules for each tool, and what rules cannot see."
-        ),
+        "check": Command("rules:check_policy", "Explain a file of conditions: those for each tool, and what they cannot see."),
         "explain": Command(
             "policy_analysis:explain_policy", "Print for every tool whether it may run without a yes, with examples.", "prove"
         ),

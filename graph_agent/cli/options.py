@@ -37,7 +37,7 @@ User = Annotated[str, option("--user", "ID", "Act as this user.", "the local use
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
-Roles = Annotated[list[str] | None, option("--role", "ROLE", "Act with this role, which rules can name; may be repeated.")]
+Roles = Annotated[list[str] | None, option("--role", "ROLE", "Act with this role, which conditions can name; may be repeated.")]
 PolicyFile = Annotated[Path | None, option("--policy", "FILE", "Use these conditions in Cedar.", "none")]
 NoToken = Annotated[
     bool, typer.Option("--no-token", help="Require no launch token: for a container, where no other account reaches the port.")
@@ -75,7 +75,7 @@ def replace_parameter(
 
 
 def known_roles(known: Collection[str], roles: list[str] | None) -> tuple[str, ...]:
-    """Return the roles of `--role`. One that is not among the `known` ones, which rules can name, is a usage error."""
+    """Return the roles of `--role`. One that is not among the `known` ones, which conditions can name, is a usage error."""
     for role in roles or ():
         if role not in known:
             # Imported here, because only an error needs it.

@@ -77,7 +77,7 @@ def diff_policies(
         results = [*compare(before, after, seconds), *_files_compared(*versions)]
         decided = run(_decided_now(stores.log_reads, after, last))
     if markdown:
-        typer.echo("| Change | Tool or rule | Example | Guard |\n|---|---|---|---|")
+        typer.echo("| Change | Tool or condition | Example | Guard |\n|---|---|---|---|")
     for result in results:
         example = _example(result.example)
         guard = result.example.guard if result.example is not None else ""
@@ -98,7 +98,7 @@ def diff_policies(
 
 @with_files()
 def prove_promises(
-    promises: Annotated[Path, typer.Argument(metavar="PROMISES", help="Check the forbid rules in this file.")],
+    promises: Annotated[Path, typer.Argument(metavar="PROMISES", help="Check the forbid conditions in this file.")],
     *,
     settings: Settings,
     seconds: Seconds = 5,

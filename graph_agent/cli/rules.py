@@ -65,9 +65,9 @@ def schema(settings: Settings) -> None:
 
 @with_files()
 def check_policy(settings: Settings) -> None:
-    """Explain a file of conditions: the rules for each tool, and what rules cannot see.
+    """Explain a file of conditions: those for each tool, and what they cannot see.
 
-    Exits with 1 if a rule does not fit the tools.
+    Exits with 1 if a condition does not fit the tools.
     """
     for line in explained_conditions(run_with_database(load_policy, settings)):
         typer.echo(visible(line))

@@ -1,4 +1,4 @@
-"""Facts about the moment of a call, which rules may read: the time, what was used, which calls were made."""
+"""Facts about the moment of a call, which conditions may read: the time, what was used, which calls were made."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class WindowUse(Frozen):
 
 
 class Facts(Frozen):
-    """The answer of one recorded question, from which a replay evaluates the rules again."""
+    """The answer of one recorded question, from which a replay evaluates the conditions again."""
 
     now: UtcDatetime
     hour: int = Field(ge=0, le=23)
     weekday: str
     used: dict[str, WindowUse] | None = None
-    """By window, without the calls of this message. None if no rule reads it, or if the installation does not count uses."""
+    """By window, without the calls of this message. None if no condition reads it, or if uses are not counted here."""
     succeeded: list[str] | None = None
     """The tools of the user's calls of earlier turns in this conversation whose result says success, sorted. None as above."""
     attempted: list[str] | None = None

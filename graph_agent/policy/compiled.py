@@ -88,7 +88,7 @@ class CompiledPolicy:
     servers: Mapping[str, str] = field(default_factory=dict)
     """The server of each tool; a tool that is not in it belongs to `ONE_SERVER`."""
     conditions: Conditions | None = None
-    """The rules of `policy.cedar`, if there is such a file."""
+    """The conditions of `policy.cedar`, if there is such a file."""
 
     @cached_property
     def actions(self) -> list[ToolAction]:
@@ -99,9 +99,9 @@ class CompiledPolicy:
         ]
 
     def with_conditions(self, file: ConditionsFile, recorded: str | None = None) -> CompiledPolicy:
-        """Return this policy with the rules of `file`. `recorded` is the text of a record that they come from.
+        """Return this policy with the conditions of `file`. `recorded` is the text of a record that they come from.
 
-        Raises `ConfigurationError` if the rules cannot be read.
+        Raises `ConfigurationError` if they cannot be read.
         """
         return replace(self, conditions=compile_conditions(file, self.actions, recorded))
 
@@ -125,8 +125,8 @@ class CompiledPolicy:
         found = [f"{name}: at most {limit} per message (constitution, line {line})" for limit, name, line in grants if limit]
         if (conditions := self.conditions) is not None:
             counting = {name for names in conditions.of_messages.values() for name in names}
-            rules = [rule for rule in conditions.described() if rule.name in counting]
-            found += [f"{', '.join(rule.tools)}: {rule.name} ({conditions.file.name}, line {rule.line})" for rule in rules]
+            limits = [one for one in conditions.described() if one.name in counting]
+            found += [f"{', '.join(one.tools)}: {one.name} ({conditions.file.name}, line {one.line})" for one in limits]
         return found
 
     def digests(self, tools: Iterable[str]) -> RulesDigests:

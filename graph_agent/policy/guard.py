@@ -1,8 +1,8 @@
 """The guard: decides which calls of a batch are permitted. Pure functions without I/O.
 
-A whole batch is judged before any of its calls starts; a call whose rules depend on the calls before it is deferred, and judged
-with the rest of the batch after they have ended. Every check fails closed. Permission is a value: only `judge_batch` creates an
-`AuthorizedCall`, and a tool server accepts nothing else.
+A whole batch is judged before any of its calls starts; a call whose conditions depend on the calls before it is deferred, and
+judged with the rest of the batch after they have ended. Every check fails closed. Permission is a value: only `judge_batch`
+creates an `AuthorizedCall`, and a tool server accepts nothing else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CallDecision(StrEnum):
     SKIPPED = "skipped"
     """It came after a call that stopped the batch."""
     DEFERRED = "deferred"
-    """Its rules depend on what the calls before it in the batch do: it is judged with the rest of it after they have ended."""
+    """Its conditions depend on what the calls before it in the batch do: it is judged after they have ended, with the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class PolicySnapshot:
         stored = json.loads(text_of["tools"])
         tools = [tool for tool in stored if "declaration" in tool]
         recorded = text_of.get("conditions")
-        rules = None if recorded is None else json.loads(recorded)
+        conditions = None if recorded is None else json.loads(recorded)
         policy = compile_policy(
             Constitution.parse(text_of["constitution"]),
             [ToolDeclaration.model_validate(tool["declaration"]) for tool in tools],
@@ -76,10 +76,10 @@ class PolicySnapshot:
             # Partial, because the record has only the tools that the turn could use.
             partial=True,
             unavailable={one["unavailable"]: one.get("reason", NOT_SERVED) for one in stored if "unavailable" in one},
-            servers={} if rules is None else rules["servers"],
+            servers={} if conditions is None else conditions["servers"],
         )
-        if rules is not None:
-            policy = policy.with_conditions(ConditionsFile.recorded(rules), recorded)
+        if conditions is not None:
+            policy = policy.with_conditions(ConditionsFile.recorded(conditions), recorded)
         return cls(policy, AgentEngineConfig.model_validate_json(text_of["settings"]), text_of["prompt"])
 
 

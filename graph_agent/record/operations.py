@@ -1,8 +1,8 @@
 """The operations of decisions: one row for each call that may change something, committed before the call is sent.
 
 The row names the first attempt of the turn that may send the call. An attempt that finds the row of an earlier one does not
-know whether the call was sent. The counted calls of users are operations with amounts. A read has a row if a rule counts it, or
-if a rule reads which calls were attempted: a turn that runs at the same time sees it from the moment at which it is sent.
+know whether the call was sent. The counted calls of users are operations with amounts. A read has a row if a condition counts
+it, or if one reads which calls were attempted: a turn that runs at the same time sees it from the moment at which it is sent.
 
 A row has a MAC. The state is not covered by it, because it follows from the record of the decision and its settlements.
 """

@@ -131,7 +131,7 @@ class WhatIfPorts:
         zone = conditions.file.time_zone
         facts = Facts.at(self._last_time, zone) if recorded is None else Facts.model_validate(recorded)
         if (missing := conditions.unknown_fact(facts)) is not None:
-            raise NoRecordedAnswerError(f"the record does not have what the rules read in `{missing}`")
+            raise NoRecordedAnswerError(f"the record does not have what the conditions read in `{missing}`")
         return facts
 
     async def reserve(

@@ -48,7 +48,7 @@ class ServedPolicy:
         if self._policy is None or self._served != (served, complete):
             strict = complete and not self._was_complete
             self._policy = self._compile(served, strict=strict)
-            # Without all tools, rules about the missing ones would not fit; rules that fail then refuse the call.
+            # Without all tools, conditions about the missing ones would not fit; those that fail then refuse the call.
             if strict and self._policy.conditions is not None:
                 self._policy.conditions.require_valid()
             self._served = (served, complete)

@@ -492,7 +492,7 @@ class Recorder:
         return self._announced.pop(call.sequence, True)
 
     def _has_operation(self, call: AuthorizedCall) -> bool:
-        """True for a change, and for every call if a rule reads which calls were attempted: turns that run meanwhile see it."""
+        """True for a change, and for every call if a condition reads the attempted ones: turns that run meanwhile see it."""
         conditions = self.snapshot.policy.conditions
         return call.mutating or (conditions is not None and conditions.reads.has("attempted"))
 

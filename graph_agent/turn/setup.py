@@ -55,7 +55,7 @@ class EngineOptions:
     allow_missing_tools: bool = False
     """Leaves out a listed tool that the server does not serve, instead of refusing to run."""
     conditions: ConditionsFile | None = None
-    """The rules of `policy.cedar`, which restrict what the constitution permits."""
+    """The conditions of `policy.cedar`, which restrict what the constitution permits."""
     graph: CompiledGraph | None = None
     """A compiled graph; engines may share one, since it keeps no state. By default that of the shipped topology."""
     hooks: Sequence[Callable[[], TurnHook]] = ()

@@ -111,11 +111,11 @@ def recorded_tools(records: Iterable[DecisionRecord], texts: Mapping[str, str]) 
     found = {}
     for record in records:
         header = record.header
-        rules = json.loads(texts.get(header.conditions or "", "{}"))
+        conditions = json.loads(texts.get(header.conditions or "", "{}"))
         for tool in json.loads(texts.get(header.tools, "[]")):
             if (declared := tool.get("declaration")) is not None:
                 traits = ToolTraits.model_validate(tool["traits"]).model_dump(mode="json", exclude_defaults=True)
-                server = rules.get("servers", {}).get(declared["name"])
+                server = conditions.get("servers", {}).get(declared["name"])
                 named = {} if server is None else {"server": server}
                 found[declared["name"]] = PlayedTool.model_validate({**declared, "traits": traits, **named})
     return list(found.values())

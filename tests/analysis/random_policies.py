@@ -137,7 +137,7 @@ def excluded(calls: Iterable[tuple[dict[str, Any], Situation]]) -> Iterator[str]
 
 
 def _values(value: Value, given: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the variables of a symbolic record with the values of a context; what no rule reads is left out of it."""
+    """Yield the variables of a symbolic record with the values of a context; what no condition reads is left out of it."""
     for name, (part, present) in value.term.items():
         if not z3.is_true(present) and not z3.is_false(present):
             yield present, z3.BoolVal(name in given)

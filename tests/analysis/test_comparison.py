@@ -200,7 +200,7 @@ def test_a_schema_that_accepts_less_or_the_same_is_no_loosening(before: dict[str
         (
             one(TEXT, additionalProperties=True),
             schema(a=TEXT, b=TEXT) | {"additionalProperties": True},
-            "rules see 'b'",
+            "conditions see 'b'",
         ),
     ],
 )
@@ -223,13 +223,13 @@ def test_a_read_that_no_longer_counts_as_a_change_is_named_where_changes_are_cou
     rules = PERMIT + 'forbid (principal, action == Action::"b", resource) when { context.used.day.writes > 3 };'
     other = ShopTool("b", schema())
     found = loosening(of_file(tool(), other, rules=rules), of_file(tool(reads=True), other, rules=rules))
-    assert (Change.NOT_COMPARED, "rules read how many changes there were, and it counts otherwise now") in found
+    assert (Change.NOT_COMPARED, "conditions read the number of changes, and it counts otherwise now") in found
 
 
 def test_values_that_a_rule_no_longer_refuses_because_it_cannot_read_them_are_named() -> None:
     rule = 'forbid (principal, action, resource) when { context.arguments.a.lessThan(decimal("-1.0")) };'
     old, new = (of_file(tool(one(AMOUNT, "a")), rules=PERMIT + text) for text in (rule, ""))
-    why = "rules no longer read 'a', so values that they cannot read are no longer refused"
+    why = "conditions no longer read 'a', so values that they cannot read are no longer refused"
     assert loosening(old, new) == [(Change.NOT_COMPARED, why)]
 
 

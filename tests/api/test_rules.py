@@ -98,7 +98,7 @@ async def test_other_texts_make_other_rows(client: httpx.AsyncClient) -> None:
     assert milk["conditions"] == [{"name": "no milk", "line": 2, "effect": "forbid"}]
     only_reads = 'permit (principal, action in Action::"all reads", resource);'
     found = await rows(client, conditions=only_reads)
-    assert (found["add_task"]["why"], found["list_tasks"]["verdict"]) == ("no rule permits it", "runs")
+    assert (found["add_task"]["why"], found["list_tasks"]["verdict"]) == ("no condition permits it", "runs")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ FILES = {
     if "Path" in str(field.annotation) and name != "home"
 }
 """The settings that name a file; GRAPH_AGENT_HOME is a folder, which is made."""
-WORDS = {"constitution": "the constitution", "policy": "the policy", "mcp": "the file of MCP servers"}
+WORDS = {"constitution": "the constitution", "policy": "the policy file", "mcp": "the file of MCP servers"}
 COMMANDS = ("ask hi", "serve --port 0", "gateway", "chat", "step hi", "validate", "tools list", "policy check")
 
 

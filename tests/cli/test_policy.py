@@ -66,8 +66,8 @@ def test_a_file_that_cannot_be_used_stops_every_command(cli: Cli, policy: Path, 
 
 def test_check_explains_each_tool_and_warns_of_deny_lists(cli: Cli, policy: Path) -> None:
     lines = cli("policy", "check", "--policy", str(policy)).out.splitlines()
-    assert lines[0].startswith(f"{policy}: 2 rules, SHA-256 ")
-    base = "permit 'the rule in line 2 of the policy'"
+    assert lines[0].startswith(f"{policy}: 2 conditions, SHA-256 ")
+    base = "permit 'the condition in line 2 of the policy file'"
     assert lines[1:6] == [
         f"add_task (server 'tasks'): {base}, forbid 'no milk'",
         f"list_tasks (server 'tasks'): {base}",
@@ -129,7 +129,7 @@ def test_each_example_of_a_draft_fits_the_tools(tools: list[ShopTool]) -> None:
 def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path) -> None:
     rule = '@id("two a day") forbid (principal, action == Action::"add_task", resource) when { context.used.day.calls > 2 };'
     policy.write_text(PERMIT + rule, encoding="utf-8")
-    assert cli("budget").out == "Nothing that a rule counts was used today.\n"
+    assert cli("budget").out == "Nothing that a condition counts was used today.\n"
     replies = [cli("ask", f"add a task to {what}", "--policy", str(policy)).out for what in ("call mom", "read", "paint")]
     assert ["Two a day." in reply for reply in replies] == [False, False, True]
     assert "two a day" in cli("log", "show", "last").out
@@ -138,7 +138,7 @@ def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path) -> None:
     assert re.fullmatch(r"add_task: (\d this hour; )?2 this day\n", cli("budget").out)
     shown = json.loads(cli("budget", "--json").out)
     assert (shown["tool"], shown["used"]["day"], shown["unsettled"]) == ("add_task", {"calls": 2, "sum": {}}, 0)
-    assert cli("budget", "--user", "bob").out == "Nothing that a rule counts was used today.\n"
+    assert cli("budget", "--user", "bob").out == "Nothing that a condition counts was used today.\n"
 
 
 def test_rules_about_roles_can_be_tried_locally(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

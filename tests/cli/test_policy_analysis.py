@@ -44,7 +44,7 @@ def test_diff_prints_what_is_newly_possible_and_what_recorded_decisions_become(c
     assert cli("policy", "diff", new, old, "--no-new").code == 0
     assert cli("policy", "diff", old, old, "--no-new").out == "No call is decided otherwise.\n"
     markdown = cli("policy", "diff", old, new, "--markdown").out.splitlines()
-    assert markdown[0] == "| Change | Tool or rule | Example | Guard |"
+    assert markdown[0] == "| Change | Tool or condition | Example | Guard |"
     assert markdown[2] == '| newly possible without a yes | `add_task` | `add_task(description="milk")` | refused -> runs |'
     assert json.loads(cli("policy", "diff", old, new, "--json").out)["answer"] == "newly possible without a yes"
 

@@ -1,4 +1,4 @@
-"""Conditions for the tools of other servers: all schemas load in Cedar, and what rules cannot see is listed."""
+"""Conditions for the tools of other servers: all schemas load in Cedar, and what conditions cannot see is listed."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ def test_the_conditions_that_are_drafted_for_all_servers_fit_their_tools(cli: Cl
     assert checked.code == 0, checked.err
     tools = [line for line in checked.out.splitlines() if "(server '" in line]
     assert len(tools) >= 100
-    assert "  rules cannot see 'edits' (a list of objects: Cedar has no \"any\")" in checked.out.splitlines()
+    assert "  conditions cannot see 'edits' (a list of objects: Cedar has no \"any\")" in checked.out.splitlines()

@@ -106,7 +106,7 @@ def test_a_trusted_hint_that_makes_a_change_a_read_is_named(cli: Cli, folders: F
         edit_servers(folder, trusted=True)
     edit_lock(folders[1], lambda tools: tools["write"].update(annotations={"readOnlyHint": True}))
     code, out, _ = diff(cli, folders)
-    assert (code, out) == (1, "counts as a read now: no receipt, and rules about changes do not cover it: write\n")
+    assert (code, out) == (1, "counts as a read now: no receipt, and conditions about changes do not cover it: write\n")
 
 
 def test_a_lock_file_that_is_gone_is_named(cli: Cli, servers: Servers, constitution: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_text_counts_in_a_budget_as_the_number_that_it_is() -> None:
     assert conditions is not None
     now = facts().now
     assert conditions.use("pay", {"amount": "12.5"}, now).amounts == {"amount": "12.5000"}
-    # If no rule sums it, its text is not kept, and a rule that sums it from now on takes it for all of the budget.
+    # If no condition sums it, its text is not kept, and a condition that sums it from now on takes it for all of the budget.
     unsummed = paying(forbid("calls", "context.used.day.calls > 5"), amount=AMOUNT).conditions
     assert unsummed is not None
     assert unsummed.use("pay", {"amount": "5e3"}, now).amounts == {"amount": "?"}
@@ -185,5 +185,5 @@ def test_check_names_each_argument_of_which_a_rule_sees_only_a_part() -> None:
 def test_check_names_a_number_that_its_schema_declares_as_a_text(text: dict[str, Any], is_named: bool) -> None:
     rule = forbid("five", '.amount == "5"')
     lines = list(explained_conditions(paying(rule, amount={"type": "string", **text})))
-    assert any("rules compare 'amount' as text" in line for line in lines) is is_named
+    assert any("conditions compare 'amount' as text" in line for line in lines) is is_named
     assert not any("compare" in line for line in explained_conditions(paying("", amount={"type": "string", **text})))

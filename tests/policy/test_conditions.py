@@ -67,13 +67,13 @@ def test_a_forbid_that_fails_refuses_the_call_instead_of_being_skipped() -> None
     overflow = conditions(
         '@id("big") forbid (principal, action, resource) when { context.arguments.amount * 10000000000 > 5 };'
     )
-    assert verdict(overflow, {**AMPLE, "amount": 2**40}) == (REFUSED, "these rules cannot be evaluated for it: big")
+    assert verdict(overflow, {**AMPLE, "amount": 2**40}) == (REFUSED, "these conditions cannot be evaluated for it: big")
     assert verdict(overflow, {**AMPLE, "amount": 0}) == (RUNS, "")
     # A rule that does not fit the tools is not in force, but neither is it skipped if it is evaluated.
     unchecked = policy_of([REFUND], None).with_conditions(
         ConditionsFile(PERMIT + '@id("x") forbid (principal, action, resource) when { context.arguments.sum > 5 };')
     )
-    assert verdict(unchecked, AMPLE) == (REFUSED, "these rules cannot be evaluated for it: x")
+    assert verdict(unchecked, AMPLE) == (REFUSED, "these conditions cannot be evaluated for it: x")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_only_what_a_rule_names_is_converted() -> None:
     ("rules", "message"),
     [
         ("\nforbid (principal, action, resource) when { context.arguments.sum > 5 };", "line 3: attribute `arguments.sum`"),
-        ('forbid (principal in Role::"manger", action, resource);', "line 2: the rule names a role that does not count: "),
+        ('forbid (principal in Role::"manger", action, resource);', "line 2: the condition names a role that does not count: "),
         (
             'forbid (principal, action, resource) when { context.attempted.contains(Action::"read_privte") };',
             "line 2: unrecognized action",
@@ -243,7 +243,7 @@ def test_only_what_a_rule_names_is_converted() -> None:
         ('forbid (principal, action == Action::"refnd", resource);', "line 2: unrecognized action"),
         ("forbid (principal, action, resource) when { context.arguments.amount.greaterThan(decimal(\"1.0\")) };", "line 2"),
         ("\n\npermit (principal == ?principal, action, resource);", "line 4: templates cannot be used"),
-        ('@id("base") forbid (principal, action, resource);', "line 2: two rules have the @id 'base'"),
+        ('@id("base") forbid (principal, action, resource);', "line 2: two conditions have the @id 'base'"),
         (f'@id("{"x" * 201}") forbid (principal, action, resource);', "line 2: an @id is a short text"),
         ('@id("a\\u{202e}b") forbid (principal, action, resource);', "line 2: an @id is a short text"),
         ("\nforbid (principal, action, resource) when { ;", "line 3: unexpected token"),
@@ -326,7 +326,7 @@ def test_a_tool_with_the_name_of_a_group_is_refused() -> None:
 
 def test_roles_need_a_setting() -> None:
     for roles, known in (((), "names none: set it, such as groups=manager"), (("suport", "clerk"), "has suport, clerk")):
-        with pytest.raises(ConfigurationError, match=f"line 2: the rule names a role that does not count: .* {known}"):
+        with pytest.raises(ConfigurationError, match=f"line 2: the condition names a role that does not count: .* {known}"):
             policy_of([REFUND], PERMIT + 'forbid (principal in Role::"manager", action, resource);', roles=roles)
 
 
@@ -377,9 +377,9 @@ def test_conditions_grant_no_tool() -> None:
 
 def test_what_no_rule_permits_is_refused() -> None:
     policy = policy_of([REFUND], '@id("managers") permit (principal in Role::"manager", action, resource);')
-    assert verdict(policy, AMPLE) == (REFUSED, "no rule permits it")
+    assert verdict(policy, AMPLE) == (REFUSED, "no condition permits it")
     assert verdict(policy, AMPLE, roles=("manager",)) == (RUNS, "")
-    assert verdict(policy, AMPLE, roles=("admin",)) == (REFUSED, "no rule permits it")
+    assert verdict(policy, AMPLE, roles=("admin",)) == (REFUSED, "no condition permits it")
 
 
 def test_a_repetition_gets_the_earlier_result_also_if_it_would_be_too_much() -> None:

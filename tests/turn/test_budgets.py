@@ -149,7 +149,7 @@ async def test_hour_and_day_are_those_of_the_calendar_in_one_time_zone(log: Data
     assert made == [True, False, True, False, True, False]
 
 
-async def test_reads_are_counted_if_a_rule_counts_them(log: Database) -> None:
+async def test_reads_are_counted_if_a_condition_counts_them(log: Database) -> None:
     rules = PERMIT + 'forbid (principal, action == Action::"list_tasks", resource) when { context.used.day.calls > 1 };'
     tools = [ShopTool("list_tasks", schema(), reads=True)]
     server, found = TableServer(served=declarations_of(tools)), []
@@ -172,7 +172,7 @@ async def test_another_limit_or_argument_counts_what_was_done_before(log: Databa
         return found
 
     many = 'context.used.{}.sum.{}.greaterThan(decimal("{}.0"))'
-    # A number that Cedar does not have, and that no rule reads.
+    # A number that Cedar does not have, and that no condition reads.
     assert await paid(many.format("day", "amount", 10), amount=5, fee=7.5, tip=0.123456) is EXECUTED
     assert await paid(many.format("day", "amount", 5)) is CallDisposition.REFUSED
     assert await paid(many.format("day", "fee", 8)) is CallDisposition.REFUSED

@@ -118,7 +118,7 @@ async def test_a_what_if_replay_decides_by_other_conditions() -> None:
     assert (await replayed(run, finished, conditions=ConditionsFile(MILK))).identical
     counted = PERMIT + "forbid (principal, action, resource) when { context.used.day.calls > 3 };"
     report = await replayed(run, finished, conditions=ConditionsFile(counted))
-    assert report.departure == "EXECUTE_TOOLS: the record does not have what the rules read in `used`"
+    assert report.departure == "EXECUTE_TOOLS: the record does not have what the conditions read in `used`"
 
 
 async def test_a_what_if_replay_under_another_constitution_keeps_the_conditions() -> None:

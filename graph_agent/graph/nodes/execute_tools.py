@@ -59,7 +59,7 @@ class _Processed:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The calls that are judged together, and the facts that their rules read."""
+    """The calls that are judged together, and the facts that conditions read."""
 
     calls: Sequence[FunctionCall]
     facts: Facts | None
@@ -191,7 +191,7 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
 
 
 async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> JudgedCall:
-    """Return the decision on a permitted call after its use was counted, if a rule counts it: the reservation wins."""
+    """Return the decision on a permitted call after its use was counted, if a condition counts it: the reservation wins."""
     policy, call = runtime.snapshot.policy, judged.authorized
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judged

@@ -17,13 +17,14 @@ Conditions: TypeAlias = "CedarConditions"
 
 
 def compile_conditions(file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> Conditions:
-    """Return the rules of `file` for these tools. `recorded` is the text of a record that they are compiled from.
+    """Return the conditions of `file` for these tools. `recorded` is the text of a record that they are compiled from.
 
-    Raises `ConfigurationError` if the rules cannot be read, or if the extra is not installed.
+    Raises `ConfigurationError` if the conditions cannot be read, or if the extra is not installed.
     """
     try:
         # Imported here, because the library is an extra, and most installations have no such file.
         from graph_agent.policy.cedar.evaluation import CedarConditions
     except ModuleNotFoundError as exc:
-        raise ConfigurationError(f"the policy {file.name} needs the extra 'policy': pip install 'graph-agent[policy]'") from exc
+        needed = "needs the extra 'policy': pip install 'graph-agent[policy]'"
+        raise ConfigurationError(f"the policy file {file.name} {needed}") from exc
     return CedarConditions(file, actions, recorded)

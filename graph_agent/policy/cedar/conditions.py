@@ -26,7 +26,7 @@ class Decision(StrEnum):
 
 
 class ConditionsDecision(NamedTuple):
-    """The decision of the conditions on a call, with the names of the rules that decided: clauses for the user."""
+    """The decision of the conditions on a call, with the names of those that decided: clauses for the user."""
 
     decision: Decision
     reasons: tuple[str, ...] = ()
@@ -54,15 +54,15 @@ class Situation:
     user_id: str
     roles: tuple[str, ...] = ()
     facts: Facts | None = None
-    """None if no rule reads them."""
+    """None if no condition reads them."""
     earlier: Sequence[PastCall] = ()
     """The calls of this message that were judged before."""
     of_message: bool = True
     """False for a call of a client that sends no messages: nothing can be counted for one."""
 
 
-class RuleDescription(NamedTuple):
-    """A rule of the file, for people."""
+class ConditionDescription(NamedTuple):
+    """A condition of the file, for people."""
 
     name: str
     line: int
@@ -74,7 +74,7 @@ class RuleDescription(NamedTuple):
 
 
 def configured_roles(roles: Collection[str], example: str) -> str:
-    """Return which roles rules can name, for an error about another one; without any, how to set `example`."""
+    """Return which roles conditions can name, for an error about another one; without any, how to set `example`."""
     has = f"has {', '.join(roles)}" if roles else f"names none: set it, such as groups={example}"
     return f"GRAPH_AGENT_ROLES {has}"
 
@@ -86,7 +86,7 @@ class ConditionsFile:
     text: str
     name: str = "policy.cedar"
     roles: tuple[str, ...] = ()
-    """The roles that rules may name."""
+    """The roles that conditions may name."""
     time_zone: str = "UTC"
     """The time zone of `context.time`, and of the hours and days in which uses are counted."""
     servers: Mapping[str, str] = field(default_factory=dict)
@@ -99,17 +99,17 @@ class ConditionsFile:
             ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ConfigurationError(f"there is no time zone '{time_zone}': use a name such as Europe/Berlin") from None
-        text = read_limited("policy", path)
+        text = read_limited("policy file", path)
         if len(text) > MAX_CHARACTERS:
-            raise ConfigurationError(f"the policy {path} has more than {MAX_CHARACTERS:,} characters")
+            raise ConfigurationError(f"the policy file {path} has more than {MAX_CHARACTERS:,} characters")
         return cls(text, str(path), roles, time_zone)
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the rules and of the settings that they depend on, in hex."""
+        """The SHA-256 of the conditions and of the settings that they depend on, in hex."""
         return digest([self.text, list(self.roles), self.time_zone])
 
     @classmethod
     def recorded(cls, value: Mapping[str, Any]) -> ConditionsFile:
         """Return the file of a record, from the JSON of the compiled conditions' `text`."""
-        return cls(value["rules"], roles=tuple(value["roles"]), time_zone=value["time_zone"])
+        return cls(value["conditions"], roles=tuple(value["roles"]), time_zone=value["time_zone"])

@@ -1,7 +1,7 @@
-"""The rules of `policy.cedar`, read once and evaluated by Cedar for each call.
+"""The conditions of `policy.cedar`, read once and evaluated by Cedar for each call.
 
 A call is evaluated twice, without and with the user's yes. Denied without and allowed with it means that the user is asked.
-A rule that fails, or no decision, refuses the call: Cedar alone skips a `forbid` that fails.
+A condition that fails, or no decision, refuses the call: Cedar alone skips a `forbid` that fails.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import (
+    ConditionDescription,
     ConditionsDecision,
     ConditionsFile,
     Decision,
-    RuleDescription,
     Situation,
     configured_roles,
 )
@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 PERMIT: Final = "permit (principal, action, resource);"
 _MAX_ID: Final = 200
-_NO_PERMIT: Final = "no rule permits it"
+_NO_PERMIT: Final = "no condition permits it"
 _PARTS: Final = ("arguments", "hidden", "length", "domain", "used", "succeeded", "attempted", "time")
 """The parts of `context` that do not depend on the yes."""
 _CALLS: Final = ("succeeded", "attempted")
 _OF_CALLS: Final = ("used", *_CALLS)
-"""The parts of `context` that every call changes: a call whose rules read them is judged after those before it have ended."""
+"""The parts of `context` that every call changes: a call whose conditions read them is judged after the calls before it."""
 _NO_CALLED: Final = (
     'there is no `context.called`: write `context.succeeded` where a call must have succeeded before this one ("only after"), '
     'and `context.attempted` where none may have been sent ("nothing after")'
@@ -53,13 +53,13 @@ _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 
 
 class CedarConditions:
-    """The compiled rules of a file."""
+    """The compiled conditions of a file."""
 
     def __init__(self, file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> None:
-        """Raises `ConfigurationError` with the line of the first rule that cannot be used."""
+        """Raises `ConfigurationError` with the line of the first condition that cannot be used."""
         self.file = file
         self.actions: Mapping[str, ToolAction] = {action.name: action for action in actions}
-        """The tools that the rules see, by name."""
+        """The tools that the conditions see, by name."""
         self._statements = list(_statements(file.text))
         for number, (_, statement) in enumerate(self._statements):
             if nesting(statement) > MAX_NESTING:
@@ -72,43 +72,44 @@ class CedarConditions:
             raise self._error(self._first_unreadable(), self._described(str(exc))) from None
         if tree.templates:
             raise self._error(min(map(_number, tree.templates)), "templates cannot be used")
-        self.rules: Mapping[str, pst.Template] = dict(tree.static_policies)
-        if not any(rule.effect == "permit" for rule in self.rules.values()):
-            raise ConfigurationError(f"the policy {file.name} permits nothing: begin it with `{PERMIT}`")
-        for key, rule in self.rules.items():
-            if Reads([rule.clauses]).names("called"):
+        self.by_key: Mapping[str, pst.Template] = dict(tree.static_policies)
+        if not any(condition.effect == "permit" for condition in self.by_key.values()):
+            raise ConfigurationError(f"the policy file {file.name} permits nothing: begin it with `{PERMIT}`")
+        for key, condition in self.by_key.items():
+            if Reads([condition.clauses]).names("called"):
                 raise self._error(_number(key), _NO_CALLED)
-        self.names: Mapping[str, str] = self._names_of_rules()
-        """The name of each rule in reasons, by the same keys as `rules`."""
-        self.reads = Reads(rule.clauses for rule in self.rules.values())
+        self.names: Mapping[str, str] = self._names_of_conditions()
+        """The name of each condition in reasons, by the same keys as `by_key`."""
+        self.reads = Reads(condition.clauses for condition in self.by_key.values())
         self._reads_about = {
-            action.name: Reads(rule.clauses for rule in self.rules.values() if covers(rule, action)) for action in actions
-        }
-        self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
-        # If no rule reads the user's yes, one evaluation is enough.
-        self._answers = (False, True) if self.reads.has("confirmed") else (False,)
-        self._counted = self._counted_tools()
-        counting = {key for key, rule in self.rules.items() if Reads([rule.clauses]).has("used", "message")}
-        self.of_messages: Mapping[str, tuple[str, ...]] = {
-            action.name: tuple(sorted(self.names[key] for key in counting if covers(self.rules[key], action)))
+            action.name: Reads(condition.clauses for condition in self.by_key.values() if covers(condition, action))
             for action in actions
         }
-        """The rules about each tool that read what a message has used."""
+        self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
+        # If no condition reads the user's yes, one evaluation is enough.
+        self._answers = (False, True) if self.reads.has("confirmed") else (False,)
+        self._counted = self._counted_tools()
+        counting = {key for key, condition in self.by_key.items() if Reads([condition.clauses]).has("used", "message")}
+        self.of_messages: Mapping[str, tuple[str, ...]] = {
+            action.name: tuple(sorted(self.names[key] for key in counting if covers(self.by_key[key], action)))
+            for action in actions
+        }
+        """The conditions about each tool that read what a message has used."""
         self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
-        """The arguments of each tool whose sums rules read."""
+        """The arguments of each tool whose sums conditions read."""
         self._depend_on_calls = {
             name for name, reads in self._reads_about.items() if any(reads.has(part) for part in _OF_CALLS)
         }
         self.reads_windows = _reads_windows(self.reads)
-        """True if a rule reads `used.hour` or `used.day`."""
+        """True if a condition reads `used.hour` or `used.day`."""
         self.reads_calls = any(self.reads.has(part) for part in _CALLS)
-        """True if a rule reads `succeeded` or `attempted`."""
+        """True if a condition reads `succeeded` or `attempted`."""
         self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls
         self.text = recorded or canonical_json(
             {
                 "engine": f"cedarpy {version('cedarpy')}",
                 "roles": list(file.roles),
-                "rules": file.text,
+                "conditions": file.text,
                 "schema": self.schema,
                 "servers": {action.name: action.server for action in actions},
                 "time_zone": file.time_zone,
@@ -117,53 +118,53 @@ class CedarConditions:
         """Everything that the decisions depend on, as canonical JSON, for the record."""
 
     def require_valid(self) -> None:
-        """Raise `ConfigurationError`, with the line, for the first rule that does not fit the tools."""
+        """Raise `ConfigurationError`, with the line, for the first condition that does not fit the tools."""
         result = validate_policies(self.file.text, self.schema)
         if result.validation_passed:
             return
         first = min(result.errors, key=lambda error: _number(error.policy_id))
         problem = re.sub(r"^for policy `\w+`[,:] ", "", first.error)
-        # Without a role its type is not declared at all. Another error of a rule that names a role keeps its own text.
+        # Without a role its type is not declared at all. Another error of a condition that names a role keeps its own text.
         if ("`Role::" in problem and "enumerated" in problem) or ("entity type `Role`" in problem and not self.file.roles):
-            problem = f"the rule names a role that does not count: {configured_roles(self.file.roles, 'manager')}"
+            problem = f"the condition names a role that does not count: {configured_roles(self.file.roles, 'manager')}"
         raise self._error(_number(first.policy_id), visible(problem))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
-        """Return what a rule reads and `facts` do not have: "used", "succeeded" or "attempted"."""
+        """Return what a condition reads and `facts` do not have: "used", "succeeded" or "attempted"."""
         read = {"used": self.reads_windows, **{part: self.reads.has(part) for part in _CALLS}}
         return next((part for part, is_read in read.items() if is_read and getattr(facts, part, None) is None), None)
 
     def depends_on_calls(self, tool_name: str) -> bool:
-        """True if a rule about this tool reads what the calls before it in the same batch change."""
+        """True if a condition about this tool reads what the calls before it in the same batch change."""
         return tool_name in self._depend_on_calls
 
     def reads_about(self, tool_name: str) -> Reads:
-        """Return what the rules about a tool read."""
+        """Return what the conditions about a tool read."""
         return self._reads_about[tool_name]
 
     def counts(self, tool_name: str) -> bool:
-        """True if a rule reads how much the calls of this tool use in an hour or a day."""
+        """True if a condition reads how much the calls of this tool use in an hour or a day."""
         return tool_name in self._counted
 
     def _counted_tools(self) -> set[str]:
         found: set[str] = set()
-        for rule in self.rules.values():
-            reads = Reads([rule.clauses])
+        for condition in self.by_key.values():
+            reads = Reads([condition.clauses])
             if _reads_windows(reads):
-                found.update(name for name, action in self.actions.items() if covers(rule, action))
+                found.update(name for name, action in self.actions.items() if covers(condition, action))
             if any(reads.has("used", window, "writes") for window in COUNTED_WINDOWS):
                 found.update(name for name, action in self.actions.items() if action.writes)
         return found
 
     def _summed_numbers(self, action: ToolAction) -> dict[str, Kind]:
-        """Return the arguments of a tool whose sums rules read."""
+        """Return the arguments of a tool whose sums conditions read."""
         read = [one for one in action.numbers if any(self.reads.has("used", window, "sum", one.name) for window in WINDOWS)]
         return {one.name: one.type.kind for one in read}
 
     def use(self, tool_name: str, arguments: dict[str, Any], at: datetime) -> PastUse:
-        """Return the amounts of a call. Raises `Unconvertible` for one whose sum rules read."""
+        """Return the amounts of a call. Raises `Unconvertible` for one whose sum conditions read."""
         amounts: dict[str, int | str] = {}
-        # All numbers, so that a rule that sums another argument from tomorrow on does not begin at 0.
+        # All numbers, so that a condition that sums another argument from tomorrow on does not begin at 0.
         for name, part, _ in self.actions[tool_name].numbers:
             if (value := arguments.get(name)) is None:
                 continue
@@ -173,19 +174,19 @@ class CedarConditions:
             except Unconvertible:
                 if name in self.summed[tool_name]:
                     raise
-                # No number that a later rule could sum: a text of the call is not kept here.
+                # No number that a later condition could sum: a text of the call is not kept here.
                 amounts[name] = str(value) if isinstance(value, int | float) else "?"
         return PastUse(tool_name, amounts, at)
 
     def _amounts(self, tool_name: str, arguments: Mapping[str, Any]) -> dict[str, int]:
-        """Return the numbers in `arguments` whose sums rules read, as in `ToolUse.sums`."""
+        """Return the numbers in `arguments` whose sums conditions read, as in `ToolUse.sums`."""
         summed = self.summed.get(tool_name, {}).items()
         given = [(name, kind) for name, kind in summed if arguments.get(name) is not None]
         # A negative amount counts as 0: it must not make room for another call.
         return {name: max(0, values.amount(kind, arguments[name], name)) for name, kind in given}
 
     def facts(self, now: datetime, past: PastUses) -> Facts:
-        """Return the facts at `now` after the uses since the day began: what no rule reads is not known."""
+        """Return the facts at `now` after the uses since the day began: what no condition reads is not known."""
         used: dict[str, WindowUse] = {}
         for window, tools in uses_by_window(past.uses, now, self.file.time_zone).items():
             writes = sum(len(uses) for name, uses in tools.items() if self._writes(name))
@@ -204,19 +205,20 @@ class CedarConditions:
                 total.update(dict.fromkeys(use.amounts, values.MAX_LONG))
         return dict(total)
 
-    def described(self) -> list[RuleDescription]:
+    def described(self) -> list[ConditionDescription]:
         found = []
-        for key, rule in self.rules.items():
-            tools = tuple(name for name, action in self.actions.items() if covers(rule, action))
-            found.append(RuleDescription(self.names[key], self._line(_number(key)), rule.effect, tools, denies_by_like(rule)))
+        for key, condition in self.by_key.items():
+            tools = tuple(name for name, action in self.actions.items() if covers(condition, action))
+            place = self.names[key], self._line(_number(key))
+            found.append(ConditionDescription(*place, condition.effect, tools, denies_by_like(condition)))
         return found
 
     def partly_seen(self, tool_name: str) -> Iterator[tuple[str, str, list[str], list[str]]]:
-        """Yield the arguments of which a rule reads only some types: rule, argument, the types that it reads, the others."""
+        """Yield the arguments of which a condition reads only some types: condition, argument, these types, the others."""
         action = self.actions[tool_name]
-        for key, rule in self.rules.items():
-            reads = Reads([rule.clauses])
-            for path, type_ in action.arguments.variants() if covers(rule, action) else ():
+        for key, condition in self.by_key.items():
+            reads = Reads([condition.clauses])
+            for path, type_ in action.arguments.variants() if covers(condition, action) else ():
                 sums = any(reads.has("used", window, "sum", *path) for window in WINDOWS)
                 seen = {
                     one.name: reads.name("arguments", *path, one.name) or (sums and one.type.kind in NUMBERS)
@@ -254,7 +256,7 @@ class CedarConditions:
         return ConditionsDecision(Decision.RUNS).outside_message(() if situation.of_message else self.of_messages[tool_name])
 
     def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
-        """Return the `context` of a call, without `confirmed` and without what no rule reads. Raises `Unconvertible`."""
+        """Return the `context` of a call, without `confirmed` and without what no condition reads. Raises `Unconvertible`."""
         reads, given = self.reads.has, {name: value for name, value in arguments.items() if value is not None}
         parts: dict[str, Callable[[], Any]] = {
             "arguments": lambda: convert(action.arguments, given, self.reads_about(action.name), "arguments"),
@@ -288,7 +290,7 @@ class CedarConditions:
         return (action := self.actions.get(tool_name)) is None or action.writes
 
     def _entities(self, action: ToolAction, situation: Situation) -> list[dict[str, Any]]:
-        # Without the entity of the action, a rule on a group would silently not match.
+        # Without the entity of the action, a condition on a group would silently not match.
         roles = sorted(set(situation.roles) & set(self.file.roles))
         return [_entity("User", situation.user_id, "Role", roles), _entity("Action", action.name, "Action", action.groups)]
 
@@ -300,28 +302,30 @@ class CedarConditions:
         failed = {f"policy{found[1]}" for error in result.diagnostics.errors if (found := _POLICY_ID.search(str(error)))}
         names = sorted(self.names[one] for one in failed if one in self.names)
         return (
-            f"these rules cannot be evaluated for it: {', '.join(names)}" if names else "the rules cannot be evaluated for it",
+            f"these conditions cannot be evaluated for it: {', '.join(names)}"
+            if names
+            else "the conditions cannot be evaluated for it",
         )
 
-    def _names_of_rules(self) -> dict[str, str]:
-        """Return what each rule is called in reasons: its `@id`, or its line."""
+    def _names_of_conditions(self) -> dict[str, str]:
+        """Return what each condition is called in reasons: its `@id`, or its line."""
         names: dict[str, str] = {}
         given: set[str] = set()
-        for key, rule in sorted(self.rules.items(), key=lambda item: _number(item[0])):
-            name = rule.annotations.get("id", "").strip()
+        for key, condition in sorted(self.by_key.items(), key=lambda item: _number(item[0])):
+            name = condition.annotations.get("id", "").strip()
             if len(name) > _MAX_ID or visible(name) != name:
                 raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {_MAX_ID}")
             if name in given:
-                raise self._error(_number(key), f"two rules have the @id '{name}'")
+                raise self._error(_number(key), f"two conditions have the @id '{name}'")
             given |= {name} - {""}
-            names[key] = name or f"the rule in line {self._line(_number(key))} of the policy"
+            names[key] = name or f"the condition in line {self._line(_number(key))} of the policy file"
         return names
 
     def _line(self, number: int) -> int:
         return self._statements[number][0] if 0 <= number < len(self._statements) else 1
 
     def _first_unreadable(self) -> int:
-        """Return the number of the first rule that the parser refuses. It says why, but not where."""
+        """Return the number of the first condition that the parser refuses. It says why, but not where."""
         for number, (_, text) in enumerate(self._statements):
             try:
                 policies_to_pst(text)
@@ -330,11 +334,11 @@ class CedarConditions:
         return 0
 
     def _error(self, number: int, text: str) -> ConfigurationError:
-        return ConfigurationError(f"the policy {self.file.name}, line {self._line(number)}: {text}")
+        return ConfigurationError(f"the policy file {self.file.name}, line {self._line(number)}: {text}")
 
     def _described(self, text: str) -> str:
-        """Return a message of the parser with lines instead of its own numbers of rules."""
-        return visible(_POLICY_ID.sub(lambda found: f"the rule in line {self._line(int(found[1]))}", text))
+        """Return a message of the parser with lines instead of its own numbers of conditions."""
+        return visible(_POLICY_ID.sub(lambda found: f"the condition in line {self._line(int(found[1]))}", text))
 
 
 def _reads_windows(reads: Reads) -> bool:
@@ -342,7 +346,7 @@ def _reads_windows(reads: Reads) -> bool:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the line, from 1, on which each rule begins, and its text."""
+    """Yield the line, from 1, on which each condition begins, and its text."""
     start: int | None = None
     line, counted = 1, 0
     for token in _STATEMENT.finditer(text):
@@ -358,14 +362,14 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _number(policy_id: str) -> int:
-    """Return the position of a rule in its file, from 0; -1 if the id names none."""
+    """Return the position of a condition in its file, from 0; -1 if the id names none."""
     found = _POLICY_ID.fullmatch(policy_id)
     return int(found[1]) if found else -1
 
 
 def _known(fact: T | None) -> T:
     if fact is None:
-        raise Unconvertible("what its rules need to know is not known here")
+        raise Unconvertible("what its conditions need to know is not known here")
     return fact
 
 

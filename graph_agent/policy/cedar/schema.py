@@ -88,9 +88,11 @@ def cedar_schema(actions: Sequence[ToolAction], roles: Iterable[str]) -> str:
     groups = dict.fromkeys([ALL_TOOLS, ALL_WRITES, ALL_READS, *(group for one in actions for group in one.groups)])
     for action in actions:
         if action.name in groups:
-            raise ConfigurationError(f"the tool '{action.name}' has the name of a group of actions, so rules cannot name it")
+            raise ConfigurationError(
+                f"the tool '{action.name}' has the name of a group of actions, so conditions cannot name it"
+            )
     named = [quoted(role) for role in roles]
-    # Enumerated, so that the validator finds a misspelt role; without roles no rule can name one.
+    # Enumerated, so that the validator finds a misspelt role; without roles no condition can name one.
     lines = [f"entity Role enum [{', '.join(named)}];", "entity User in [Role];"] if named else ["entity User;"]
     lines += ["entity Server;", *(f"action {quoted(group)};" for group in groups)]
     lines += [

@@ -1,4 +1,4 @@
-"""The syntax trees of rules: the tools that a rule is about, and the parts of `context` that it reads."""
+"""The syntax trees of conditions: the tools that a condition is about, and the parts of `context` that it reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NESTED = re.compile(
 
 
 def nesting(text: str) -> int:
-    """Return a bound for the depth of a rule's syntax tree, from its text: brackets, and operators that follow one another."""
+    """Return a bound for the depth of a condition's syntax tree, from its text: brackets, and operators in sequence."""
     # Of each open bracket: the operators between its parts, those of the last part, the deepest bracket in it, the deepest part
     # before it.
     levels = [(0, 0, 0, 0)]
@@ -46,7 +46,7 @@ def nesting(text: str) -> int:
 
 
 class Reads:
-    """The attribute paths below `context` that the conditions of rules name: only these are converted and recorded."""
+    """The attribute paths below `context` that the clauses of conditions name: only these are converted and recorded."""
 
     def __init__(self, conditions: Iterable[object]) -> None:
         read = frozenset(one for condition in conditions for one in _paths(condition))
@@ -54,16 +54,16 @@ class Reads:
         self._values = frozenset(path for path, is_value in read if is_value)
 
     def has(self, *path: str) -> bool:
-        """True if a rule reads the value at `path`, a part of it, or a record that contains it."""
+        """True if a condition reads the value at `path`, a part of it, or a record that contains it."""
         return any(path[: len(read)] == read[: len(path)] for read in self._paths)
 
     def name(self, *path: str) -> bool:
-        """True if a rule reads `path` or asks for its presence, and not only for that of a record that contains it."""
+        """True if a condition reads `path` or asks for its presence, and not only for that of a record that contains it."""
         below = any(read[: len(path)] == path for read in self._paths)
         return below or any(path[: len(read)] == read for read in self._values)
 
     def names(self, part: str) -> bool:
-        """True if a rule names the part of `context` itself."""
+        """True if a condition names the part of `context` itself."""
         return any(read[:1] == (part,) for read in self._paths)
 
 
@@ -106,11 +106,11 @@ def _path(node: object) -> Path | None:
     return None
 
 
-def covers(rule: pst.Template, action: ToolAction) -> bool:
-    """True if the scope of `rule` admits calls of a tool, by some user."""
-    if isinstance(rule.principal, pst.ScopeIs | pst.ScopeIsIn) and str(rule.principal.entity_type) != "User":
+def covers(condition: pst.Template, action: ToolAction) -> bool:
+    """True if the scope of `condition` admits calls of a tool, by some user."""
+    if isinstance(condition.principal, pst.ScopeIs | pst.ScopeIsIn) and str(condition.principal.entity_type) != "User":
         return False
-    return _covers_action(rule.action, action) and _covers_server(rule.resource, action.server)
+    return _covers_action(condition.action, action) and _covers_server(condition.resource, action.server)
 
 
 def _covers_action(scope: pst.ActionConstraint, action: ToolAction) -> bool:
@@ -129,9 +129,10 @@ def _covers_server(scope: pst.PrincipalOrResourceConstraint, server: str) -> boo
     return True
 
 
-def denies_by_like(rule: pst.Template) -> bool:
-    """True if a match of `like` is a reason of the rule to refuse a call: `unless { … like … }` of a `forbid` is none."""
-    return any(_like_makes(clause.expr, (rule.effect == "forbid") is isinstance(clause, pst.When)) for clause in rule.clauses)
+def denies_by_like(condition: pst.Template) -> bool:
+    """True if a match of `like` is a reason of the condition to refuse a call: `unless { … like … }` of a `forbid` is none."""
+    forbids = condition.effect == "forbid"
+    return any(_like_makes(clause.expr, forbids is isinstance(clause, pst.When)) for clause in condition.clauses)
 
 
 def _like_makes(node: object, wanted: bool) -> bool:

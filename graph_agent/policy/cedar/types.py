@@ -1,7 +1,7 @@
 """The Cedar types of tool arguments, read from JSON Schemas.
 
-What Cedar has no type for is HIDDEN, with the reason for the author of the rules: a list of objects, an object with free keys,
-a value of any type.
+What Cedar has no type for is HIDDEN, with the reason for the author of the conditions: a list of objects, an object with free
+keys, a value of any type.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CedarType:
     is_numeric: bool = False
     """For a text: True if its schema describes a number."""
     why: str = ""
-    """For HIDDEN: the reason why rules cannot see the value."""
+    """For HIDDEN: the reason why conditions cannot see the value."""
 
     def field(self, name: str) -> Field | None:
         return next((one for one in self.fields if one.name == name), None)
@@ -90,7 +90,7 @@ class CedarType:
             yield from part.variants(*path, name)
 
     def hidden(self, path: str = "") -> Iterator[tuple[str, str]]:
-        """Yield the path of every part of a record that rules cannot see, with the reason."""
+        """Yield the path of every part of a record that conditions cannot see, with the reason."""
         for name, part, _ in self.fields:
             where = f"{path}.{name}" if path else name
             if part.kind is Kind.HIDDEN:
@@ -154,7 +154,7 @@ class _Reader:
             return hidden("it refers to another document")
         if (target := self._target(reference)) is None:
             return hidden("it refers to nothing")
-        # Keywords beside a reference restrict it further, which a type need not show: a rule then sees more than can happen.
+        # Keywords beside a reference restrict it further, which a type need not show: conditions then see more than can happen.
         return self.read(target, (*seen, reference))
 
     def _target(self, reference: str) -> Any:
@@ -282,7 +282,7 @@ def _any_of(types: Sequence[CedarType]) -> CedarType:
         alike = ([one for one in types if one.kind is kind] for kind in dict.fromkeys(one.kind for one in types))
         return _any_of([_any_of(group) for group in alike])
     if kinds > set(NUMBERS):
-        # A whole number is one for the rules about the others too.
+        # A whole number is one for the conditions about the others too.
         number = CedarType(Kind.DECIMAL)
         return _any_of([number, *(one for one in types if one.kind not in NUMBERS)])
     if Kind.HIDDEN in kinds:

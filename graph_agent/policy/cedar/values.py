@@ -53,7 +53,7 @@ class Unconvertible(Exception):  # noqa: N818 (caught where the call is judged: 
 
 
 def convert(type_: CedarType, value: Any, reads: Reads, *path: str) -> Any:
-    """Return a JSON value of a call as Cedar's JSON, without the parts that no rule reads. Raises `Unconvertible`.
+    """Return a JSON value of a call as Cedar's JSON, without the parts that no condition reads. Raises `Unconvertible`.
 
     `path` leads to the value from `context`.
     """
@@ -82,13 +82,13 @@ def convert(type_: CedarType, value: Any, reads: Reads, *path: str) -> Any:
                 found |= _read_text(type_, value, reads, *path)
             if found:
                 return found
-    raise Unconvertible(f"the rules cannot read '{name}'")
+    raise Unconvertible(f"the conditions cannot read '{name}'")
 
 
 def _read_text(type_: CedarType, text: str, reads: Reads, *path: str) -> dict[str, Any]:
-    """Return what a text is as the other alternatives of its type that rules name: the tool may read "5" as it reads 5.
+    """Return what a text is as the other alternatives of its type that conditions name: the tool may read "5" as it reads 5.
 
-    Raises `Unconvertible` for a text in which the tool could see another value than the rules.
+    Raises `Unconvertible` for a text in which the tool could see another value than the conditions.
     """
     name, found = ".".join(path[1:]), {}
     sees_text = reads.name(*path, "string")
@@ -136,7 +136,7 @@ def scaled(kind: Kind, value: float | str, name: str) -> int:
         exact = Decimal(str(value)) * (SCALE if kind is Kind.DECIMAL else 1)
         number = int(exact)
     except (InvalidOperation, ValueError, OverflowError):
-        raise Unconvertible(f"'{name}' is not a number that rules can read") from None
+        raise Unconvertible(f"'{name}' is not a number that conditions can read") from None
     if exact != number:
         raise Unconvertible(f"'{name}' has more than four decimals" if kind is Kind.DECIMAL else f"'{name}' is not an integer")
     return require_long(number, name)
@@ -201,7 +201,7 @@ def _in_ascii(name: str) -> str:
 
 
 def unseen(type_: CedarType, arguments: dict[str, Any]) -> list[str]:
-    """Return the arguments of a call that rules cannot see, in whole or in part, sorted."""
+    """Return the arguments of a call that conditions cannot see, in whole or in part, sorted."""
     return sorted(name for name, value in arguments.items() if value is not None and _is_unseen(type_, name, value))
 
 

@@ -97,7 +97,7 @@ function Findings({ report: { changes, promises } }: { report: Report }): VNode 
       <h3>Promises</h3>
       {promises === null || promises.length === 0 ? (
         <p class="quiet">
-          None. A promise is a <code>forbid</code> rule that no permitted call may match: write one in the text <em>Promises</em>.
+          None. A promise is a <code>forbid</code> condition that no permitted call may match: write one in the text <em>Promises</em>.
         </p>
       ) : (
         <ul class="possible">

@@ -15,8 +15,8 @@ const VERDICTS: readonly Verdict[] = ["runs", "asks", "refused"];
 const TITLES: Readonly<Record<Part, string>> = { constitution: "Constitution", conditions: "Conditions", promises: "Promises" };
 const HINTS: Readonly<Record<Part, string>> = {
   constitution: "The text that the model reads. Its list of tools is the whitelist.",
-  conditions: "Rules in Cedar that only restrict. The model does not read them.",
-  promises: "forbid rules in Cedar that no permitted call may match. They are checked, not in force.",
+  conditions: "They are written in Cedar and only restrict. The model does not read them.",
+  promises: "forbid conditions in Cedar that no permitted call may match. They are checked, not in force.",
 };
 
 export function RulesPanel(): VNode {
