@@ -33,8 +33,8 @@ _NAMES = {
     "models.authors": ("TextAuthor", "TextAuthors", "TextPart"),
     "models.config": ("MAX_TOOL_ITERATIONS", "AgentEngineConfig"),
     "models.decision": (
-        "MAX_HISTORY_MESSAGES", "MAX_MESSAGE_LENGTH", "AgentDecision", "DecisionContext", "DecisionType", "IntentType",
-        "Message", "OutcomeCategory", "PendingAction", "UserIntent",
+        "MAX_HISTORY_MESSAGES", "MAX_MESSAGE_LENGTH", "AfterYes", "AgentDecision", "DecisionContext", "DecisionType",
+        "IntentType", "Message", "OutcomeCategory", "PendingAction", "PendingCall", "UserIntent",
     ),
     "models.llm": (
         "DEFAULT_TEMPERATURE", "MAX_RESPONSE_TOKENS", "FunctionCall", "FunctionResponse", "LLMErrorCode", "LLMMessage",

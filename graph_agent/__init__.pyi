@@ -45,6 +45,7 @@ from graph_agent.models.config import MAX_TOOL_ITERATIONS as MAX_TOOL_ITERATIONS
 from graph_agent.models.config import AgentEngineConfig as AgentEngineConfig
 from graph_agent.models.decision import MAX_HISTORY_MESSAGES as MAX_HISTORY_MESSAGES
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH as MAX_MESSAGE_LENGTH
+from graph_agent.models.decision import AfterYes as AfterYes
 from graph_agent.models.decision import AgentDecision as AgentDecision
 from graph_agent.models.decision import DecisionContext as DecisionContext
 from graph_agent.models.decision import DecisionType as DecisionType
@@ -52,6 +53,7 @@ from graph_agent.models.decision import IntentType as IntentType
 from graph_agent.models.decision import Message as Message
 from graph_agent.models.decision import OutcomeCategory as OutcomeCategory
 from graph_agent.models.decision import PendingAction as PendingAction
+from graph_agent.models.decision import PendingCall as PendingCall
 from graph_agent.models.decision import UserIntent as UserIntent
 from graph_agent.models.llm import DEFAULT_TEMPERATURE as DEFAULT_TEMPERATURE
 from graph_agent.models.llm import MAX_RESPONSE_TOKENS as MAX_RESPONSE_TOKENS

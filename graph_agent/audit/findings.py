@@ -139,7 +139,7 @@ def _answer(record: DecisionRecord, pending: PendingAction) -> str:
     asked_anew = decision.pending_action is not None and EntryKind.MODEL not in {entry.kind for entry in record.entries}
     if answers is not None and answers.pending_action != pending.id:
         return "was not touched: the answer named another question."
-    if decision.decision_type is DecisionType.EXECUTE_PENDING:
+    if decision.decision_type is DecisionType.EXECUTE_PENDING or decision.confirmed:
         return "was given by the user's own answer."
     if decision.decision_type is DecisionType.CANCEL_PENDING:
         return "was declined by the user."

@@ -14,18 +14,19 @@ from graph_agent.policy.guard import INVALID_ARGUMENTS
 from graph_agent.reply.fixed import refused
 from graph_agent.reply.text import counted, one_line
 
+REPORTS_CONFIRMED = frozenset({EndingKind.CONFIRMED, EndingKind.FAILURE, EndingKind.CAP})
+"""Endings whose reply reports the confirmed calls in the words of code."""
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING})
 
 
 def refusal_notices(turn: Turn, policy: CompiledPolicy) -> Iterator[str]:
     """Yield one notice for each rule that refused calls, in the order of the calls.
 
-    A call that the model corrected is not named. Neither is a confirmed one, whose fate is the reply.
+    A call that the model corrected is not named. Neither is a confirmed one that the reply reports.
     """
-    if turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED:
-        return
+    reported = turn.ending is not None and turn.ending.kind in REPORTS_CONFIRMED
     by_rule: dict[str, list[TurnCall]] = {}
-    for call in turn.calls:
+    for call in turn.calls[len(turn.confirmed_calls) if reported else 0 :]:
         if call.disposition is CallDisposition.REFUSED and not _was_corrected(call, turn):
             by_rule.setdefault(call.rule, []).append(call)
     for rule, calls in by_rule.items():

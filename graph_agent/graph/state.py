@@ -101,10 +101,22 @@ class Turn:
     """The action that the user has confirmed: EXECUTE_TOOLS runs exactly it."""
     pending: PendingAction | None = None
     """The action that the user is asked to confirm."""
+    report: Parts = ()
+    """The report of the confirmed calls in the words of code, if the model goes on from them."""
     ending: Ending | None = None
     notices: tuple[str, ...] = ()
     """Lines that code adds beside the reply, such as "Not done: …"."""
     decision: AgentDecision | None = None
+
+    @property
+    def unused_yes(self) -> PendingAction | None:
+        """The action that the user has confirmed, until its calls have run: one yes is for one run of them."""
+        return self.confirmed if self.response is None and self.iterations == 0 else None
+
+    @property
+    def confirmed_calls(self) -> tuple[TurnCall, ...]:
+        """The calls that the user has confirmed, with their results: the first of the turn."""
+        return () if self.confirmed is None else self.calls[: len(self.confirmed.each)]
 
     @classmethod
     def of(cls, header: RecordHeader) -> Turn:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.models.decision import EarlierCall, PendingAction
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
@@ -76,11 +77,20 @@ def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall
     return extended(request, *messages)
 
 
-def with_confirmed_call(request: LLMRequest, turn_call: TurnCall, policy: CompiledPolicy) -> LLMRequest:
-    """Return `request` with the one call that the user has confirmed."""
-    call = turn_call.call
-    body = _read_result(turn_call, policy)
-    return extended(request, LLMMessage(role="assistant", function_calls=[call]), _response_to(call, body))
+def with_confirmed_calls(
+    request: LLMRequest, confirmed: PendingAction, calls: Sequence[TurnCall], policy: CompiledPolicy
+) -> LLMRequest:
+    """Return `request` with the calls that the user has confirmed, after the changes that were made before the question."""
+    answered = [(FunctionCall(name=one.tool_name, arguments=one.arguments), _earlier(one)) for one in confirmed.done_before]
+    answered += [(call.call, _read_result(call, policy)) for call in calls]
+    requested = LLMMessage(role="assistant", function_calls=[call for call, _ in answered])
+    return extended(request, requested, *(_response_to(call, body) for call, body in answered))
+
+
+def _earlier(call: EarlierCall) -> dict[str, Any]:
+    if call.unknown:
+        return {"success": False, "outcome": "unknown: it may or may not have been done, before the user was asked; say so"}
+    return {"success": True, "note": "done already, before the user was asked"}
 
 
 def _read_result(call: TurnCall, policy: CompiledPolicy) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from operator import not_
 from pydantic import Field
 
 from graph_agent.models.base import Frozen
+from graph_agent.models.decision import AfterYes
 from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
 
 MAX_TOOL_ITERATIONS = 5
@@ -37,6 +38,8 @@ class AgentEngineConfig(Frozen, kw_only=False):
     """Number of retries of a failed read. Writes are never retried: they are settled through the ledger."""
     tell_time: bool = False
     """True if the prompt ends with the current time."""
+    after_yes: AfterYes = AfterYes.EXPLAIN
+    """The continuation of a turn after the calls that the user has confirmed."""
 
     # Left out of the JSON if there are none.
     tokens: TokenLimits | None = Field(default=None, exclude_if=not_)

@@ -154,10 +154,45 @@ class RulesDigests(Frozen):
     """The name of each tool that would be called -> the digest of its definition."""
 
 
-class PendingAction(Frozen):
-    """A call that waits for the user's confirmation: signed, bound to user and conversation, valid for five minutes, used once.
+class AfterYes(StrEnum):
+    """The continuation of a turn after the calls that the user has confirmed."""
 
-    It is bound to the rules under which it was asked about, too. `id` is also the operation key under which the call will run.
+    END = "end"
+    """The turn ends with a reply composed by code."""
+    EXPLAIN = "explain"
+    """The model goes on if a confirmed call was not done, or if a read was left out before the question; otherwise as END."""
+    GO_ON = "go_on"
+    """The model goes on in the same turn."""
+
+
+class PendingCall(Frozen):
+    """One call of a pending action."""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    description: str
+    whole_digest: str = Field(default="", exclude_if=not_)
+    object_text: str = Field(default="", exclude_if=not_)
+
+
+class EarlierCall(Frozen):
+    """A change that a turn had made before it asked the user."""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    unknown: bool = Field(default=False, exclude_if=not_)
+    """True if it is not known whether it was done."""
+
+
+MAX_DONE_BEFORE = 20
+"""The number of earlier changes that a pending action names, the last ones."""
+
+
+class PendingAction(Frozen):
+    """A card: calls that wait for one confirmation of the user.
+
+    It is signed, bound to user and conversation and to the rules under which it was asked about, valid for five minutes, and
+    used once. `id` is also the operation key under which its first call will run.
     """
 
     id: str = Field(min_length=1)
@@ -179,7 +214,25 @@ class PendingAction(Frozen):
     """The sentences before the question: what its message had changed before, but for what was certainly another object."""
     asked_under: RulesDigests = Field(default=RulesDigests(), exclude_if=lambda rules: not rules.constitution)
     """The rules under which the user was asked. Without them no yes counts."""
+    calls: tuple[PendingCall, ...] = Field(default=(), exclude_if=not_)
+    """All calls of a card of several, in their order. The first is also in `tool_name` and `arguments`; see `each`."""
+    done_before: tuple[EarlierCall, ...] = Field(default=(), max_length=MAX_DONE_BEFORE, exclude_if=not_)
+    """The changes of the turn that asked, and of those that it went on from: a model that goes on must not repeat them."""
+    then: AfterYes = Field(default=AfterYes.END, exclude_if=lambda then: then is AfterYes.END)
+    """The continuation after a yes. END for the calls of a decision without a model."""
     signature: str = ""
+
+    @property
+    def each(self) -> tuple[PendingCall, ...]:
+        """Every call that a yes confirms, in their order."""
+        if self.calls:
+            return self.calls
+        named = {name: getattr(self, name) for name in PendingCall.model_fields}
+        return (PendingCall(**named),)
+
+    def operation_key(self, number: int) -> str:
+        """Return the operation key of the call with this number, from 1."""
+        return self.id if number == 1 else f"{self.id}:{number}"
 
     def can_be_answered(self, now: datetime) -> bool:
         """True from the creation to the expiry. A clock that was set back before the creation does not extend it."""
@@ -199,10 +252,18 @@ class PendingAction(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _begins_with_its_first_call(self) -> PendingAction:
+        first = self.each[0]
+        if len(self.calls) == 1 or (first.tool_name, first.arguments) != (self.tool_name, self.arguments):
+            raise ValueError("calls has all of several, and the first of them is in tool_name and arguments")
+        return self
+
+    @model_validator(mode="after")
     def _can_be_signed(self) -> PendingAction:
+        calls = [call.to_json() for call in (*self.calls, *self.done_before)]
         try:
             canonical_json(
-                [self.id, self.tool_name, self.arguments, self.description, self.object_text, self.changed_before]
+                [self.id, self.tool_name, self.arguments, self.description, self.object_text, self.changed_before, calls]
             ).encode()
         except (ValueError, TypeError, RecursionError):
             raise ValueError("must be plain JSON") from None
@@ -360,6 +421,8 @@ class AgentDecision(Frozen, kw_only=False):
     authors: TextAuthors | None = Field(default=None, exclude_if=not_)
     void_answer: AnswerState | None = Field(default=None, exclude_if=not_)
     """The state of the question, if the user's answer to it had no effect."""
+    confirmed: str = Field(default="", exclude_if=not_)
+    """The id of the action that was done after the user's yes, if the turn did not end with that."""
     failure: LLMErrorCause | None = Field(default=None, exclude_if=not_)
     """Why a response of the model without an error could not be used, if that is known."""
 

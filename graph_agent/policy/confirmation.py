@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import PendingCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import ToolRule
 from graph_agent.reply.text import exact, one_line, quoted, whole_line
@@ -55,7 +55,7 @@ def digest_of_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolRes
     return digest([rule.title, arguments, _preview_text(preview)])
 
 
-def is_unchanged(rule: ToolRule, confirmed: PendingAction, preview: ToolResult) -> bool:
+def is_unchanged(rule: ToolRule, confirmed: PendingCall, preview: ToolResult) -> bool:
     """True if the object of a confirmed call is still as the question showed it."""
     if confirmed.whole_digest:
         return digest_of_action(rule, confirmed.arguments, preview) == confirmed.whole_digest

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
@@ -26,6 +26,11 @@ MAX_CALLS_PER_ROUND = 5
 
 SKIPPED = "skipped: the turn stopped before this call"
 AWAITING = "waiting for the user's confirmation"
+LEFT_OUT = "not run: it comes after a call that waits for the user's confirmation; request it again after the answer"
+STOPPED = "not run: the call before it, which the user confirmed with it, was not done"
+SAME_CALL = "not run: the same call waits for the user's confirmation already"
+CONFIRMED_BEFORE = "not permitted again: the user has confirmed this call once, and it was made"
+DONE_BEFORE = "not run: it was done before the user was asked"
 DEFERRED = "it depends on the calls before it, which have not ended"
 
 # The rules in words for the user, who reads them in a notice; the texts above are for the model.
@@ -33,6 +38,7 @@ NOT_LISTED = "not in the constitution"
 INVALID_ARGUMENTS = "its details were not valid"
 _NOT_SERVED = "not available now"
 _OWN_DATA_ONLY = "only your own data can be used"
+_DONE_BEFORE = "it was done before I asked you"
 
 # Passed by `judge_batch` only, so that no other code creates an AuthorizedCall by accident.
 _SEAL = object()
@@ -46,9 +52,9 @@ class CallDecision(StrEnum):
     REPEATED = "repeated"
     """An identical call came earlier in this turn and is not a read; this one runs only if that one definitely failed."""
     AWAITING = "awaiting"
-    """It needs the user's confirmation; the batch stops here."""
+    """It needs the user's confirmation, or may change something and comes after a call that needs it."""
     SKIPPED = "skipped"
-    """It came after a call that stopped the batch."""
+    """A read after a call that waits for the user, or the same call as that one."""
     DEFERRED = "deferred"
     """Its conditions depend on what the calls before it in the batch do: it is judged after they have ended, with the rest."""
 
@@ -117,6 +123,7 @@ def judge_batch(
     past: Sequence[PastCall] = (),
     max_calls_per_turn: int,
     confirmed: PendingAction | None = None,
+    done_before: Sequence[EarlierCall] = (),
     roles: tuple[str, ...] = (),
     facts: Facts | None = None,
     of_message: bool = True,
@@ -126,47 +133,61 @@ def judge_batch(
     """Judge `batch` as a whole.
 
     `past` has every call that was judged earlier in this turn; `position` of them are of this batch, whose rest is judged.
-    `confirmed` is the action that the user has confirmed, if any: it permits exactly that call, with the id of the action as
-    operation key. The conditions see the `roles` of the user and the `facts`; they come after every other check, and only
-    restrict. Without `of_message` a call that is limited per message needs the user's yes. `reserved` is the decision of the
-    conditions on the first call, if it was reserved.
+    `confirmed` is the action whose calls are this batch, if the user has confirmed it: it permits exactly these, each at its
+    place, with their operation keys. A change that is one of `done_before` is refused. From the first call on that needs the
+    user's yes, every change waits for the same yes, and a read is left out: its result belongs after the change. The conditions
+    see the `roles` of the user and the `facts`; they come after every other check, and only restrict. Without `of_message` a
+    call that is limited per message needs the user's yes. `reserved` is the decision of the conditions on the first call, if it
+    was reserved.
     """
     known = list(past)
     judged_calls: list[JudgedCall] = []
-    stopped = precedes = False
+    waits, precedes = any(one.waits for one in past), False
     for index, call in enumerate(batch):
         sequence = len(past) + index + 1
-        if stopped:
-            judged_calls.append(JudgedCall(sequence, call.name, call.arguments, CallDecision.SKIPPED, error=SKIPPED))
+        if waits and confirmed is None and not policy.is_write(call.name):
+            judged_calls.append(JudgedCall(sequence, call.name, call.arguments, CallDecision.SKIPPED, error=LEFT_OUT))
             continue
         try:
             rule, arguments = _check(call, position + index, sequence, policy, user_id, max_calls_per_turn)
+            if any(one.waits and _is_call(one, call.name, arguments) for one in known):
+                # One question does not ask twice for the same.
+                judged_calls.append(JudgedCall(sequence, call.name, arguments, CallDecision.SKIPPED, error=SAME_CALL))
+                continue
             if precedes and policy.conditions is not None and policy.conditions.depends_on_calls(call.name):
                 judged_calls.append(JudgedCall(sequence, call.name, arguments, CallDecision.DEFERRED, error=DEFERRED))
                 known.append(PastCall(sequence, call.name, arguments))
                 continue
-            is_confirmed = confirmed is not None and _is_call(confirmed, call.name, arguments)
+            key = _confirmed_key(confirmed, position + index, call.name, arguments)
+            if key is None and rule.mutating and any(_is_call(one, call.name, arguments) for one in done_before):
+                raise _Refusal(DONE_BEFORE, rule=_DONE_BEFORE)
             running = [one for one in known if one.may_have_run]
             situation = Situation(user_id, roles, facts, known, of_message)
             decided = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
-            if decided.decision is not Decision.RUNS and not is_confirmed and _repeats(rule, call.name, arguments, running):
+            repeated = key is None and bool(_repeats(rule, call.name, arguments, running))
+            again = repeated and any(one.confirmed and _is_call(one, call.name, arguments) for one in running)
+            if repeated and (again or waits or decided.decision is not Decision.RUNS):
                 # It is answered with the result of the earlier call, but has no permission to run.
                 repeats = _repeats(rule, call.name, arguments, known)
                 judged = JudgedCall(sequence, call.name, arguments, CallDecision.REPEATED, repeats=repeats, rule=decided.reason)
-                judged_calls.append(replace(judged, error_code=ToolErrorCode.ACCESS_DENIED, error=_not_permitted(decided)))
+                why = CONFIRMED_BEFORE if again or not decided.reason else _not_permitted(decided)
+                judged_calls.append(replace(judged, error_code=ToolErrorCode.ACCESS_DENIED, error=why))
                 continue
             if decided.decision is Decision.REFUSED:
                 raise _Refusal(_not_permitted(decided), ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
-            stopped = (rule.grant.requires_confirmation or decided.decision is Decision.ASKS) and not is_confirmed
+            asks = key is None and (rule.grant.requires_confirmation or decided.decision is Decision.ASKS)
+            if asks or waits:
+                # The user is not asked about what would be refused after the yes.
+                _require_below_limit(rule, running)
         except _Refusal as refusal:
-            stopped = False
             judged_calls.append(_refused(JudgedCall(sequence, call.name, call.arguments, CallDecision.REFUSED), refusal))
             continue
-        if stopped:
+        if asks or waits:
             judged_calls.append(_awaiting(JudgedCall(sequence, call.name, arguments, CallDecision.AWAITING), decided))
+            known.append(PastCall.waiting(sequence, call.name, arguments))
+            waits = True
             continue
-        operation_key = confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}"
-        keys = user_id, sequence, operation_key
+        keys = user_id, sequence, key or f"{decision_id}:{sequence}"
         traits = rule.mutating, rule.traits.ledger
         authorized = AuthorizedCall(call.name, arguments, *keys, *traits, decision_id=decision_id, seal=_SEAL)
         judged = _judge_limit(authorized, rule, known)
@@ -177,6 +198,13 @@ def judge_batch(
             known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
             precedes = True
     return tuple(judged_calls)
+
+
+def _confirmed_key(confirmed: PendingAction | None, place: int, tool_name: str, arguments: dict[str, Any]) -> str | None:
+    """Return the operation key of a call that the user has confirmed at this place of the batch; None for any other."""
+    if confirmed is None or place >= len(confirmed.each) or not _is_call(confirmed.each[place], tool_name, arguments):
+        return None
+    return confirmed.operation_key(place + 1)
 
 
 def permitted_read(
@@ -225,14 +253,21 @@ def _judge_limit(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]
     repeats = _repeats(rule, call.tool_name, call.arguments, known)
     decision = CallDecision.REPEATED if repeats else CallDecision.PERMITTED
     judged = JudgedCall(call.sequence, call.tool_name, call.arguments, decision, call, repeats)
+    try:
+        _require_below_limit(rule, [earlier for earlier in known if earlier.may_have_run])
+    except _Refusal as refusal:
+        # A repetition keeps its decision: it is answered with the earlier result, but has no permission to run.
+        decision = CallDecision.REPEATED if repeats else CallDecision.REFUSED
+        return replace(_refused(judged, refusal), decision=decision, authorized=None)
+    return judged
+
+
+def _require_below_limit(rule: ToolRule, running: Sequence[PastCall]) -> None:
+    """Raise `_Refusal` if as many calls of the tool were made for the message as its rule permits."""
     limit = rule.grant.max_per_message
-    if limit is None or sum(earlier.may_have_run and earlier.tool_name == call.tool_name for earlier in known) < limit:
-        return judged
-    # A repetition keeps its decision: it is answered with the earlier result, but has no permission to run.
-    decision = CallDecision.REPEATED if repeats else CallDecision.REFUSED
-    error = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
-    code = ToolErrorCode.VALIDATION_ERROR
-    return replace(judged, decision=decision, authorized=None, error_code=code, error=error, rule=_per_message(limit))
+    if limit is not None and sum(one.tool_name == rule.grant.name for one in running) >= limit:
+        text = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
+        raise _Refusal(text, rule=_per_message(limit))
 
 
 def _check(
@@ -296,6 +331,6 @@ def _nested(value: Any, key: str | int = "", depth: int = 0) -> Iterator[tuple[s
             yield from _nested(part, name, depth + 1)
 
 
-def _is_call(known: PastCall | PendingAction, tool_name: str, arguments: dict[str, Any]) -> bool:
+def _is_call(known: PastCall | PendingCall | EarlierCall, tool_name: str, arguments: dict[str, Any]) -> bool:
     """True if a known call is the one of `tool_name` with exactly `arguments`."""
     return known.tool_name == tool_name and canonical_json(known.arguments) == canonical_json(arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +19,12 @@ class PastCall:
     """False for a call that was not sent: the model has read nothing of its tool."""
     succeeded: bool = False
     """True if its result says success."""
+    confirmed: bool = False
+    """True if the user has confirmed it in this turn."""
+    waits: bool = False
+    """True if it waits for the user. The calls after it are judged as if it had been made, and had succeeded."""
+
+    @classmethod
+    def waiting(cls, sequence: int, tool_name: str, arguments: dict[str, Any]) -> Self:
+        """Return a call that waits for the user."""
+        return cls(sequence, tool_name, arguments, succeeded=True, waits=True)

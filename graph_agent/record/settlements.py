@@ -15,8 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, String, Table, an
 
 from graph_agent.db import Database, read_pages
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.decision import DecisionType
-from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
+from graph_agent.models.record import CallDisposition, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.record.operations import state_of
 from graph_agent.record.tables import CLOSED, call_operations, decision_logs, reports_table, tool_invocation_logs
@@ -29,6 +28,11 @@ _ID_LENGTH = 36
 _WITHOUT_NUMBER = func.rtrim(func.substr(reports_table.c.report_id, len(KIND) + 2), "0123456789")
 OF_DECISION = func.substr(_WITHOUT_NUMBER, 1, func.length(_WITHOUT_NUMBER) - 1)
 """The id of the decision of a settlement, from that of its report."""
+
+_calls, _rows = tool_invocation_logs.c, call_operations.c
+_OPERATION_OF_CALL = (_rows.decision_id == _calls.decision_id) & (_rows.sequence == _calls.sequence)
+_KEY = func.coalesce(_rows.operation_key, _calls.decision_id + ":" + cast(_calls.sequence, String)).label("operation_key")
+"""The key under which a call was sent: that of its operation, which was committed before it. A read has none of its own."""
 
 
 class Settlement(Frozen):
@@ -67,9 +71,9 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
     its_report = f"{KIND}:" + calls.decision_id + ":" + cast(calls.sequence, String)
     settled = select(reports_table.c.report_id).where(reports_table.c.report_id == its_report).exists()
     wanted = (
-        select(calls.decision_id, calls.sequence, calls.tool_name, calls.parameters)
-        .add_columns(decisions.user_id, decisions.decision_type, decisions.header)
+        select(calls.decision_id, calls.sequence, calls.tool_name, calls.parameters, decisions.user_id, _KEY)
         .join(decision_logs, decisions.decision_id == calls.decision_id)
+        .outerjoin(call_operations, _OPERATION_OF_CALL)
         .where(
             calls.invoked_at >= since,
             calls.tool_name.in_(list(tools)),
@@ -83,9 +87,7 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
         .limit(limit)
     )
     return [
-        UnknownCall(
-            row.decision_id, row.sequence, row.tool_name, row.parameters or {}, row.user_id, _operation_key(row, row.sequence)
-        )
+        UnknownCall(row.decision_id, row.sequence, row.tool_name, row.parameters or {}, row.user_id, row.operation_key)
         for row in connection.execute(wanted)
     ]
 
@@ -113,12 +115,14 @@ async def successful_calls(database: Database, tools: Collection[str], since: da
     )
     of_decision = select(calls.sequence).where(calls.decision_id == decisions.decision_id, succeeded).exists()
     # Imported decisions were not opened here.
-    closed = select(decisions.decision_id, decisions.decision_type, decisions.header).where(decisions.opening_seal.is_not(None))
-    async for page in read_pages(database.read, closed.where(CLOSED, of_decision), decisions.decision_id):
-        rows = {row.decision_id: row for row in page}
-        made = select(calls.decision_id, calls.sequence, calls.tool_name).where(calls.decision_id.in_(list(rows)), succeeded)
-        found = await database.read(partial(_all_rows, query=made))
-        yield [SuccessfulCall._make((*call, _operation_key(rows[call.decision_id], call.sequence))) for call in found]
+    closed = select(decisions.decision_id).where(decisions.opening_seal.is_not(None), CLOSED, of_decision)
+    async for page in read_pages(database.read, closed, decisions.decision_id):
+        made = (
+            select(calls.decision_id, calls.sequence, calls.tool_name, _KEY)
+            .outerjoin(call_operations, _OPERATION_OF_CALL)
+            .where(calls.decision_id.in_([row.decision_id for row in page]), succeeded)
+        )
+        yield [SuccessfulCall._make(call) for call in await database.read(partial(_all_rows, query=made))]
 
 
 def operation_differences(operations: Table, keys: Sequence[str]) -> Callable[[Connection], list[tuple[str, str]]]:
@@ -185,12 +189,3 @@ def settlements_of(connection: Connection, decision_id: str) -> list[Settlement]
 
 def _all_rows(connection: Connection, query: Select[Any]) -> Sequence[Row[Any]]:
     return connection.execute(query).all()
-
-
-def _operation_key(decision: Any, sequence: int) -> str:
-    """Return the key under which the guard permitted the call: a confirmed call has the id of its pending action."""
-    if decision.decision_type == DecisionType.EXECUTE_PENDING:
-        pending = RecordHeader.model_validate_json(decision.header).context.pending_confirmation
-        if pending is not None:
-            return pending.id
-    return f"{decision.decision_id}:{sequence}"

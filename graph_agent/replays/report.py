@@ -127,6 +127,7 @@ def calls_refused_now(recorded: DecisionRecord, turn: Turn) -> tuple[RefusedCall
 def _visible_outcome(record: DecisionRecord) -> dict[str, Any]:
     decision = record.decision
     pending = decision.pending_action
+    asked = [] if pending is None else [[one.tool_name, one.arguments] for one in pending.each]
     return {
         "path": " -> ".join(record.states),
         "decision type": decision.decision_type,
@@ -134,7 +135,7 @@ def _visible_outcome(record: DecisionRecord) -> dict[str, Any]:
         "reply": decision.reply,
         "intent": decision.intent.intent_type if decision.intent else None,
         "receipts": decision.effects,
-        "asks to confirm": None if pending is None else [pending.tool_name, pending.arguments],
+        "asks to confirm": asked[0] if len(asked) == 1 else asked or None,
         "calls": [
             _visible_call(call.tool_name, call.parameters, call.disposition, call.error_message, success=call.success)
             for call in record.invocations

@@ -16,11 +16,20 @@ CAP_REPLY = "That request is too complex. Could you break it into smaller steps?
 REPEATED_REPLY = "The model made the same call again and again, and gave no answer."
 REPEATED_AND_FAILED_REPLY = "The model made the same call again and again, and it failed each time."
 DECLINED_REPLY = "OK, I won't do that. Nothing was changed."
-UNKNOWN_REPLY = "I can't tell whether that was done. Please check before you try again."
-REPORTED_FAILURE_REPLY = "That reported a failure; what was done before is not known. Please check before you try again."
+CHECK_FIRST = "Please check before you try again."
+UNKNOWN_REPLY = f"I can't tell whether that was done. {CHECK_FIRST}"
+REPORTED_FAILURE_REPLY = f"That reported a failure; what was done before is not known. {CHECK_FIRST}"
 QUESTION_END = "Please answer yes or no."
 CHANGED_SINCE_ASKED = "It has changed since I asked, so nothing was done."
 """The sentence before a question that is asked again."""
+REST_CHANGED_SINCE_ASKED = "This has changed since I asked, so it was not done."
+"""The same sentence, if an action before it on the same card was done."""
+COULD_NOT_GO_ON = "I could not go on after that."
+"""The end of a reply about confirmed actions, if the model then failed."""
+IT_FAILED = "it failed"
+"""The reason for an action that was confirmed and not done, as a clause."""
+STOPPED_BEFORE = "the action before it was not done"
+"""The same, for the actions after it on the card."""
 NOT_ON_SCREEN = "Your answer may belong to another question, so nothing was done. This one is waiting now."
 """The sentence before a question whose answer was typed below another one."""
 NO_ANSWER_TO_THIS = "Your answer does not name this question, or was given before, so nothing was done. Please answer this one."
@@ -28,7 +37,7 @@ NO_ANSWER_TO_THIS = "Your answer does not name this question, or was given befor
 NO_ANSWER = "That was neither yes nor no, so nothing was done. The question is still open."
 """The sentence before a question whose form was closed, or answered with something else."""
 ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
-"""The notice beside a question if the model requested more calls than the one that waits for the user."""
+"""The notice beside a question that leaves out other changes, if the model is not asked again after the answer."""
 NOTHING_CHANGED = "Nothing was changed."
 CONFIRMED_NOT_DONE = "You confirmed it, but it was not done: I was interrupted before. Please ask me again."
 """The reply to a yes whose turn was interrupted before the call, or whose call certainly had no effect."""
@@ -68,15 +77,23 @@ _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again
 def pending_question(pending: PendingAction) -> str:
     """Return the question to the user about an action, after what its message has changed before."""
     before = f"{pending.changed_before} " if pending.changed_before else ""
-    return before + question(pending.description, by_id_only=pending.by_id_only)
+    return before + question(pending.description, by_id_only=pending.by_id_only, several=bool(pending.calls))
 
 
-def question(description: str, *, by_id_only: bool = False) -> str:
-    """Return the question to the user about an action."""
+def described_together(descriptions: Sequence[str]) -> str:
+    """Return the actions of a card: one as it is, several as a numbered list. Texts in them are quoted, so none is a number."""
+    if len(descriptions) == 1:
+        return descriptions[0]
+    listed = [f"{number}. {one}" for number, one in enumerate(descriptions, 1)]
+    return "\n".join([f"{len(descriptions)} actions, in this order:", *listed])
+
+
+def question(description: str, *, by_id_only: bool = False, several: bool = False) -> str:
+    """Return the question to the user about an action, or about `several`."""
     text = description + ("\n" if "\n" in description else ". ")
     if by_id_only:
         return f"{text}This is too long to show here, so a typed yes does not confirm it. {_READ_FIRST}"
-    return f"{text}Should I go ahead? {QUESTION_END}"
+    return f"{text}Should I go ahead{' with all of them' if several else ''}? {QUESTION_END}"
 
 
 def by_rule(rule: str) -> str:

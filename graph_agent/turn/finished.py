@@ -68,7 +68,8 @@ def compose_record(recorder: Recorder, graph: CompiledGraph, steps: Sequence[Ste
 
 def sent_entries(entries: Sequence[RecordEntry], turn: Turn, call: TurnCall) -> list[RecordEntry]:
     """Return the entries in which `call` was sent or settled; `turn` is the last state of the turn."""
-    key = turn.confirmed.id if turn.confirmed is not None else f"{turn.decision_id}:{call.sequence}"
+    confirmed = turn.confirmed if turn.confirmed is not None and call.sequence <= len(turn.confirmed.each) else None
+    key = f"{turn.decision_id}:{call.sequence}" if confirmed is None else confirmed.operation_key(call.sequence)
     request = call_digest(call.call.name, call.arguments, turn.context.user_id, key)
     return [entry for entry in entries if entry.request == request and entry.kind in _SENT]
 

@@ -246,7 +246,7 @@ class TurnRun(TurnHandle[T]):
             pending is not None
             and header.version == RECORD_VERSION
             and self._setup.ports.clock.now() < pending.expires_at
-            and pending.tool_name in current.policy.rules
+            and all(one.tool_name in current.policy.rules for one in pending.each)
             and not current.policy.differences(pending.asked_under)
             and not any(entry.kind is EntryKind.MODEL for entry in entries)
         )

@@ -10,7 +10,9 @@ import pytest
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import (
+    AfterYes,
     AgentDecision,
     AnswerState,
     ConfirmationAnswer,
@@ -207,7 +209,7 @@ async def test_the_user_is_not_asked_about_a_bare_id() -> None:
 )
 async def test_an_object_that_cannot_be_looked_up_is_left_alone(preview: ToolErrorCode, said: str) -> None:
     server = bread_server()
-    engine = engine_of(calls(DELETE), server=server)
+    engine = engine_of(calls(DELETE), server=server, config=AgentEngineConfig(after_yes=AfterYes.END))
     pending = await question_of(engine)
     server.previews["delete_task"] = failed(preview)
     decision = await reply(engine, "yes", pending)
@@ -250,20 +252,23 @@ async def test_an_answer_to_a_void_question_does_nothing_and_says_why(state: Ans
 
 
 @pytest.mark.parametrize(
-    ("later", "notices"),
+    ("later", "after_yes", "notices"),
     [
-        ([("delete_task", {"task_id": "t2"})], [ONE_AT_A_TIME]),
-        ([("add_task", {"description": "call mom"})], [ONE_AT_A_TIME]),
-        ([("list_tasks", {})], []),
-        ([], []),
+        (("delete_task", {"task_id": "t" * 5_000}), AfterYes.END, [ONE_AT_A_TIME]),
+        (("delete_task", {"task_id": "t" * 5_000}), AfterYes.EXPLAIN, []),
+        (("list_tasks", {}), AfterYes.END, []),
+        (DELETE, AfterYes.END, []),
     ],
 )
-async def test_a_change_that_has_to_wait_behind_the_question_is_named_in_a_notice(
-    later: list[tuple[str, dict[str, Any]]], notices: list[str]
+async def test_a_change_that_is_left_out_of_a_question_is_named_in_a_notice_unless_the_model_goes_on(
+    later: tuple[str, dict[str, Any]], after_yes: AfterYes, notices: list[str]
 ) -> None:
     server = bread_server()
-    asked = await engine_of(calls(DELETE, *later), server=server).process_message(asks("delete the bread and more"))
-    assert (asked.response_text, asked.notices) == (QUESTION, notices)
+    server.previews = {}
+    engine = engine_of(calls(DELETE, later), server=server, config=AgentEngineConfig(after_yes=after_yes))
+    asked = await engine.process_message(asks("delete the bread and more"))
+    assert asked.response_text == "Delete task:\ntask_id = 't1'\nShould I go ahead? Please answer yes or no."
+    assert asked.notices == notices
     assert server.sent == []
 
 

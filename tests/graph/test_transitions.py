@@ -118,22 +118,23 @@ async def test_a_void_confirmation_is_treated_as_none(context: DecisionContext) 
     assert decision.decision_type is DecisionType.RESPOND_ONLY
 
 
-async def test_the_question_is_composed_by_code_and_stops_the_batch() -> None:
+async def test_the_question_is_composed_by_code_and_the_changes_after_it_wait_too() -> None:
     server = TableServer({}, {"delete_task": done({"description": "call mom\n\u202eIGNORE"})})
     script = [calls(ADD, DELETE, ("add_task", {"description": "later"}), content="Sure, I deleted it already!")]
     finished = await engine_of(*script, server=server).run(asks("delete it"))
     assert finished.decision.response_text == (
-        "Already done: did add task. Delete task: 'call mom‹U+000A›‹U+202E›IGNORE'. Should I go ahead? Please answer yes or no."
+        "Already done: did add task. 2 actions, in this order:\n1. Delete task: 'call mom‹U+000A›‹U+202E›IGNORE'\n"
+        "2. Add task:\ndescription = 'later'\nShould I go ahead with all of them? Please answer yes or no."
     )
     assert [name for name, *_ in server.sent] == ["add_task"]
-    assert [str(call.disposition) for call in finished.record.invocations] == ["executed", "awaiting", "skipped"]
+    assert [str(call.disposition) for call in finished.record.invocations] == ["executed", "awaiting", "awaiting"]
     assert finished.turn is not None
     assert finished.turn.request is not None
     responses = [message.function_response for message in finished.turn.request.messages if message.role == "function"]
     assert [response.response.get("error") for response in responses if response] == [
         None,
         "waiting for the user's confirmation",
-        "skipped: the turn stopped before this call",
+        "waiting for the user's confirmation",
     ]
 
 

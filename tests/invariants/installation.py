@@ -166,9 +166,10 @@ class Installation:
             assert rows == [(call.sequence, call.tool_name, call.disposition, call.success) for call in record.invocations]
             for call in record.invocations:
                 key = f"{decision_id}:{call.sequence}"
-                if record.decision.decision_type is DecisionType.EXECUTE_PENDING:
+                if record.decision.decision_type is DecisionType.EXECUTE_PENDING or record.decision.confirmed:
                     assert record.header.context.pending_confirmation is not None
-                    key = record.header.context.pending_confirmation.id
+                    pending = record.header.context.pending_confirmation
+                    key = pending.operation_key(call.sequence) if call.sequence <= len(pending.each) else key
                 if call.disposition is not CallDisposition.EXECUTED or call.tool_name == "list_tasks":
                     assert key not in done or call.disposition is CallDisposition.EXECUTED, "executed against the record"
                 elif call.success:

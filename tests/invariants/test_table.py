@@ -27,7 +27,7 @@ _RESERVED = (
 _FAULTS = f"{HERE}/test_faults.py::test_a_fault_anywhere_leaves_one_terminal_row_that_reports_every_effect"
 _CANCELLATION = f"{HERE}/test_faults.py::test_a_cancellation_at_any_step_leaves_a_closed_row"
 _INJECTION = f"{HERE}/test_users.py::test_an_injected_model_cannot_reach_another_users_tasks"
-_QUESTION = "tests/graph/test_transitions.py::test_the_question_is_composed_by_code_and_stops_the_batch"
+_QUESTION = "tests/graph/test_transitions.py::test_the_question_is_composed_by_code_and_the_changes_after_it_wait_too"
 
 INVARIANTS = {
     1: Invariant(

@@ -31,6 +31,7 @@ from tests.scripted_turns import READS
 PACKAGE = Path(__file__).parents[2] / "graph_agent"
 ADD = FunctionCall(name="add_task", arguments={"description": "call mom"})
 DELETE = FunctionCall(name="delete_task", arguments={"task_id": "t1"})
+LIST = FunctionCall(name="list_tasks", arguments={})
 
 
 def policy() -> CompiledPolicy:
@@ -83,7 +84,10 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
             },
         ),
         # In `played.py` it is a field.
-        ("preview", {"graph/nodes/execute_tools.py": {"_ask_user", "_check_preview"}, "tools/played.py": {"play"}}),
+        (
+            "preview",
+            {"graph/nodes/execute_tools.py": {"_ask_user", "_check_preview", "_has_changed"}, "tools/played.py": {"play"}},
+        ),
         ("call_tool", {}),
         ("CallToolRequest", {"tools/executor.py": {"_tool_call"}}),
         # The gateway passes on what a result of its client's call links to.
@@ -349,12 +353,18 @@ def test_a_tool_whose_server_says_that_it_writes_cannot_be_marked_as_a_read(trai
         granted(" (reads) (without confirmation)", **traits)
 
 
-def test_a_call_that_needs_confirmation_stops_the_batch() -> None:
-    assert [judged.decision for judged in judge(ADD, DELETE, ADD)] == [
+def test_after_a_call_that_needs_confirmation_changes_wait_and_reads_are_left_out() -> None:
+    later = FunctionCall(name="add_task", arguments={"description": "later"})
+    found = judge(ADD, DELETE, ADD, LIST, later, DELETE)[:5]
+    assert [judged.decision for judged in found] == [
         CallDecision.PERMITTED,
         CallDecision.AWAITING,
+        CallDecision.REPEATED,
         CallDecision.SKIPPED,
+        CallDecision.AWAITING,
     ]
+    assert [judged.authorized is None for judged in found] == [False, True, True, True, True]
+    assert [judged.decision for judged in judge(DELETE, DELETE)] == [CallDecision.AWAITING, CallDecision.SKIPPED]
 
 
 def confirmed_action(**changes: Any) -> PendingAction:

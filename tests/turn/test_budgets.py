@@ -192,7 +192,7 @@ async def test_a_counted_read_that_fails_is_not_sent_again(log: Database) -> Non
 
 
 @pytest.mark.parametrize("asking", [False, True])
-async def test_the_verdict_of_the_reservation_wins_and_a_question_ends_the_batch(log: Database, asking: bool) -> None:
+async def test_the_verdict_of_the_reservation_wins_and_what_follows_waits_with_it(log: Database, asking: bool) -> None:
     """Another turn uses up the budget after the batch was judged: while its first call runs."""
     rules = ASKS if asking else DAY
 
@@ -204,16 +204,16 @@ async def test_the_verdict_of_the_reservation_wins_and_a_question_ends_the_batch
     batch = [("ship", {"order": "1", "carrier": "dhl"}), refund(150, "3"), refund(20, "2")]
     run = service(log, server, calls(*batch), says("Done."), rules=rules)
     turn = await run.run(asks())
-    stopped = [CallDisposition.AWAITING, CallDisposition.SKIPPED]
-    assert dispositions(turn) == [EXECUTED, *(stopped if asking else [CallDisposition.REFUSED, EXECUTED])]
+    waiting = [CallDisposition.AWAITING, CallDisposition.AWAITING]
+    assert dispositions(turn) == [EXECUTED, *(waiting if asking else [CallDisposition.REFUSED, EXECUTED])]
     assert (await replayed(run, turn)).identical
     if asking:
         assert turn.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
         assert turn.decision.reply.startswith(
-            "A rule asks for your yes: 2000 a day. Already done: Ship: carrier = 'dhl', order = '1'. Refund"
+            "A rule asks for your yes: 2000 a day. Already done: Ship: carrier = 'dhl', order = '1'. 2 actions, in this order:"
         )
         confirmed = await run.answer(turn, yes=True)
-        assert spent(server) == 150
+        assert spent(server) == 170
         assert (await replayed(run, confirmed)).identical
     else:
         assert spent(server) == 20

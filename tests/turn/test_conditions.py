@@ -72,13 +72,15 @@ async def test_a_question_says_which_rule_asks_it_and_the_yes_runs_exactly_that_
 async def test_the_rules_are_asked_again_after_the_yes() -> None:
     server = TableServer()
     rules = ASK + '@id("a boss only") forbid (principal, action, resource) unless { principal in Role::"boss" };'
-    run = engine(rules, calls(ADD), server=server, roles=("boss",))
+    run = engine(rules, calls(ADD), says("That is for bosses."), server=server, roles=("boss",))
     pending = (await run.run(asks(roles=("boss",)))).decision.pending_action
     assert pending is not None
     yes = ConfirmationAnswer(pending_action=pending.id, yes=True)
     refused = await run.run(asks("yes", pending_confirmation=pending, answers=yes))
     assert server.sent == []
-    assert refused.decision.reply == "Not done: add task: description = 'buy milk'. A boss only."
+    assert refused.decision.decision_type is DecisionType.EXECUTE_PENDING
+    assert refused.decision.reply == "That is for bosses."
+    assert refused.decision.notices == ["Not done: add task: description = 'buy milk'. A boss only."]
 
 
 async def test_facts_are_recorded_once_for_a_batch_and_only_if_a_rule_reads_them() -> None:

@@ -63,24 +63,30 @@ async def test_the_calls_of_a_decision_are_judged_as_one_batch() -> None:
     assert await replayed(engine, finished)
 
 
-async def test_a_call_that_needs_confirmation_is_asked_about_and_a_yes_runs_exactly_it() -> None:
+async def test_calls_from_one_that_needs_confirmation_on_are_asked_about_and_a_yes_runs_exactly_them() -> None:
     server = TableServer(previews=PREVIEWS)
     engine = engine_of(server=server)
 
     asked = await engine.call("ann", [DELETE, ADD])
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-    assert asked.decision.reply == "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
-    assert (fates(asked.record), server.sent) == (["awaiting", "skipped"], [])
+    assert asked.decision.reply == (
+        "2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task:\ndescription = 'call mom'\n"
+        "Should I go ahead with all of them? Please answer yes or no."
+    )
+    assert (fates(asked.record), server.sent) == (["awaiting", "awaiting"], [])
 
     pending = asked.decision.pending_action
     assert pending is not None
     answered = await engine.answer(asked, yes=True)
     assert answered.decision.decision_type is DecisionType.EXECUTE_PENDING
-    assert server.sent == [("delete_task", {"task_id": "t1"}, "ann", pending.id)]
+    assert server.sent == [
+        ("delete_task", {"task_id": "t1"}, "ann", pending.id),
+        ("add_task", {"description": "call mom"}, "ann", f"{pending.id}:2"),
+    ]
     assert await replayed(engine, asked)
     assert await replayed(engine, answered)
     again = await engine.answer(asked, yes=True)
-    assert (again.decision.outcome_category, len(server.sent)) == (OutcomeCategory.USER_INPUT, 1)
+    assert (again.decision.outcome_category, len(server.sent)) == (OutcomeCategory.USER_INPUT, 2)
 
 
 async def test_a_call_replays_whatever_the_order_of_its_arguments() -> None:

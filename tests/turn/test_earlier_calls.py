@@ -190,10 +190,10 @@ async def test_the_user_is_asked_only_about_what_the_earlier_calls_of_the_batch_
         # What comes after the refused call runs: nothing waits for the user.
         assert dispositions(turn) == [EXECUTED, REFUSED, EXECUTED]
     elif asking:
-        assert dispositions(turn) == [EXECUTED, AWAITING, CallDisposition.SKIPPED]
+        assert dispositions(turn) == [EXECUTED, AWAITING, AWAITING]
         confirmed = await run.answer(turn, yes=True)
         assert confirmed.decision.decision_type is DecisionType.EXECUTE_PENDING
-        assert names(server) == ["login_bank", "pay"]
+        assert names(server) == ["login_bank", "pay", "send_mail"]
         assert (await replayed(run, confirmed)).identical
     else:
         assert dispositions(turn) == [EXECUTED, EXECUTED, EXECUTED]

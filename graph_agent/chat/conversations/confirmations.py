@@ -114,7 +114,8 @@ def _answered(connection: Connection, pending_id: str) -> bool:
     if decision_id is None:
         return False
     answer = connection.execute(select(turns.c.answer).where(turns.c.id == decision_id)).scalar_one_or_none()
-    return answer is not None and answer["decision"]["decision_type"] in _ANSWERED
+    decision = None if answer is None else answer["decision"]
+    return decision is not None and (decision["decision_type"] in _ANSWERED or bool(decision.get("confirmed")))
 
 
 def _used_by(connection: Connection, pending_id: str) -> str | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.transcript import this_round, with_round
+from graph_agent.graph.transcript import this_round, with_confirmed_calls, with_round
 
 
 async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:
     assert turn.request is not None
+    policy = runtime.snapshot.policy
+    if (confirmed := turn.unused_yes) is not None:
+        return turn.to("appended", request=with_confirmed_calls(turn.request, confirmed, this_round(turn), policy))
     assert turn.response is not None
-    request = with_round(turn.request, turn.response, this_round(turn), runtime.snapshot.policy)
-    return turn.to("appended", request=request)
+    return turn.to("appended", request=with_round(turn.request, turn.response, this_round(turn), policy))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graph_agent.errors import ToolErrorCode
+from graph_agent.graph.call_reports import notices_of_undone
 from graph_agent.graph.intent import read_intent
-from graph_agent.graph.refusals import refusal_notices
+from graph_agent.graph.refusals import REPORTS_CONFIRMED, refusal_notices
 from graph_agent.graph.state import EndingKind, Turn, TurnCall, TurnRuntime
-from graph_agent.graph.transcript import extended, this_round, with_confirmed_call, with_round
+from graph_agent.graph.transcript import extended, this_round, with_confirmed_calls, with_round
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
@@ -14,8 +17,8 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.receipts import is_committed
-from graph_agent.reply.authored import by_code, name_authors, plain
-from graph_agent.reply.fixed import as_notice, with_receipts
+from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
+from graph_agent.reply.fixed import COULD_NOT_GO_ON, as_notice, with_receipts
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
 """The calls that the decision lists."""
@@ -29,19 +32,14 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     ending = turn.ending
     assert ending is not None
     decision_type, outcome = _decide(turn, runtime.snapshot.policy)
-    receipts = [
-        (call.receipt, is_committed(runtime.snapshot.policy.rules[call.call.name], call.result))
-        for call in turn.calls
-        if call.receipt
-    ]
-    done = [receipt for receipt, committed in receipts if committed]
-    uncertain = [receipt for receipt, committed in receipts if not committed]
-    reply = with_receipts(ending.authored, done, uncertain) if ending.kind in _WITH_RECEIPTS else ending.authored
+    done, uncertain = _receipts(turn.calls, runtime.snapshot.policy)
     notices = [
         *map(by_code, turn.notices),
+        *map(by_code, () if ending.kind in REPORTS_CONFIRMED else notices_of_undone(turn)),
         *map(as_notice, uncertain),
         *map(by_code, refusal_notices(turn, runtime.snapshot.policy)),
     ]
+    reply = _reply(turn, runtime.snapshot.policy)
     text = plain(reply)
     asks = decision_type is DecisionType.ASK_CLARIFICATION
     requested = [_tool_call(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
@@ -53,15 +51,46 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         clarification_question=text if asks else None,
         pending_action=turn.pending if decision_type is DecisionType.REQUEST_CONFIRMATION else None,
         decision_id=turn.decision_id,
-        intent=read_intent(decision_type, requested, answered=ending.kind not in _WITHOUT_INTENT),
+        intent=read_intent(decision_type, requested, answered=bool(turn.report) or ending.kind not in _WITHOUT_INTENT),
         outcome_category=outcome,
         effects=list(map(plain, done)),
         notices=list(map(plain, notices)),
         void_answer=ending.void_answer,
+        confirmed=_confirmed_and_more(turn),
         failure=ending.cause,
         authors=name_authors(TextAuthor.CODE if turn.context.called else TextAuthor.USER, reply, done, notices),
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
+
+
+def _receipts(calls: Sequence[TurnCall], policy: CompiledPolicy) -> tuple[list[Parts], list[Parts]]:
+    """Return the receipts of what was done, and of what may have been done."""
+    receipts = [(call.receipt, is_committed(policy.rules[call.call.name], call.result)) for call in calls if call.receipt]
+    return [one for one, committed in receipts if committed], [one for one, committed in receipts if not committed]
+
+
+def _reply(turn: Turn, policy: CompiledPolicy) -> Parts:
+    """Return the text of the ending, with what code says about the changes of the turn."""
+    ending = turn.ending
+    assert ending is not None
+    if turn.report and ending.kind in _WITH_RECEIPTS:
+        # The confirmed calls are reported as if the model had not been asked to go on.
+        end = by_code(COULD_NOT_GO_ON) if ending.kind is EndingKind.FAILURE else ending.authored
+        return with_receipts(turn.report + by_code("\n\n") + end, *_receipts(turn.calls[len(turn.confirmed_calls) :], policy))
+    if ending.kind in _WITH_RECEIPTS:
+        return with_receipts(ending.authored, *_receipts(turn.calls, policy))
+    done, _ = _receipts(turn.confirmed_calls, policy)
+    if not done or ending.kind is EndingKind.CONFIRMED:
+        return ending.authored
+    # What was confirmed and done is said by code first, whatever the model then says.
+    return joined("\n", [by_code("Done: ") + one + by_code(".") for one in done]) + by_code("\n\n") + ending.authored
+
+
+def _confirmed_and_more(turn: Turn) -> str:
+    """Return the id of the action that this turn ran; empty if it ended with that, which the type of the decision says."""
+    ran = bool(turn.report) or any(call.disposition is CallDisposition.EXECUTED for call in turn.confirmed_calls)
+    ends_with_it = turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED
+    return turn.confirmed.id if turn.confirmed is not None and ran and not ends_with_it else ""
 
 
 def _decide(turn: Turn, policy: CompiledPolicy) -> tuple[DecisionType, OutcomeCategory]:
@@ -70,8 +99,7 @@ def _decide(turn: Turn, policy: CompiledPolicy) -> tuple[DecisionType, OutcomeCa
     assert ending is not None
     match ending.kind:
         case EndingKind.CONFIRMED:
-            done = bool(turn.calls) and turn.calls[-1].result.success
-            return DecisionType.EXECUTE_PENDING, (OutcomeCategory.TASK_COMPLETED if done else OutcomeCategory.TOOL_INVOCATION)
+            return DecisionType.EXECUTE_PENDING, _outcome(turn, policy)
         case EndingKind.DECLINED:
             return DecisionType.CANCEL_PENDING, OutcomeCategory.RESPONSE_GIVEN
         case EndingKind.VOID_ANSWER:
@@ -80,6 +108,8 @@ def _decide(turn: Turn, policy: CompiledPolicy) -> tuple[DecisionType, OutcomeCa
             return DecisionType.REQUEST_CONFIRMATION, OutcomeCategory.RESPONSE_GIVEN
         case EndingKind.QUESTION:
             return DecisionType.ASK_CLARIFICATION, ending.reason or OutcomeCategory.UNCLEAR_INTENT
+        case EndingKind.ANSWER | EndingKind.REFUSAL | EndingKind.FAILURE | EndingKind.CAP if turn.report:
+            return DecisionType.EXECUTE_PENDING, _outcome(turn, policy)
         case EndingKind.REFUSAL:
             return DecisionType.RESPOND_ONLY, OutcomeCategory.OUT_OF_SCOPE
         case EndingKind.FAILURE if ending.error is LLMErrorCode.RATE_LIMITED:
@@ -100,11 +130,16 @@ def _answered(turn: Turn, policy: CompiledPolicy) -> tuple[DecisionType, Outcome
     denied = ToolErrorCode.ACCESS_DENIED
     if all(call.disposition is CallDisposition.REFUSED and call.result.error_code is denied for call in calls):
         return DecisionType.RESPOND_ONLY, OutcomeCategory.MISSING_PERMISSION
-    changes = [call for call in calls if policy.is_write(call.call.name)]
-    if turn.context.dry_run and changes:
+    if turn.context.dry_run and any(policy.is_write(call.call.name) for call in calls):
         return DecisionType.INVOKE_TOOL, OutcomeCategory.RESPONSE_GIVEN
-    succeeded = any(call.result.success for call in changes or calls)
-    return DecisionType.INVOKE_TOOL, (OutcomeCategory.TASK_COMPLETED if succeeded else OutcomeCategory.TOOL_INVOCATION)
+    return DecisionType.INVOKE_TOOL, _outcome(turn, policy)
+
+
+def _outcome(turn: Turn, policy: CompiledPolicy) -> OutcomeCategory:
+    """Return the outcome of a turn with calls: completed if a change succeeded, or any call of a turn without changes."""
+    changes = [call for call in turn.calls if policy.is_write(call.call.name)]
+    succeeded = any(call.result.success for call in changes or turn.calls)
+    return OutcomeCategory.TASK_COMPLETED if succeeded else OutcomeCategory.TOOL_INVOCATION
 
 
 def _after_clarification(turn: Turn) -> bool:
@@ -122,9 +157,9 @@ def _whole_conversation(turn: Turn, reply: str, policy: CompiledPolicy) -> LLMRe
     request = turn.request
     if request is None:
         return None
-    if turn.response is None and turn.calls:
-        # The model was not called, so the only call is the one that the user confirmed. It ran, or the user is asked again.
-        request = with_confirmed_call(request, turn.calls[-1], policy)
+    if (confirmed := turn.unused_yes) is not None and turn.calls:
+        # The model was not called: what the user confirmed ran, or the user is asked again.
+        request = with_confirmed_calls(request, confirmed, turn.calls, policy)
     elif turn.ending is not None and turn.ending.kind is EndingKind.AWAITING and turn.response is not None:
         request = with_round(request, turn.response, this_round(turn), policy)
     return extended(request, LLMMessage(role="assistant", content=reply)) if reply else request

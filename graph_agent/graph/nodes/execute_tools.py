@@ -1,18 +1,21 @@
 """EXECUTE_TOOLS: lets the guard judge the whole batch, then runs the permitted calls in order.
 
-A call that depends on the calls before it is judged again, with the rest of the batch, after they have ended.
+A call that depends on the calls before it is judged again, with the rest of the batch, after they have ended. Calls that wait
+for the user are put on one card. The calls of a card that the user has confirmed run in order, up to the first one that is not
+certainly done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.authorized import run_authorized
+from graph_agent.graph.call_reports import is_done, report_call, report_confirmed
+from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
-from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
+from graph_agent.models.decision import AfterYes, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
@@ -20,19 +23,26 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
-from graph_agent.policy.compiled import CompiledPolicy, ToolRule
-from graph_agent.policy.guard import AWAITING, SKIPPED, AuthorizedCall, CallDecision, JudgedCall, judge_batch
-from graph_agent.policy.objects import NamedObjects, named_objects
+from graph_agent.policy.guard import (
+    AWAITING,
+    LEFT_OUT,
+    SAME_CALL,
+    SKIPPED,
+    STOPPED,
+    AuthorizedCall,
+    CallDecision,
+    JudgedCall,
+    judge_batch,
+)
 from graph_agent.policy.past_call import PastCall
-from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_result, receipt
+from graph_agent.policy.receipts import receipt
 from graph_agent.reply import fixed
-from graph_agent.reply.authored import Parts, by_code, joined, plain
+from graph_agent.reply.authored import by_code, joined
 from graph_agent.reply.forms import REPLY_FORMS
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
 _WOULD_BE_DONE = "this is a dry run: it would be done"
-_MAX_CHANGED_BEFORE = 4_000
-"""The longest text that a question shows before its action, in characters."""
+_WOULD_BE_ASKED = "this is a dry run: you would be asked first"
 # For the model and, as a clause, for the user.
 _TOO_MUCH_CHANGED = "what this message has changed is too long to be shown before a question: finish without this call"
 _TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown before a question: ask for it in a new message"
@@ -40,19 +50,12 @@ _TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown befor
 
 @dataclass(frozen=True, slots=True)
 class _Processed:
-    """The fate of one call of the batch, and the question to the user if the call waits for an answer."""
+    """The fate of one call of the batch."""
 
     disposition: CallDisposition
     result: ToolResult
-    description: str = ""
-    """For a call that waits: the action, as the user reads it."""
-    whole_digest: str = ""
-    """The digest of what is described, if the description does not show all of it."""
-    object_text: str = ""
-    """The whole text of the object of such a call, if the description shows only a part of it."""
-    before_question: str = ""
-    changed_before: str = ""
-    """The sentences about what this message has changed before."""
+    asked: AskedCall | None = None
+    """The call as the user reads it, if it waits for an answer."""
     rule: str = ""
     """For a refused call: the rule that refused it, as a clause for the user."""
 
@@ -75,14 +78,17 @@ class _Batch:
             decision_id=turn.decision_id,
             past=_past(turn),
             max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
-            confirmed=turn.confirmed,
+            confirmed=turn.unused_yes,
+            done_before=() if turn.confirmed is None else turn.confirmed.done_before,
             roles=turn.context.roles,
             facts=self.facts,
             of_message=turn.context.is_of_message,
             position=position,
             reserved=reserved,
         )
-        runtime.ports.intend(list(_certain(judged_calls, runtime.snapshot.policy.conditions)))
+        certain = list(_certain(judged_calls, runtime.snapshot.policy.conditions))
+        # A confirmed call runs only if the one before it was done.
+        runtime.ports.intend(certain if turn.unused_yes is None else certain[:1])
         return list(judged_calls)
 
 
@@ -99,49 +105,110 @@ def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     conditions = runtime.snapshot.policy.conditions
     facts = await runtime.ports.facts(conditions) if conditions is not None and conditions.reads_facts else None
-    batch = _Batch(_batch(turn), facts)
+    batch, policy = _Batch(_batch(turn), facts), runtime.snapshot.policy
     judged_calls = batch.judge(turn, runtime, 0)
-    waits = False
+    confirmed, first = turn.unused_yes, len(turn.calls)
+    # None of several runs if one of them is not as it was shown.
+    anew = confirmed is not None and len(batch.calls) > 1 and await _has_changed(runtime, confirmed)
+    asked: list[AskedCall] = []
+    stopped = False
     for position, call in enumerate(batch.calls):
-        if not waits and not runtime.ports.interrupted and _is_open(turn, judged_calls[position]):
+        if not runtime.ports.interrupted and _is_open(turn, judged_calls, position):
             judged_calls[position:] = batch.judge(turn, runtime, position)
-        judged = judged_calls[position]
-        processed = _skipped() if waits else await _process_call(turn, runtime, judged, batch, position)
-        if processed.disposition is CallDisposition.AWAITING:
-            waits = True
-            turn = _await_confirmation(turn, runtime, judged, processed)
+        judged = _awaiting_anew(judged_calls[position]) if anew else judged_calls[position]
+        if stopped:
+            processed = _skipped(STOPPED)
+        elif asked and asked[0].call.whole_digest:
+            # Nothing overtakes a call that was too long to be shown with others.
+            processed = _skipped(LEFT_OUT)
+        else:
+            processed = await _process_call(turn, runtime, judged, batch, position)
+        if processed.asked is not None and asked and is_too_long_together(turn, policy, [*asked, processed.asked]):
+            processed = _skipped(LEFT_OUT)
+        if processed.asked is not None:
+            asked.append(processed.asked)
         turn = _with_call(turn, runtime, call, judged, processed)
-    if waits:
-        # A change behind the question was not made.
-        processed_calls = turn.calls[-len(batch.calls) :]
-        left_out = any(
-            one.disposition is CallDisposition.SKIPPED and runtime.snapshot.policy.is_write(one.call.name)
-            for one in processed_calls
-        )
-        return turn.to("awaiting", notices=(*turn.notices, fixed.ONE_AT_A_TIME) if left_out else turn.notices)
-    if turn.confirmed is not None:
-        return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, _report(turn, turn.calls[-1], runtime)))
+        if confirmed is not None:
+            anew = anew or bool(asked)
+            stopped = stopped or not (anew or is_done(turn.calls[-1], policy))
+    if asked:
+        return _awaiting(turn, runtime, asked, turn.calls[first:])
+    if confirmed is not None:
+        return _after_yes(turn, runtime, confirmed)
     if turn.context.called:
-        made = [_report(turn, call, runtime) for call in turn.calls if call.disposition in _MADE]
+        interrupted = runtime.ports.interrupted
+        made = [report_call(turn, call, policy, interrupted=interrupted) for call in turn.calls if call.disposition in _MADE]
         # Why a call was refused is said by a notice.
         text = joined("\n\n", dict.fromkeys(made)) or by_code(fixed.NOTHING_CHANGED)
         return turn.to("called_done", ending=Ending.of(EndingKind.CALLED, text))
     return turn.to("executed")
 
 
-def _is_open(turn: Turn, judged: JudgedCall) -> bool:
-    """True if the decision is still to be made: the calls before this one have ended, and none of them waits for the user."""
-    # A dry run leaves out what the question would leave out.
-    not_asked = judged.decision is CallDecision.SKIPPED and not turn.context.dry_run
-    return judged.decision is CallDecision.DEFERRED or not_asked
+def _is_open(turn: Turn, judged_calls: Sequence[JudgedCall], position: int) -> bool:
+    """True if a decision is to be made now: it depends on the calls before this one, and these have ended."""
+    if judged_calls[position].decision is CallDecision.DEFERRED:
+        return True
+    # Whether an earlier call waits for the user may have come out otherwise than it was supposed.
+    return position > 0 and (
+        turn.unused_yes is not None
+        or any(judged.decision is CallDecision.AWAITING for judged in judged_calls[:position])
+        or any(call.disposition is CallDisposition.AWAITING for call in turn.calls)
+    )
+
+
+def _awaiting_anew(judged: JudgedCall) -> JudgedCall:
+    """Return the decision on a confirmed call that the user is asked about again."""
+    if judged.authorized is None:
+        return judged
+    return replace(judged, decision=CallDecision.AWAITING, authorized=None, error=AWAITING, rule="")
+
+
+def _awaiting(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], made: Sequence[TurnCall]) -> Turn:
+    """Return the turn that ends with the question about the calls that wait."""
+    left_out = [call for call in made if call.disposition is CallDisposition.SKIPPED and call.result.error != SAME_CALL]
+    turn = ask_about(turn, runtime, asked, left_out=bool(left_out))
+    assert turn.pending is not None
+    lost = turn.pending.then is AfterYes.END and any(runtime.snapshot.policy.is_write(call.call.name) for call in left_out)
+    return turn.to("awaiting", notices=(*turn.notices, fixed.ONE_AT_A_TIME) if lost else turn.notices)
+
+
+def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Turn:
+    """Return the turn after the calls that the user has confirmed: it ends with the report, or the model goes on."""
+    policy, interrupted = runtime.snapshot.policy, runtime.ports.interrupted
+    report = report_confirmed(turn, policy, interrupted=interrupted)
+    all_done = all(is_done(call, policy) for call in turn.calls)
+    goes_on = confirmed.then is AfterYes.GO_ON or (confirmed.then is AfterYes.EXPLAIN and not all_done)
+    # After an unknown outcome code has the last word: a model might do the same again in other words.
+    if not goes_on or interrupted or any(call.result.unknown for call in turn.calls):
+        return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, report))
+    # These calls are the first round.
+    if runtime.snapshot.config.max_iterations == 1:
+        return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, report))
+    return turn.to("executed", report=report)
+
+
+async def _has_changed(runtime: TurnRuntime, confirmed: PendingAction) -> bool:
+    """True if the object of one of the confirmed calls is not as it was shown, or is gone."""
+    for one in confirmed.each:
+        rule = runtime.snapshot.policy.rules.get(one.tool_name)
+        if rule is None or not rule.traits.preview or runtime.ports.interrupted:
+            continue
+        preview = await runtime.ports.preview(one.tool_name, one.arguments)
+        is_gone = preview.error_code is ToolErrorCode.NOT_FOUND
+        if is_gone or (preview.success and not confirmation.is_unchanged(rule, one, preview)):
+            return True
+    return False
 
 
 def _past(turn: Turn) -> list[PastCall]:
-    return [_past_call(call, dry_run=turn.context.dry_run) for call in turn.calls]
+    shown = len(turn.confirmed_calls)
+    return [_past_call(call, dry_run=turn.context.dry_run, confirmed=call.sequence <= shown) for call in turn.calls]
 
 
-def _past_call(call: TurnCall, *, dry_run: bool) -> PastCall:
+def _past_call(call: TurnCall, *, dry_run: bool, confirmed: bool) -> PastCall:
     # A dry run judges each call as if those before it had been made, and had succeeded.
+    if call.disposition is CallDisposition.AWAITING or (dry_run and call.rule.startswith(_WOULD_BE_ASKED)):
+        return PastCall.waiting(call.sequence, call.call.name, call.arguments)
     supposed = dry_run and call.rule == _WOULD_BE_DONE
     sent = supposed or call.disposition is CallDisposition.EXECUTED
     return PastCall(
@@ -151,13 +218,14 @@ def _past_call(call: TurnCall, *, dry_run: bool) -> PastCall:
         may_have_run=sent and (supposed or call.result.may_be_done),
         attempted=sent,
         succeeded=sent and (supposed or call.result.success),
+        confirmed=confirmed,
     )
 
 
 def _batch(turn: Turn) -> list[FunctionCall]:
-    """Return the calls to judge: exactly the confirmed one, those of a decision without a model, or the model's tool calls."""
-    if turn.confirmed is not None:
-        return [FunctionCall(name=turn.confirmed.tool_name, arguments=turn.confirmed.arguments)]
+    """Return the calls to judge: exactly the confirmed ones, those of a decision without a model, or the model's tool calls."""
+    if (confirmed := turn.unused_yes) is not None:
+        return [FunctionCall(name=one.tool_name, arguments=one.arguments) for one in confirmed.each]
     if turn.context.called:
         return list(turn.context.called)
     assert turn.response is not None
@@ -170,8 +238,9 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
     if judged.decision is CallDecision.AWAITING and not runtime.ports.interrupted:
         return await _ask_user(turn, runtime, judged)
     if judged.decision in (CallDecision.PERMITTED, CallDecision.REPEATED) and not runtime.ports.interrupted:
-        if turn.confirmed is not None and (stopped := await _check_preview(runtime, judged, turn.confirmed)) is not None:
-            return stopped
+        shown = None if turn.unused_yes is None else turn.unused_yes.each[position]
+        if shown is not None and (changed := await _check_preview(runtime, judged, shown)) is not None:
+            return changed
         for sequence in judged.repeats:
             earlier = turn.calls[sequence - 1].result
             if earlier.may_be_done:
@@ -187,7 +256,7 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
             return _Processed(CallDisposition.EXECUTED, result)
     if judged.error_code is not None:
         return _refused(judged.error, judged.error_code, judged.rule)
-    return _skipped()
+    return _skipped(judged.error if judged.decision is CallDecision.SKIPPED else SKIPPED)
 
 
 async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> JudgedCall:
@@ -196,7 +265,7 @@ async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: 
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judged
     situation = Situation(call.user_id, turn.context.roles, batch.facts, _past(turn), turn.context.is_of_message)
-    decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.confirmed is not None)
+    decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.unused_yes is not None)
     if decided is None:
         return replace(judged, decision=CallDecision.SKIPPED, authorized=None)
     return batch.judge(turn, runtime, position, decided)[0]
@@ -209,7 +278,7 @@ def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
 def _dry_run_rule(judged: JudgedCall) -> str:
     """Return what a dry run does not do, as a clause for the user; empty for a read that runs, and for a refused call."""
     if judged.decision is CallDecision.AWAITING:
-        return f"this is a dry run: you would be asked first{judged.rule and f' ({judged.rule})'}"
+        return f"{_WOULD_BE_ASKED}{judged.rule and f' ({judged.rule})'}"
     return _WOULD_BE_DONE if judged.authorized is not None and judged.authorized.mutating else ""
 
 
@@ -220,8 +289,7 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall) -> _Pr
     preview is taken now, after the calls before this one, and the question says what they have changed.
     """
     rule = runtime.snapshot.policy.rules[judged.tool_name]
-    changed_before = plain(_changed_before(turn, runtime.snapshot.policy, judged))
-    if len(changed_before) > _MAX_CHANGED_BEFORE:
+    if is_too_long_together(turn, runtime.snapshot.policy, [AskedCall.of(rule, judged.arguments, None)]):
         return _refused(_TOO_MUCH_CHANGED, ToolErrorCode.VALIDATION_ERROR, _TOO_MUCH_TO_SHOW)
     preview = None
     if rule.traits.preview:
@@ -230,29 +298,10 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall) -> _Pr
             return _skipped()
         if not preview.success:
             return _without_preview(preview)
-    because = f"{fixed.by_rule(judged.rule)} " if judged.rule else ""
-    return _awaiting(rule, judged, preview, because, changed_before)
+    return _asked(AskedCall.of(rule, judged.arguments, preview, judged.rule), judged.error)
 
 
-def _changed_before(turn: Turn, policy: CompiledPolicy, judged: JudgedCall) -> Parts:
-    """Return what this message has changed, or may have, but for what was certainly another object than that of the call."""
-    asked = _objects(policy, judged.tool_name, judged.arguments)
-    related = [
-        call
-        for call in turn.calls
-        if call.receipt and not _objects(policy, call.call.name, call.arguments, call.result.data).are_others_than(asked)
-    ]
-    committed = {call.sequence for call in related if is_committed(policy.rules[call.call.name], call.result)}
-    done = [call.receipt for call in related if call.sequence in committed]
-    return fixed.with_receipts((), done, [call.receipt for call in related if call.sequence not in committed])
-
-
-def _objects(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any], result: Any = None) -> NamedObjects:
-    rule = policy.rules[tool_name]
-    return named_objects(rule.declaration.parameters, arguments, result, without={rule.grant.bound_argument or ""})
-
-
-async def _check_preview(runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingAction) -> _Processed | None:
+async def _check_preview(runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingCall) -> _Processed | None:
     """Return None if the object of a confirmed call is still as it was shown to the user.
 
     If the object has changed, the user is asked again. If there is no preview of it, the call is refused.
@@ -265,7 +314,7 @@ async def _check_preview(runtime: TurnRuntime, judged: JudgedCall, confirmed: Pe
         return _without_preview(preview)
     if confirmation.is_unchanged(rule, confirmed, preview):
         return None
-    return _awaiting(rule, judged, preview, f"{fixed.CHANGED_SINCE_ASKED} ", confirmed.changed_before)
+    return _asked(AskedCall.of(rule, judged.arguments, preview))
 
 
 def _without_preview(preview: ToolResult) -> _Processed:
@@ -281,44 +330,12 @@ def _refused(error: str | None, code: ToolErrorCode | None, rule: str) -> _Proce
     return _Processed(CallDisposition.REFUSED, ToolResult(success=False, error=error, error_code=code), rule=rule)
 
 
-def _skipped() -> _Processed:
-    return _Processed(CallDisposition.SKIPPED, ToolResult(success=False, error=SKIPPED))
+def _skipped(why: str | None = SKIPPED) -> _Processed:
+    return _Processed(CallDisposition.SKIPPED, ToolResult(success=False, error=why))
 
 
-def _awaiting(
-    rule: ToolRule, judged: JudgedCall, preview: ToolResult | None, before_question: str, changed_before: str
-) -> _Processed:
-    shown = confirmation.is_shown_in_full(judged.arguments, preview)
-    return _Processed(
-        CallDisposition.AWAITING,
-        ToolResult(success=False, error=judged.error or AWAITING),
-        confirmation.describe_in_full(rule, judged.arguments, preview),
-        "" if shown else confirmation.digest_of_action(rule, judged.arguments, preview),
-        confirmation.unshown_text(preview),
-        before_question,
-        changed_before,
-    )
-
-
-def _await_confirmation(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, processed: _Processed) -> Turn:
-    """Return the turn with the signed action that waits for the user, and the question about it as its end."""
-    created_at = runtime.ports.now()
-    pending = PendingAction(
-        id=runtime.ports.new_id(),
-        tool_name=judged.tool_name,
-        arguments=judged.arguments,
-        description=processed.description,
-        whole_digest=processed.whole_digest,
-        by_id_only=bool(processed.whole_digest),
-        object_text=processed.object_text,
-        changed_before=processed.changed_before,
-        asked_under=runtime.snapshot.policy.digests([judged.tool_name]),
-        created_at=created_at,
-        expires_at=created_at + CONFIRMATION_LIFETIME,
-    )
-    pending = pending.replace(signature=runtime.ports.sign(pending))
-    text = processed.before_question + fixed.pending_question(pending)
-    return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
+def _asked(asked: AskedCall, why: str | None = None) -> _Processed:
+    return _Processed(CallDisposition.AWAITING, ToolResult(success=False, error=why or AWAITING), asked)
 
 
 def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judged: JudgedCall, processed: _Processed) -> Turn:
@@ -326,24 +343,8 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judged: Jud
     result = processed.result.model_copy(update={"duration_ms": 0})
     executed = processed.disposition is CallDisposition.EXECUTED
     rule = runtime.snapshot.policy.rules[judged.tool_name] if executed else None
-    line = receipt(rule, judged.arguments, result, confirmed=turn.confirmed is not None) if rule is not None else ()
+    line = receipt(rule, judged.arguments, result, confirmed=turn.unused_yes is not None) if rule is not None else ()
     turn_call = TurnCall(
         judged.sequence, turn.iterations + 1, call, judged.arguments, processed.disposition, result, line, processed.rule
     )
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
-
-
-def _report(turn: Turn, call: TurnCall, runtime: TurnRuntime) -> Parts:
-    """Return the reply about a call that no model reports. Why it failed is quoted from its server."""
-    if turn.confirmed is not None and runtime.ports.interrupted and not call.result.may_be_done:
-        return by_code(fixed.CONFIRMED_NOT_DONE)
-    rule = runtime.snapshot.policy.rules.get(call.call.name)
-    failed = by_code(fixed.failed_call_reply(call.result.error_code, unknown=call.result.unknown))
-    if rule is None:
-        return failed
-    if call.disposition is CallDisposition.REFUSED and call.result.error_code is ToolErrorCode.ACCESS_DENIED:
-        # The conditions were asked again after the yes.
-        return by_code(fixed.refused([confirmation.describe_action(rule, call.arguments, None)], call.rule))
-    return (
-        confirmed_reply(rule, call.arguments, call.result) if call.result.success else failed + quoted_result(rule, call.result)
-    )

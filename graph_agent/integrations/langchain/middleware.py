@@ -85,10 +85,11 @@ def _answers(requested: list[ToolCall], judged: FinishedTurn, ended: FinishedTur
     The model reads a line about each image, sound and file, which many models do not take; the artifact has them.
     """
     invocations = {one.sequence: one for one in judged.record.invocations}
+    confirmed = iter(ended.record.invocations)
     for sequence, call in enumerate(requested, 1):
         made, turn = invocations.get(sequence), judged
         if made is not None and made.disposition is CallDisposition.AWAITING:
-            made, turn = next(iter(ended.record.invocations), None), ended
+            made, turn = next(confirmed, None), ended
         result = ToolResult(success=False, error=turn.decision.reply) if made is None else made.tool_result
         decision_id = turn.record.header.decision_id
         blocks = parts.of_call.get((decision_id, 0 if made is None else made.sequence), [])

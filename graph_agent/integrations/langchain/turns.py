@@ -121,7 +121,7 @@ class TaskTurns:
         # The task has used its answer, even if the question could be answered elsewhere.
         late = not pending.can_be_answered(finished.record.ended_at)
         if by_id is not None and by_id.yes and void and (late or finished.decision.void_answer in STILL_WAITING):
-            finished = await self.call([FunctionCall(pending.tool_name, pending.arguments)])
+            finished = await self.call([FunctionCall(one.tool_name, one.arguments) for one in pending.each])
         return finished
 
 

@@ -83,16 +83,17 @@ async def test_a_confirmation_is_an_interrupt_and_only_its_answer_makes_the_call
     engine = engine_of(server=server)
     agent, _ = agent_of(engine, requests(LIST, DELETE, ADD), AIMessage("Deleted."))
     (asked,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
-    assert asked.value["question"] == "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
+    assert asked.value["question"].startswith("2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task:")
     assert [sent[0] for sent in server.sent] == ["list_tasks"]
     (asked,) = (await agent.ainvoke(resume(asked, "what is the weather?"), THREAD))["__interrupt__"]
     ended = await agent.ainvoke(resume(asked, "yes"), THREAD)
-    assert [sent[0] for sent in server.sent] == ["list_tasks", "delete_task"]
-    assert server.sent[-1][3] == asked.value["pending_action"]["id"]
-    assert [status for _, status, _ in answers(ended)] == ["success", "success", "error"]
+    assert [sent[0] for sent in server.sent] == ["list_tasks", "delete_task", "add_task"]
+    identity = asked.value["pending_action"]["id"]
+    assert [sent[3] for sent in server.sent[-2:]] == [identity, f"{identity}:2"]
+    assert [status for _, status, _ in answers(ended)] == ["success", "success", "success"]
     assert await records(engine) == [
-        ("REQUEST_CONFIRMATION", ["executed", "awaiting", "skipped"]),
-        ("EXECUTE_PENDING", ["executed"]),
+        ("REQUEST_CONFIRMATION", ["executed", "awaiting", "awaiting"]),
+        ("EXECUTE_PENDING", ["executed", "executed"]),
     ]
 
 

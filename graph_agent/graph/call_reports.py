@@ -1,0 +1,89 @@
+"""Reports of calls in the words of code, for calls that no model reports; what their servers returned is quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.models.decision import PendingCall
+from graph_agent.models.record import CallDisposition
+from graph_agent.policy import confirmation
+from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.guard import STOPPED
+from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_result
+from graph_agent.reply import fixed
+from graph_agent.reply.authored import Parts, by_code, capitalized, joined
+
+_MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING})
+
+
+def is_done(call: TurnCall, policy: CompiledPolicy) -> bool:
+    """True if a call was certainly done."""
+    rule = policy.rules.get(call.call.name)
+    if rule is None or call.disposition is not CallDisposition.EXECUTED:
+        return False
+    return is_committed(rule, call.result) if rule.mutating else call.result.success
+
+
+def report_call(turn: Turn, call: TurnCall, policy: CompiledPolicy, *, interrupted: bool) -> Parts:
+    """Return the reply about one call."""
+    if turn.confirmed is not None and interrupted and not call.result.may_be_done:
+        return by_code(fixed.CONFIRMED_NOT_DONE)
+    rule = policy.rules.get(call.call.name)
+    failed = by_code(fixed.failed_call_reply(call.result.error_code, unknown=call.result.unknown))
+    if rule is None:
+        return failed
+    if call.disposition is CallDisposition.REFUSED and call.result.error_code is ToolErrorCode.ACCESS_DENIED:
+        # The conditions were asked again after the yes.
+        return by_code(fixed.refused([confirmation.describe_action(rule, call.arguments, None)], call.rule))
+    return (
+        confirmed_reply(rule, call.arguments, call.result) if call.result.success else failed + quoted_result(rule, call.result)
+    )
+
+
+def report_confirmed(turn: Turn, policy: CompiledPolicy, *, interrupted: bool) -> Parts:
+    """Return the reply about the calls that the user has confirmed."""
+    assert turn.confirmed is not None
+    if len(turn.confirmed_calls) == 1:
+        return report_call(turn, turn.confirmed_calls[0], policy, interrupted=interrupted)
+    calls = zip(turn.confirmed_calls, turn.confirmed.each, strict=True)
+    return joined("\n\n", [_report_one_of_several(call, shown, policy) for call, shown in calls])
+
+
+def notices_of_undone(turn: Turn) -> Iterator[str]:
+    """Yield a notice for each confirmed call that was not done, and is not asked for or made again later in the turn."""
+    if turn.confirmed is None:
+        return
+    for call, shown in zip(turn.confirmed_calls, turn.confirmed.each, strict=True):
+        is_undone = call.disposition is CallDisposition.EXECUTED and not call.result.may_be_done
+        if (is_undone or call.disposition is CallDisposition.SKIPPED) and not _follows(call, turn):
+            yield fixed.not_done(shown.description, _why_undone(call))
+
+
+def _follows(call: TurnCall, turn: Turn) -> bool:
+    """True if the model requested the same call again, and it was made, or the user is asked about it."""
+    later = turn.calls[call.sequence :]
+    return any(one.disposition in _MADE_LATER and _requested(one) == _requested(call) for one in later)
+
+
+def _requested(call: TurnCall) -> tuple[str, object]:
+    return call.call.name, call.arguments
+
+
+def _report_one_of_several(call: TurnCall, shown: PendingCall, policy: CompiledPolicy) -> Parts:
+    """Return the line about one call of a card. It names the action, because each line is about another one."""
+    rule = policy.rules.get(call.call.name)
+    quote = () if rule is None else quoted_result(rule, call.result)
+    if rule is not None and call.result.success:
+        return confirmed_reply(rule, call.arguments, call.result)
+    if call.result.unknown:
+        return capitalized(call.receipt) + by_code(f". {fixed.CHECK_FIRST}") + quote
+    why = call.rule if call.disposition is CallDisposition.REFUSED else _why_undone(call)
+    return by_code(fixed.not_done(shown.description, why)) + quote
+
+
+def _why_undone(call: TurnCall) -> str:
+    if call.disposition is CallDisposition.EXECUTED:
+        return fixed.IT_FAILED
+    return fixed.STOPPED_BEFORE if call.result.error == STOPPED else ""

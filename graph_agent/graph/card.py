@@ -1,0 +1,131 @@
+"""A card: the question about the calls of a batch that wait for one yes of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from graph_agent.graph.call_reports import is_done
+from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
+from graph_agent.models.decision import (
+    CONFIRMATION_LIFETIME,
+    MAX_DONE_BEFORE,
+    AfterYes,
+    EarlierCall,
+    PendingAction,
+    PendingCall,
+)
+from graph_agent.models.record import CallDisposition
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy import confirmation
+from graph_agent.policy.compiled import CompiledPolicy, ToolRule
+from graph_agent.policy.objects import NamedObjects, named_objects
+from graph_agent.reply import fixed
+from graph_agent.reply.authored import by_code, plain
+
+_MAX_CHANGED_BEFORE = 4_000
+"""The longest text that a question shows before its actions, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """One call of a card, as the user reads it."""
+
+    call: PendingCall
+    because: str = ""
+    """The rules that require the yes, for the sentence before the question."""
+
+    @classmethod
+    def of(cls, rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, because: str = "") -> Self:
+        """Return a call of the tool of `rule`, whose object the `preview` describes."""
+        shown = confirmation.is_shown_in_full(arguments, preview)
+        call = PendingCall(
+            tool_name=rule.grant.name,
+            arguments=arguments,
+            description=confirmation.describe_in_full(rule, arguments, preview),
+            whole_digest="" if shown else confirmation.digest_of_action(rule, arguments, preview),
+            object_text=confirmation.unshown_text(preview),
+        )
+        return cls(call, because)
+
+
+def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, left_out: bool) -> Turn:
+    """Return the turn with the signed card, and the question about it as its end.
+
+    With `left_out` the batch has more calls than are asked about.
+    """
+    policy, created_at = runtime.snapshot.policy, runtime.ports.now()
+    calls = tuple(one.call for one in asked)
+    then = AfterYes.END if turn.context.called else runtime.snapshot.config.after_yes
+    if then is AfterYes.EXPLAIN and left_out:
+        then = AfterYes.GO_ON
+    pending = PendingAction(
+        id=runtime.ports.new_id(),
+        tool_name=calls[0].tool_name,
+        arguments=calls[0].arguments,
+        description=fixed.described_together([one.description for one in calls]),
+        whole_digest=calls[0].whole_digest,
+        by_id_only=bool(calls[0].whole_digest),
+        object_text=calls[0].object_text,
+        changed_before=changed_before(turn, policy, asked),
+        asked_under=policy.digests([one.tool_name for one in calls]),
+        created_at=created_at,
+        expires_at=created_at + CONFIRMATION_LIFETIME,
+        calls=calls if len(calls) > 1 else (),
+        done_before=() if then is AfterYes.END else _done_before(turn, policy),
+        then=then,
+    )
+    pending = pending.replace(signature=runtime.ports.sign(pending))
+    rules = [f"{fixed.by_rule(one.because)} " for one in asked if one.because]
+    text = _why_anew(turn) + "".join(dict.fromkeys(rules)) + fixed.pending_question(pending)
+    return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
+
+
+def is_too_long_together(turn: Turn, policy: CompiledPolicy, asked: Sequence[AskedCall]) -> bool:
+    """True if one question cannot show all of several calls, or what the message has changed before them."""
+    cut = len(asked) > 1 and any(one.call.whole_digest for one in asked)
+    return cut or len(changed_before(turn, policy, asked)) > _MAX_CHANGED_BEFORE
+
+
+def changed_before(turn: Turn, policy: CompiledPolicy, asked: Sequence[AskedCall]) -> str:
+    """Return the sentences about what the message has changed, or may have, before a question.
+
+    Left out are changes of what are certainly other objects than those of the calls, and those that the user has confirmed.
+    """
+    if turn.unused_yes is not None:
+        return turn.unused_yes.changed_before
+    objects = [_objects(policy, one.call.tool_name, one.call.arguments) for one in asked]
+    unseen = [call for call in turn.calls[len(turn.confirmed_calls) :] if call.receipt]
+    related = [
+        call
+        for call in unseen
+        if not all(_objects(policy, call.call.name, call.arguments, call.result.data).are_others_than(one) for one in objects)
+    ]
+    done = [call.receipt for call in related if is_done(call, policy)]
+    return plain(fixed.with_receipts((), done, [call.receipt for call in related if not is_done(call, policy)]))
+
+
+def _objects(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any], result: Any = None) -> NamedObjects:
+    rule = policy.rules[tool_name]
+    return named_objects(rule.declaration.parameters, arguments, result, without={rule.grant.bound_argument or ""})
+
+
+def _why_anew(turn: Turn) -> str:
+    """Return the sentence before a question about calls that the user has confirmed already; empty for others."""
+    if turn.unused_yes is None:
+        return ""
+    ran = any(call.disposition is CallDisposition.EXECUTED for call in turn.confirmed_calls)
+    return f"{fixed.REST_CHANGED_SINCE_ASKED if ran else fixed.CHANGED_SINCE_ASKED} "
+
+
+def _done_before(turn: Turn, policy: CompiledPolicy) -> tuple[EarlierCall, ...]:
+    """Return the changes of this turn, and those that were made before the question that it followed."""
+    made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED and call.result.may_be_done]
+    writes = [
+        EarlierCall(tool_name=call.call.name, arguments=call.arguments, unknown=call.result.unknown)
+        for call in made
+        if policy.is_write(call.call.name)
+    ]
+    earlier = () if turn.confirmed is None else turn.confirmed.done_before
+    return (*earlier, *writes)[-MAX_DONE_BEFORE:]
