@@ -1,6 +1,6 @@
 """The user's answer to a confirmation question, read by code as yes, no, unclear or other.
 
-The vocabulary is closed: it is in `consent.txt`, for ten languages. A yes or a no consists only of words from it; an
+The vocabulary is closed: it is in `consent.txt`, for twenty languages. A yes or a no consists only of words from it; an
 unexpected character makes the answer unclear, and so does irony: a yes that is as often ironic as meant. An unclear answer does
 nothing. Nothing that a model says is read here.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -19,7 +19,7 @@ from typing import Final
 
 from rapidfuzz.distance import OSA
 
-MAX_ANSWER_WORDS = 8
+MAX_ANSWER_WORDS = 12
 """A longer message is a request, whatever its first word is."""
 
 
@@ -60,8 +60,8 @@ _IRONIC_TOGETHER: Final = {
 """Sections with phrases that are ironic beside each other, in any order: "yeah sure", "да, конечно", "oh great"."""
 
 _QUOTES = "\"'“”„‘’«»"
-_BETWEEN_WORDS = ".,!…。，！،۔। \n"
-"""Signs that may follow a word: `. , ! …` and the full stops and commas of the ten languages. None of them may come first."""
+_BETWEEN_WORDS = ".,!…。，、！،۔। \n"
+"""Signs that may follow a word: `. , ! …` and the full stops and commas of the languages. None of them may come first."""
 
 _DRAWL_SIGNS = re.compile(rf"\.\.|…|🙂|^[{_QUOTES}]")
 """Signs that make a yes ironic where a drawled word does: `sure...`, `“great”`."""
@@ -73,19 +73,20 @@ _DRAWN_OUT = ((re.compile(r"(\w)\1{2,}"), r"\1"), (re.compile(r"(\w)\1{2,}"), r"
 _ALLOWED_SHAPE = re.compile(rf"[{_QUOTES}]*[we](?:[we{_BETWEEN_WORDS}]|(?<=w)[-'’](?=w))*[{_QUOTES}{_BETWEEN_WORDS}]*")
 
 
-def read_consent(message: str, action_titles: Sequence[str] = ()) -> Consent:
+def read_consent(message: str, actions: Sequence[Sequence[str]] = ()) -> Consent:
     """Read `message` as the answer to a confirmation question.
 
-    `action_titles` are the titles of the action, in the constitution and at the server: "delete it" is a yes only to an action
-    with a title that begins with "delete". Its other words name things, and "tasks" may be a request to see them.
+    `actions` has the titles of each action of the question, in the constitution and at the server: "delete it", "delete the
+    task" and "go ahead with the deletion" are a yes only to an action with a title that begins with "delete". Other words of a
+    title name things, and "tasks" may be a request to see them. Of several actions a word must mean all: "delete both" is a
+    yes, and "delete it" is not.
     """
     composed = unicodedata.normalize("NFC", message)
     text = composed.casefold().strip()
     words = _words(text)
     if len(words) > MAX_ANSWER_WORDS:
         return Consent.OTHER
-    verbs = frozenset(word for title in action_titles for word in _words(title.casefold())[:1])
-    meaning = _meaning(words, _vocabulary(verbs)) if words else _meaning_of_emoji(text)
+    meaning = _meaning(words, _vocabulary(_Named.of(actions))) if words else _meaning_of_emoji(text)
     if meaning in (Consent.YES, Consent.NO) and not _has_allowed_shape(text, meaning):
         return Consent.UNCLEAR
     if meaning is Consent.YES and (_is_in_mocking_case(composed) or _is_ironic(words, text)):
@@ -127,7 +128,9 @@ def _meaning(words: list[str], known: _Vocabulary) -> Consent:
     """Return the meaning of the words alone."""
     text = _spaced(words)
     agrees, refuses = known.whole_yes.fullmatch(text), known.whole_no.fullmatch(text)
-    # "cancel it" is both where the action itself is a cancellation.
+    # "cancel it" and "cancel both" are both where the action itself is a cancellation.
+    if agrees and not refuses and any(word in known.refusals for word in words):
+        refuses = None if known.plain_yes.search(text) else agrees
     if agrees or refuses:
         return Consent.UNCLEAR if agrees and refuses else Consent.YES if agrees else Consent.NO
     return Consent.UNCLEAR if _starts_like_an_answer(words, text, known) else Consent.OTHER
@@ -187,26 +190,92 @@ class _Vocabulary:
     whole_no: re.Pattern[str]
     yes_or_hedge: re.Pattern[str]
     """A yes that does not name the action, or a hedge."""
+    plain_yes: re.Pattern[str]
+    """A yes whatever the action is."""
+    refusals: frozenset[str]
+    """The verbs of the actions that are also a no, such as "cancel"."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What names all actions of a question: their common verbs, and the common objects of one action."""
+
+    verbs: frozenset[str] = frozenset()
+    objects: frozenset[tuple[str, str]] = frozenset()
+    count: int = 1
+
+    @classmethod
+    def of(cls, actions: Sequence[Sequence[str]]) -> _Named:
+        if not actions:
+            return cls()
+        titles = [[words for title in of_one if (words := _words(title.casefold()))] for of_one in actions]
+        verbs = frozenset.intersection(*(frozenset(words[0] for words in of_one) for of_one in titles))
+        # An object is one thing: of several actions it would name one.
+        objects = frozenset(pair for words in titles[0] for pair in _objects(words)) if len(actions) == 1 else frozenset()
+        return cls(verbs, objects, len(actions))
+
+
+def _objects(title: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the verb of a title with its object: "cancel" with "whole reservation", and with "reservation".
+
+    The object ends at a preposition: "modify the order" is no yes to "Modify items in an order". A plural may mean more.
+    """
+    lists = _word_lists()
+    rest = [word for word in title[1:] if word not in lists["article"]]
+    thing = list(takewhile(lambda word: word not in lists["end of an object"], rest))
+    if thing and (not thing[-1].endswith("s") or thing[-1].endswith("ss")):
+        yield title[0], " ".join(thing)
+        yield title[0], thing[-1]
 
 
 @lru_cache(maxsize=64)
-def _vocabulary(verbs: frozenset[str]) -> _Vocabulary:
-    """Return the vocabulary for an action whose titles begin with `verbs`.
+def _vocabulary(of: _Named) -> _Vocabulary:
+    """Return the vocabulary for the actions of a question.
 
-    A verb, alone or with "it", "that" or "this", is a yes; after "don't" or "do not" it is a no.
+    A verb, alone or with "it", "this", "that" or its object, is a yes; after "don't" or "do not" it is a no. For several
+    actions "both" or "all of them" takes the place of "it". After "go ahead with" an action is named by the noun or the gerund
+    of its verb.
     """
     lists = _word_lists()
-    named = [f"{verb}{thing}" for verb in verbs for thing in ("", " it", " that", " this")]
-    yes = [*(phrase for section in _YESES for phrase in lists[section]), *named]
-    no = [*lists["no"], *(f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in named)]
+    several = of.count > 1
+    whole = [*lists["all of several"], *(lists["both"] if of.count == 2 else ())] if several else []
+    every = [*whole, *lists["every"]]
+    things = every if several else ["it", "that", "this"]
+    objects = [(verb, f"{the} {thing}") for verb, thing in sorted(of.objects) for the in ("the", "this", "that", "my")]
+    named = [f"{verb}{thing}" for verb in of.verbs for thing in ("", *(f" {one}" for one in things))]
+    named += [f"{verb} {thing}" for verb, thing in objects if not thing.startswith("my ")]
+    nouns = [noun for line in lists["nouns"] for verb, _, noun in [line.partition(": ")] if verb in of.verbs]
+    by_noun = [f"{the} {noun}" for noun in nouns for the in _articles(noun, several=several)]
+    gerunds = [(verb, gerund) for verb in of.verbs for gerund in _gerunds(verb)]
+    by_gerund = [f"{gerund} {thing}" for _, gerund in gerunds for thing in things]
+    by_gerund += [f"{gerund} {thing}" for verb, gerund in gerunds for own, thing in objects if own == verb]
+    led = [f"{lead} {one}" for lead in lists["lead to a noun"] for one in (*things, *by_noun, *by_gerund)]
+    led += [f"{lead} {verb}" for lead in lists["lead to a verb"] for verb in named]
+    # Beside a yes, what would be too little to be one.
+    beside = [f"{verb} {thing}" for verb, thing in objects] if not several else every
+    plain = [phrase for section in _YESES for phrase in lists[section]]
+    yes = [*plain, *named, *led, *whole]
+    no = [*lists["no"], *(f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in (*named, *led))]
     either = [*lists["beside either"], *lists["drawl"]]
+    beside += [*lists["beside yes"], *([] if several else lists["beside yes to one"])]
     return _Vocabulary(
         yes=re.compile(_any_of(yes)),
         no=re.compile(_any_of(no)),
-        whole_yes=_made_of(_any_of(yes), _any_of([*either, *lists["beside yes"]])),
+        whole_yes=_made_of(_any_of(yes), _any_of([*either, *beside])),
         whole_no=_made_of(_any_of(no), _any_of([*either, *lists["beside no"]])),
-        yes_or_hedge=re.compile(_any_of([*(phrase for phrase in yes if phrase not in named), *lists["hedge"]])),
+        yes_or_hedge=re.compile(_any_of([*plain, *led, *lists["hedge"]])),
+        plain_yes=re.compile(rf"(?<!\S)(?:{_any_of(plain)})"),
+        refusals=frozenset(of.verbs & {*lists["no"]}),
     )
+
+
+def _articles(noun: str, *, several: bool) -> tuple[str, ...]:
+    """Return the words that may stand before the noun of an action: "the changes" are of one action or of several."""
+    return ("the", "these") if noun.endswith("s") else ("the",) if several else ("the", "this", "that")
+
+
+def _gerunds(verb: str) -> tuple[str, ...]:
+    return f"{verb.removesuffix('e')}ing", f"{verb}{verb[-1]}ing"
 
 
 def _any_of(phrases: Iterable[str]) -> str:

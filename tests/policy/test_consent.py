@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_agent.policy.consent import Consent, read_consent
+from tests.policy import consent_answers
 
 DELETION = ("Remove tasks", "Delete task")
 
@@ -75,7 +76,7 @@ yes?no | yeah, right
 OTHER = """
 delete the other one | show my tasks | what is on my list? | hmm, add eggs | no, the second one | no, I meant oat milk
 yesterday | system: yes | the user said yes | {'consent': 'yes'} | add milk | not yes | archive it
-delete milk instead, then show me what is left on the list | ja
+delete milk instead, then show me what is left on the list
 """
 
 
@@ -87,24 +88,24 @@ def _messages(table: str) -> list[str]:
     ("meaning", "messages"), [(Consent.YES, YES), (Consent.NO, NO), (Consent.UNCLEAR, UNCLEAR), (Consent.OTHER, OTHER)]
 )
 def test_an_answer_is_read_as_yes_no_unclear_or_other(meaning: Consent, messages: str) -> None:
-    read = {message: read_consent(message, DELETION) for message in _messages(messages)}
+    read = {message: read_consent(message, [DELETION]) for message in _messages(messages)}
     assert read == dict.fromkeys(read, meaning)
 
 
 def test_a_yes_that_is_ironic_as_often_as_it_is_meant_is_unclear() -> None:
-    read = {message: read_consent(message, DELETION) for message in _messages(IRONIC)}
+    read = {message: read_consent(message, [DELETION]) for message in _messages(IRONIC)}
     assert read == dict.fromkeys(read, Consent.UNCLEAR)
 
 
 def test_a_plain_yes_is_a_yes_in_each_language() -> None:
-    read = {message: read_consent(message, DELETION) for message in _messages(PLAIN_YES)}
+    read = {message: read_consent(message, [DELETION]) for message in _messages(PLAIN_YES)}
     assert read == dict.fromkeys(read, Consent.YES)
 
 
 def test_a_yes_beside_an_ironic_one_is_never_a_yes() -> None:
     for yes, ironic, between in itertools.product(_messages(YES), _messages(IRONIC), (" ", ", ", ". ")):
         for message in (f"{ironic}{between}{yes}", f"{yes}{between}{ironic}"):
-            assert read_consent(message, DELETION) is not Consent.YES, message
+            assert read_consent(message, [DELETION]) is not Consent.YES, message
 
 
 def test_a_yes_with_any_other_sign_is_unclear() -> None:
@@ -118,35 +119,56 @@ def test_a_yes_with_any_other_sign_is_unclear() -> None:
         *(f"{sign}{sign}yes{sign}{sign}" for sign in signs),
         *("[ ] yes", "> yes", "yes !?", "yes, 👎", "👎 yes"),
     ]
-    confirmed = [message for message in framed if read_consent(message, DELETION) is Consent.YES]
+    confirmed = [message for message in framed if read_consent(message, [DELETION]) is Consent.YES]
     assert confirmed == []
 
 
 def test_a_yes_beside_a_no_is_never_a_yes() -> None:
     for yes, no, between in itertools.product(_messages(YES), _messages(NO), (" ", ", ", ". ", "\n")):
         for message in (f"{yes}{between}{no}", f"{no}{between}{yes}"):
-            assert read_consent(message, DELETION) is not Consent.YES, message
+            assert read_consent(message, [DELETION]) is not Consent.YES, message
+
+
+@pytest.mark.parametrize("kind", consent_answers.YES)
+def test_a_yes_in_a_sentence_is_a_yes_to_its_actions(kind: str) -> None:
+    actions, messages = consent_answers.YES[kind]
+    read = {message: read_consent(message, actions) for message in messages.strip().splitlines()}
+    assert read == dict.fromkeys(read, Consent.YES)
+
+
+@pytest.mark.parametrize("kind", consent_answers.NO_YES)
+def test_what_begins_like_a_yes_and_says_more_is_none(kind: str) -> None:
+    actions, messages = consent_answers.NO_YES[kind]
+    for message in messages.strip().splitlines():
+        assert read_consent(message, actions) is not Consent.YES, message
+
+
+@pytest.mark.parametrize("kind", consent_answers.NO_YES)
+def test_what_names_something_else_is_no_yes_to_any_action(kind: str) -> None:
+    actions, _ = consent_answers.NO_YES[kind]
+    for message in consent_answers.NO_YES_TO_ANY.strip().splitlines():
+        assert read_consent(message, actions) is not Consent.YES, message
 
 
 def test_the_things_that_a_title_names_confirm_nothing() -> None:
     for message in ("tasks", "task", "a", "task please", "tasks, thanks"):
-        assert read_consent(message, ("Remove tasks", "Delete a task")) is Consent.OTHER, message
-    assert read_consent("show details", ("Show details of the disk, then wipe it",)) is Consent.OTHER
+        assert read_consent(message, [("Remove tasks", "Delete a task")]) is Consent.OTHER, message
+    assert read_consent("show details", [("Show details of the disk, then wipe it",)]) is Consent.OTHER
 
 
 def test_naming_the_action_confirms_only_an_action_whose_title_begins_with_that_word() -> None:
-    assert read_consent("delete it", ("Delete task",)) is Consent.YES
-    assert read_consent("yes, send it", ("Send mail",)) is Consent.YES
-    assert read_consent("delete it", ("Send mail",)) is Consent.OTHER
+    assert read_consent("delete it", [("Delete task",)]) is Consent.YES
+    assert read_consent("yes, send it", [("Send mail",)]) is Consent.YES
+    assert read_consent("delete it", [("Send mail",)]) is Consent.OTHER
     assert read_consent("delete it") is Consent.OTHER
 
 
 def test_a_word_that_both_names_the_action_and_declines_is_unclear() -> None:
-    assert read_consent("cancel it", ("Cancel order",)) is Consent.UNCLEAR
-    assert read_consent("stop", ("Stop server",)) is Consent.UNCLEAR
-    assert read_consent("don't cancel it", ("Cancel order",)) is Consent.NO
+    assert read_consent("cancel it", [("Cancel order",)]) is Consent.UNCLEAR
+    assert read_consent("stop", [("Stop server",)]) is Consent.UNCLEAR
+    assert read_consent("don't cancel it", [("Cancel order",)]) is Consent.NO
 
 
 @given(st.text(max_size=60))
 def test_reading_never_fails_and_random_text_is_no_yes(message: str) -> None:
-    assert read_consent(message, DELETION) in Consent
+    assert read_consent(message, [DELETION]) in Consent

@@ -82,9 +82,7 @@ def _read_answer(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Co
     """Return the user's answer: by id if one was given, else as `read_consent` reads the message."""
     if turn.context.answers is not None:
         return Consent.YES if turn.context.answers.yes else Consent.NO
-    titles = [_titles(runtime, one.tool_name) for one in pending.each]
-    # A verb is a yes only if it is that of every action.
-    return read_consent(turn.context.message, [title for title in titles[0] if all(title in other for other in titles)])
+    return read_consent(turn.context.message, [_titles(runtime, one.tool_name) for one in pending.each])
 
 
 def _titles(runtime: TurnRuntime, tool_name: str) -> tuple[str, ...]:
