@@ -1,8 +1,8 @@
 """Admission of turns: a limit on those that run, a queue with a fair share for each user, and a limit on both together.
 
 If all turns of a burst ran at once they would compete for one event loop, and all would reach their deadlines together.
-Therefore the others wait. A request that could not start before its deadline is refused then, and no sooner: nobody knows
-before whether a turn will end in time for it.
+Therefore the others wait. A request whose turn could not begin in the first four fifths of its deadline is refused then, and no
+sooner: nobody knows before whether a turn will end in time for it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ from graph_agent.models.config import AgentEngineConfig
 
 MAX_OPEN_TURNS = 1024
 """The number of turns that run or wait. It bounds the memory of a process."""
-MAX_RUNNING_TURNS = 256
-"""The number of turns that run at the same time."""
+MAX_RUNNING_TURNS = 128
+"""The number of turns that run at the same time: twice the calls that an adapter of a model makes at the same time."""
 RUNNING_TURNS_PER_SECOND = 8
-"""The same for each second of the deadline: with a model that hangs, all that run must be closed in the end of this time."""
+"""The same for each second of a short deadline: if the model hangs, all that run must be closed in the end of this time."""
+LATEST_START = 0.8
+"""The share of the deadline in which a turn must begin.
+
+A model that hangs fails all turns that run shortly before their deadline. If others began then, they would have no time for a
+model either, and would delay the ends of the first ones.
+"""
 ARRIVED_AT = "arrived_at"
 """The key in `request.state` under which the server stores the time of the event loop at which the request was complete."""
 SHARE = 4
@@ -62,8 +68,7 @@ class TurnAdmission:
 
     def __init__(self, config: AgentEngineConfig, *, one_user: bool = False) -> None:
         """`config` has the deadline of a turn. With `one_user` that user may take every place."""
-        # A turn that starts later could only be closed.
-        self._start_seconds = config.timeout_seconds - config.closing_seconds
+        self._start_seconds = LATEST_START * config.timeout_seconds
         self.max_running = max(1, min(MAX_RUNNING_TURNS, int(RUNNING_TURNS_PER_SECOND * config.timeout_seconds)))
         self.open = Places(one_user=one_user)
         """The turns that run or wait."""

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from graph_agent.api.turn_admission import MAX_OPEN_TURNS, MAX_RUNNING_TURNS, RUNNING_TURNS_PER_SECOND, TurnAdmission
+from graph_agent.api.turn_admission import (
+    LATEST_START,
+    MAX_OPEN_TURNS,
+    MAX_RUNNING_TURNS,
+    RUNNING_TURNS_PER_SECOND,
+    SHARE,
+    TurnAdmission,
+)
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -14,6 +22,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.turn.handle import TurnHandle
 from tests.frozen_clock import freeze_loop_time
 
+ROOT = Path(__file__).parents[2]
 SECONDS = 10.0
 RUNNING = int(RUNNING_TURNS_PER_SECOND * SECONDS)
 
@@ -92,12 +101,12 @@ async def test_all_turns_of_a_burst_run_and_none_is_refused_however_long_the_ser
     assert requests.refused() == 0
 
 
-async def test_a_turn_that_waits_is_refused_when_it_can_no_longer_end_in_time_and_not_before() -> None:
+async def test_a_turn_that_waits_is_refused_when_the_time_to_begin_is_over_and_not_before() -> None:
     requests = Requests(one_user=True)
     await requests.send("ann", RUNNING + 2)
     await requests.send("ann", waited=2.0)
     assert len(requests.begun) == RUNNING
-    await requests.advance(6.9)
+    await requests.advance(5.9)
     assert requests.refused() == 0
     await requests.advance(0.2)
     assert requests.refused() == 1
@@ -173,7 +182,7 @@ async def test_requests_may_become_too_late_at_the_moment_in_which_a_turn_ends(s
     requests.ends.pop(0).set_exception(RuntimeError("the answer of this turn does not matter"))
     for _ in range(steps):
         await asyncio.sleep(0)
-    await requests.advance(9.1)
+    await requests.advance(8.1)
     assert requests.refused() + len(requests.begun) == RUNNING + 3
     requests.runs.pop(0)
     await requests.end_all()
@@ -194,3 +203,13 @@ async def test_a_turn_that_does_not_begin_releases_its_place() -> None:
 @pytest.mark.parametrize(("seconds", "expected"), [(0.05, 1), (SECONDS, RUNNING), (3600.0, MAX_RUNNING_TURNS)])
 def test_fewer_turns_run_if_less_time_is_left_to_close_them(seconds: float, expected: int) -> None:
     assert TurnAdmission(AgentEngineConfig(timeout_seconds=seconds)).max_running == expected
+
+
+def test_the_documentation_states_the_limits_of_the_code() -> None:
+    text = " ".join((ROOT / "docs/api.md").read_text(encoding="utf-8").split())
+    closing = AgentEngineConfig(timeout_seconds=3600.0).closing_seconds
+    assert f"A process runs up to {MAX_RUNNING_TURNS} turns at the same time" in text
+    assert f"could not begin in the first {LATEST_START:.0%}".replace("%", " %") in text
+    assert f"tenth ({closing:g} s at most) is kept for closing it" in text
+    assert f"Up to {MAX_OPEN_TURNS:,} turns run or wait" in text
+    assert f"at most {'four' if SHARE == 4 else SHARE} times as many turns as there are free places" in text
