@@ -1,7 +1,7 @@
 """The interfaces between the runtime and everything that it depends on.
 
-A port ships with its fake: `ScriptedAdapter` for `LLMAdapter`, `ManualClock` and `SequentialIds` in `clock.py`. `TurnPorts` is
-the one the graph's nodes see; the recorder implements it around all the others.
+A port ships with its fake: `ScriptedAdapter` for `LLMAdapter`, `ManualClock` and `SequentialIds` in `clock.py`. The nodes
+of the graph see only `graph.ports.TurnPorts`, which the recorder implements around all the others.
 """
 
 from __future__ import annotations
@@ -12,15 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.decision import PendingAction
-from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice, ToolDeclaration
+from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 
 if TYPE_CHECKING:
-    # Only named in signatures: an adapter, which imports this module, needs neither the record nor the policy.
-    from graph_agent.models.facts import Facts
-    from graph_agent.policy.cedar.compiled import Conditions
-    from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+    # Only named in a signature: importing the guard takes 0.1 s, and the commands that only read the database do without it.
     from graph_agent.policy.guard import AuthorizedCall
 
 
@@ -141,52 +137,6 @@ class Confirmations(Protocol):
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         """Use up `pending_id` for the turn `decision_id`; False if another turn has. The same turn may ask again."""
-
-
-class TurnPorts(Protocol):
-    """The ports of a node. Every answer is recorded and can be replayed.
-
-    A failure of a model or tool is returned as data. `RecordError` is raised if the turn must not continue.
-    """
-
-    def now(self) -> datetime: ...
-
-    def new_id(self) -> str: ...
-
-    def sign(self, pending: PendingAction) -> str:
-        """Return the signature that binds `pending` to this turn's user and conversation."""
-
-    def verify(self, pending: PendingAction) -> bool: ...
-
-    def differing_rules(self, pending: PendingAction) -> list[str]:
-        """Return which rules in force here differ from those of the question `pending`; see `CompiledPolicy.differences`."""
-
-    async def consume(self, pending_id: str) -> bool:
-        """Use up a confirmation; False if it was used before."""
-
-    async def facts(self, conditions: Conditions) -> Facts:
-        """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns."""
-
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""
-
-    async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult: ...
-
-    def intend(self, calls: Sequence[AuthorizedCall]) -> None:
-        """Name the permitted calls of a batch, in their order: the commit before a change has the row of its operation."""
-
-    async def reserve(
-        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> ConditionsDecision | None:
-        """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
-
-    async def execute(self, call: AuthorizedCall) -> ToolResult: ...
-
-    async def settle(self, call: AuthorizedCall) -> ToolResult: ...
-
-    @property
-    def interrupted(self) -> bool:
-        """True if the turn has been interrupted by its deadline, a cancellation, a shutdown or a crash: start no new call."""
 
 
 class ContractMethod:

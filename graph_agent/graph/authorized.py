@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from graph_agent.graph.ports import TurnPorts
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
-from graph_agent.ports import TurnPorts
 
 
 async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:

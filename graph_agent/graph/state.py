@@ -8,12 +8,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from graph_agent.graph.ports import TurnPorts
 from graph_agent.models.decision import AgentDecision, AnswerState, DecisionContext, OutcomeCategory, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import TurnPorts
 from graph_agent.reply.authored import Parts, plain, reattributed
 
 

@@ -19,6 +19,7 @@ from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsa
 from graph_agent.ports import Clock
 
 if TYPE_CHECKING:
+    # Only named in signatures: the client is imported with the first request, because that takes long.
     import httpx
 
 ENDPOINT = "https://generativelanguage.googleapis.com"

@@ -14,6 +14,7 @@ from types import FrameType
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgentError
 from graph_agent.graph.build import CompiledGraph, shipped_graph
+from graph_agent.graph.ports import TurnPorts
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk_edges
 from graph_agent.graph.topology import INVOKE_LLM, START
@@ -24,7 +25,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import LLMAdapter, TurnPorts
+from graph_agent.ports import LLMAdapter
 from graph_agent.replays import report as reports
 from graph_agent.replays.ports import PlaybackRecorder, WhatIfPorts
 from graph_agent.replays.report import Difference, ReplayReport

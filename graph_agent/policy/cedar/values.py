@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from graph_agent.policy.cedar.syntax import Reads
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
-
-if TYPE_CHECKING:
-    from graph_agent.policy.cedar.syntax import Reads
 
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 SCALE = 10_000

@@ -1,0 +1,61 @@
+"""The interface between the nodes of the graph and everything that a turn depends on; the recorder implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from graph_agent.models.decision import PendingAction
+from graph_agent.models.facts import Facts
+from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+from graph_agent.policy.guard import AuthorizedCall
+
+
+class TurnPorts(Protocol):
+    """The ports of a node. Every answer is recorded and can be replayed.
+
+    A failure of a model or tool is returned as data. `RecordError` is raised if the turn must not continue.
+    """
+
+    def now(self) -> datetime: ...
+
+    def new_id(self) -> str: ...
+
+    def sign(self, pending: PendingAction) -> str:
+        """Return the signature that binds `pending` to this turn's user and conversation."""
+
+    def verify(self, pending: PendingAction) -> bool: ...
+
+    def differing_rules(self, pending: PendingAction) -> list[str]:
+        """Return which rules in force here differ from those of the question `pending`; see `CompiledPolicy.differences`."""
+
+    async def consume(self, pending_id: str) -> bool:
+        """Use up a confirmation; False if it was used before."""
+
+    async def facts(self, conditions: Conditions) -> Facts:
+        """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns."""
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""
+
+    async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult: ...
+
+    def intend(self, calls: Sequence[AuthorizedCall]) -> None:
+        """Name the permitted calls of a batch, in their order: the commit before a change has the row of its operation."""
+
+    async def reserve(
+        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
+    ) -> ConditionsDecision | None:
+        """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
+
+    async def execute(self, call: AuthorizedCall) -> ToolResult: ...
+
+    async def settle(self, call: AuthorizedCall) -> ToolResult: ...
+
+    @property
+    def interrupted(self) -> bool:
+        """True if the turn has been interrupted by its deadline, a cancellation, a shutdown or a crash: start no new call."""
