@@ -9,7 +9,6 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages, message_to_dict, messages_from_dict
 
 from graph_agent.errors import ConfigurationError, InvalidResponseError
-from graph_agent.integrations.langchain.events import callbacks_in_node
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.llm.openai_compatible import build_messages, build_tools
 from graph_agent.llm.provider_errors import StatusError, failure_for_status, timeout_failure
@@ -50,7 +49,7 @@ class ChatModelAdapter(RequestAdapter):
         choice = {"tool_choice": "any"} if request.tool_choice == "required" else {}
         model = self._chat_model.bind_tools(build_tools(request.tools, names), **choice) if request.tools else self._chat_model
         try:
-            message = await model.ainvoke(list(_messages(request, names)), callbacks_in_node())
+            message = await model.ainvoke(list(_messages(request, names)))
         except TimeoutError as exc:
             raise timeout_failure().error from exc
         except Exception as exc:

@@ -6,14 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import get_async_callback_manager_for_config
+from langchain_core.runnables.config import get_async_callback_manager_for_config, var_child_runnable_config
 from langgraph.config import get_stream_writer
 
 from graph_agent.graph.state import TurnCall
@@ -26,13 +25,6 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.events import TurnEvent, opening_event, step_events
 from graph_agent.turn.hooks import HookedModelCall, TurnHook
-
-_in_node: ContextVar[bool] = ContextVar("in_node", default=False)
-
-
-def callbacks_in_node() -> RunnableConfig | None:
-    """Return the configuration for a model or tool of LangChain: without callbacks where `NodeEvents` reports the call."""
-    return {"callbacks": []} if _in_node.get() else None
 
 
 class NodeEvents(TurnHook):
@@ -52,11 +44,13 @@ class NodeEvents(TurnHook):
     async def reported(self) -> AsyncGenerator[None]:
         """Await the callbacks, which are coroutines, beside the turn: a hook must not wait. On exit all have been called."""
         reporting = asyncio.create_task(self._report())
-        token = _in_node.set(True)
+        # A model or tool of LangChain takes the callbacks of this context, and would report its call a second time.
+        inherited: RunnableConfig = var_child_runnable_config.get() or {}
+        token = var_child_runnable_config.set({**inherited, "callbacks": []})
         try:
             yield
         finally:
-            _in_node.reset(token)
+            var_child_runnable_config.reset(token)
             self._reports.put_nowait(None)
             await reporting
 

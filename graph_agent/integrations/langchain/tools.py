@@ -11,7 +11,6 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from graph_agent.integrations.langchain.events import callbacks_in_node
 from graph_agent.models.llm import NO_PARAMETERS, ToolDeclaration
 from graph_agent.models.tools import ToolResult
 from graph_agent.tools.functions import CHANGE_FAILED, FAILED, NOT_FOUND, result_of
@@ -56,7 +55,7 @@ class LangChainTools:
         call = {"type": "tool_call", "name": tool_name, "args": parameters, "id": operation_key or tool_name}
         config: RunnableConfig = {"configurable": {"user_id": user_id, "operation_key": operation_key}}
         try:
-            returned = await tool.ainvoke(call, {**config, **(callbacks_in_node() or {})})
+            returned = await tool.ainvoke(call, config)
             if isinstance(returned, ToolMessage) and returned.status != "error":
                 return result_of(_value(returned.content))
             _log.error("the tool %s failed", tool_name)
