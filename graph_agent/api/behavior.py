@@ -130,7 +130,7 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
             raise _StoppedError
         loop.call_soon_threadsafe(progress.put_nowait, (checked, total))
 
-    def work() -> VerifyReport:
+    def verify_in_thread() -> VerifyReport:
         # In a thread with its own loop, because checking many leaves at once would block the server's loop.
         verified = verify_installation(
             runtime.database,
@@ -141,7 +141,7 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
         )
         return asyncio.run(verified)
 
-    running = asyncio.ensure_future(asyncio.to_thread(work))
+    running = asyncio.ensure_future(asyncio.to_thread(verify_in_thread))
     running.add_done_callback(lambda _: progress.put_nowait(None))
     try:
         while (step := await progress.get()) is not None:

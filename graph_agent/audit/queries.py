@@ -78,7 +78,7 @@ class LogQueryService:
         selected = filters or DecisionFilter()
         is_whole = before is None and after is None
 
-        def work(connection: Connection) -> tuple[list[LoggedDecision], int, bool]:
+        def read_page(connection: Connection) -> tuple[list[LoggedDecision], int, bool]:
             conditions = selected.conditions(connection)
             page = (
                 select(*ROW_COLUMNS)
@@ -95,7 +95,7 @@ class LogQueryService:
             counted = connection.execute(select(func.count()).select_from(matching)).scalar_one()
             return found, counted, counted <= COUNTED_EXACTLY
 
-        found, total, exact = await read(self._database, work, seconds=self._seconds)
+        found, total, exact = await read(self._database, read_page, seconds=self._seconds)
         return DecisionPage(
             items=found[:limit],
             total=total if exact else max(COUNTED_EXACTLY, offset + len(found)),
@@ -121,10 +121,10 @@ class LogQueryService:
         edges = [since + step * part for part in range(parts)]
         ranges = [selected.in_range(start, end) for start, end in zip(edges, [*edges[1:], until], strict=True)]
 
-        def work(connection: Connection) -> list[MetricsSummary]:
+        def read_each_range(connection: Connection) -> list[MetricsSummary]:
             return [read_metrics(connection, one) for one in ranges]
 
-        return await read(self._database, work, seconds=self._seconds)
+        return await read(self._database, read_each_range, seconds=self._seconds)
 
     async def texts(self, digests: Collection[str]) -> dict[str, str]:
         """Return the stored texts with these digests, such as those that a header names, by digest."""

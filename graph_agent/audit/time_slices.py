@@ -39,7 +39,7 @@ async def split_log(database: Database, filters: DecisionFilter, size: int | Non
     """
     wanted = SIZE if size is None else size
 
-    def work(connection: Connection) -> list[TimeSlice]:
+    def divide(connection: Connection) -> list[TimeSlice]:
         created_at = decision_logs.c.created_at
         matching = [*filters.conditions(connection), CLOSED]
         first, last = connection.execute(select(func.min(created_at), func.max(created_at)).where(*matching)).one()
@@ -54,4 +54,4 @@ async def split_log(database: Database, filters: DecisionFilter, size: int | Non
             since = after
         return slices
 
-    return await read(database, work, seconds=_SPLIT_SECONDS)
+    return await read(database, divide, seconds=_SPLIT_SECONDS)

@@ -113,12 +113,12 @@ class Database:
         """Return how many seconds `clock` is ahead of the database's own; the error is at most half the time of a statement."""
         wanted = select(self.time())
 
-        def work(connection: Connection) -> float:
+        def measure(connection: Connection) -> float:
             before = clock.now()
             now: datetime = connection.execute(wanted).scalar_one()
             return (before + (clock.now() - before) / 2 - now).total_seconds()
 
-        return await self.read(work)
+        return await self.read(measure)
 
     def close_now(self) -> None:
         """Finish the submitted work and release threads and connections. A second call has no effect."""
@@ -147,12 +147,12 @@ async def read_pages(
     """
     wanted = following = query.order_by(*key).limit(size)
 
-    def work(connection: Connection) -> tuple[Sequence[Any], Any]:
+    def read_page(connection: Connection) -> tuple[Sequence[Any], Any]:
         rows = connection.execute(following).all()
         return rows, look(connection, rows) if rows else rows
 
     while True:
-        rows, page = await read(work)
+        rows, page = await read(read_page)
         if not rows:
             return
         yield page
@@ -169,12 +169,12 @@ async def delete_pages(write: Run, key: Column[Any], *conditions: ColumnElement[
     `key` is a unique column of their table. Return the number of rows.
     """
 
-    def work(connection: Connection) -> int:
+    def delete_page(connection: Connection) -> int:
         keys = list(connection.execute(select(key).where(*conditions).limit(DELETED_AT_ONCE)).scalars())
         return connection.execute(delete(key.table).where(key.in_(keys))).rowcount if keys else 0
 
     deleted = 0
-    while page := await write(work):
+    while page := await write(delete_page):
         deleted += page
     return deleted
 

@@ -179,7 +179,7 @@ class DatabaseAuditWriter(AuditWriter):
         rows = [_entry_row(decision_id, entry) for entry in entries]
         now = self._clock.now()
 
-        def work(connection: Connection) -> bool:
+        def append_all(connection: Connection) -> bool:
             attempt = self._begin_append(connection, decision_id)
             _CALL.run_for_each(connection, calls)
             if invocation is not None:
@@ -188,7 +188,7 @@ class DatabaseAuditWriter(AuditWriter):
             _ENTRY.run_for_each(connection, rows)
             return operation is None or operations.intend(connection, decision_id, attempt, operation, now, self._sealer)
 
-        free = await self._write(work, _continued(decision_id))
+        free = await self._write(append_all, _continued(decision_id))
         self._has_stored(decision_id, len(rows))
         return free
 
@@ -197,7 +197,7 @@ class DatabaseAuditWriter(AuditWriter):
     ) -> tuple[RecordEntry, bool]:
         operation = reservation.operation
 
-        def work(connection: Connection) -> tuple[RecordEntry, bool]:
+        def reserve_and_append(connection: Connection) -> tuple[RecordEntry, bool]:
             attempt = self._begin_append(connection, decision_id)
             operations.lock_uses(connection, operation.user_id)
             past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
@@ -207,7 +207,7 @@ class DatabaseAuditWriter(AuditWriter):
             at, sealer = reservation.at, self._sealer
             return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, at, sealer)
 
-        verdict, free = await self._write(work, _continued(decision_id))
+        verdict, free = await self._write(reserve_and_append, _continued(decision_id))
         self._has_stored(decision_id, len(entries) + 1)
         return verdict, free
 
@@ -223,7 +223,7 @@ class DatabaseAuditWriter(AuditWriter):
     ) -> PastUses:
         user, conversation = context.user_id, context.conversation_id
 
-        def work(connection: Connection) -> PastUses:
+        def read_uses(connection: Connection) -> PastUses:
             uses = [] if since is None else operations.find_uses(connection, user, since, without=decision_id)
             if not calls:
                 return PastUses(uses, (), ())
@@ -231,7 +231,7 @@ class DatabaseAuditWriter(AuditWriter):
             elsewhere = find_called_without_model(connection, user, conversation, self._clock.now(), without=decision_id)
             return PastUses(uses, succeeded, sorted(elsewhere.union(attempted)))
 
-        return await self._read(work)
+        return await self._read(read_uses)
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         return await self._close(record)
@@ -249,7 +249,7 @@ class DatabaseAuditWriter(AuditWriter):
         leaf = new_leaf(LeafKind.DECISION, decision_id, text, self._sealer)
         values = {"decision": decision_id, **columns, "record": text, "salt": leaf.salt}
 
-        def work(connection: Connection) -> str:
+        def close_row(connection: Connection) -> str:
             if opening is not None:
                 self.open(connection, opening)
             begun = turn.begin_close(connection, record)
@@ -272,7 +272,7 @@ class DatabaseAuditWriter(AuditWriter):
             return stored
 
         with closing_writes():
-            stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
+            stored_text = await self._write(close_row, f"decision {decision_id} was closed by another process")
         self._loaded.pop(decision_id, None)
         if any(call.error_code in UNKNOWN_CODES for call in record.invocations):
             self.unknown.set()
@@ -280,11 +280,11 @@ class DatabaseAuditWriter(AuditWriter):
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
-        def work(connection: Connection) -> tuple[Any, Sequence[Any]]:
+        def read_row_and_entries(connection: Connection) -> tuple[Any, Sequence[Any]]:
             row = connection.execute(_STORED_DECISION, {"decision": decision_id}).one_or_none()
             return row, connection.execute(_STORED_ENTRIES, {"decision": decision_id}).scalars().all()
 
-        row, entries = await self._read(work)
+        row, entries = await self._read(read_row_and_entries)
         if row is None:
             return None
         # Who loads it closes it, or leaves it open again.
@@ -324,12 +324,12 @@ class DatabaseAuditWriter(AuditWriter):
             .order_by(decision_logs.c.created_at)
         )
 
-        def work(connection: Connection) -> list[str]:
+        def find_sealed(connection: Connection) -> list[str]:
             # Streamed, because the rows without a valid seal do not count towards `limit`, and there may be any number of them.
             with connection.execute(wanted.execution_options(yield_per=limit)) as rows:
                 return [row.decision_id for row in islice(filter(self._is_sealed, rows), limit)]
 
-        return await self._read(work)
+        return await self._read(find_sealed)
 
     def _forget_hours_if_late(self, connection: Connection, decision_id: str, started_at: datetime) -> None:
         if self._clock.now() - started_at > LONGEST_TURN:

@@ -93,7 +93,7 @@ def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str]
     """Store closed records in the log, with the texts they reference; `key` makes the MACs of their leaves."""
     known = {**TEXTS, **(texts or {})}
 
-    def work(connection: Connection) -> None:
+    def insert_records(connection: Connection) -> None:
         rows_of_decisions = []
         for record in records:
             header = record.header
@@ -111,7 +111,7 @@ def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str]
             if rows:
                 connection.execute(insert(model), rows)
 
-    log.write_now(work)
+    log.write_now(insert_records)
 
 
 async def stored_reports(log: Database, kind: str) -> list[dict[str, Any]]:

@@ -62,11 +62,11 @@ def file_database(sqlite_url: str) -> Iterator[Database]:
 
 
 def add(number: int, text: str = "x") -> Callable[[Connection], int]:
-    def work(connection: Connection) -> int:
+    def insert_row(connection: Connection) -> int:
         connection.execute(insert(rows), {"number": number, "text": text})
         return number
 
-    return work
+    return insert_row
 
 
 @asynccontextmanager
@@ -129,12 +129,12 @@ async def test_a_cancelled_caller_does_not_cancel_the_work(with_rows: Database) 
     started, resume = threading.Event(), threading.Event()
 
     def slow(number: int) -> Callable[[Connection], None]:
-        def work(connection: Connection) -> None:
+        def insert_slowly(connection: Connection) -> None:
             connection.execute(insert(rows), {"number": number})
             started.set()
             resume.wait(60)
 
-        return work
+        return insert_slowly
 
     # SQLite runs them sequentially, PostgreSQL concurrently.
     running = asyncio.create_task(with_rows.write(slow(1)))

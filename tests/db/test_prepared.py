@@ -58,12 +58,12 @@ def stored(database: Database) -> list[dict[str, Any]]:
 
 
 def test_values_are_converted_by_the_types_of_their_columns(database: Database) -> None:
-    def work(connection: Connection) -> Any:
+    def insert_and_get(connection: Connection) -> Any:
         INSERT.run_for_each(connection, [])
         INSERT.run_for_each(connection, [RED, BLUE])
         return GET.first(connection, {"wanted": "a"}), GET.first(connection, {"wanted": "b"})
 
-    found, other = database.write_now(work)
+    found, other = database.write_now(insert_and_get)
     assert found._asdict() == RED
     assert other is None
     assert stored(database) == [RED, BLUE]
@@ -72,7 +72,7 @@ def test_values_are_converted_by_the_types_of_their_columns(database: Database) 
 def test_each_set_of_names_writes_its_own_columns(database: Database) -> None:
     change = PreparedStatement(update(things).where(things.c.id == bindparam("wanted")))
 
-    def work(connection: Connection) -> list[int]:
+    def change_and_delete(connection: Connection) -> list[int]:
         INSERT.run(connection, {"id": "a", "colour": Colour.RED, "at": AT})
         INSERT.run(connection, BLUE)
         return [
@@ -82,7 +82,7 @@ def test_each_set_of_names_writes_its_own_columns(database: Database) -> None:
             DELETE.run(connection, {"unwanted": Colour.BLUE}),
         ]
 
-    assert database.write_now(work) == [1, 1, 0, 1]
+    assert database.write_now(change_and_delete) == [1, 1, 0, 1]
     assert stored(database) == [RED | {"size": 7, "data": [1]}]
 
 
@@ -114,12 +114,12 @@ def test_a_row_is_replaced_only_if_it_differs(database: Database) -> None:
     version = "SELECT total_changes()" if database.dialect == "sqlite" else "SELECT sum(xmin::text::bigint) FROM things"
 
     def replace(*rows: dict[str, Any]) -> bool:
-        def work(connection: Connection) -> bool:
+        def is_replaced(connection: Connection) -> bool:
             before = connection.exec_driver_sql(version).scalar()
             insert_or_replace(connection, things, list(rows))
             return bool(connection.exec_driver_sql(version).scalar() != before)
 
-        return database.write_now(work)
+        return database.write_now(is_replaced)
 
     assert replace(RED, BLUE)
     assert not replace(RED, BLUE)

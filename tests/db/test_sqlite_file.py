@@ -79,11 +79,11 @@ def test_a_file_that_is_removed_during_a_batch_commits_nothing(database: Databas
     database.write_now(run("CREATE TABLE t (n INTEGER)"))
     away = path.with_name("away.db")
 
-    def work(connection: object) -> None:
+    def insert_and_move_file(connection: object) -> None:
         run("INSERT INTO t VALUES (1)")(connection)  # type: ignore[arg-type]  # the connection that `write_now` passes
         path.rename(away)
 
     with pytest.raises(DatabaseUnavailableError):
-        database.write_now(work)
+        database.write_now(insert_and_move_file)
     away.replace(path)
     assert database.read_now(lambda connection: connection.exec_driver_sql("SELECT n FROM t").scalars().all()) == []

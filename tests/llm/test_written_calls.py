@@ -203,7 +203,7 @@ def test_calls_are_in_order_and_never_overlap(text: str) -> None:
     ],
 )
 def test_the_work_grows_in_proportion_to_the_length(unit: str) -> None:
-    def work(text: str) -> None:
+    def read_calls(text: str) -> None:
         without_calls(text, written_calls(text, NAMES))
 
-    assert grows_with_length(work, lambda length: unit * (length // len(unit)), 32_000)
+    assert grows_with_length(read_calls, lambda length: unit * (length // len(unit)), 32_000)

@@ -148,11 +148,11 @@ def fill(database: Database, count: int) -> None:
     sealer = Sealer(None)
 
     def flush() -> None:
-        def work(connection: Connection) -> None:
+        def write_batches(connection: Connection) -> None:
             for table, batch in zip(tables, waiting, strict=True):
                 _write(connection, table, batch)
 
-        database.write_now(work)
+        database.write_now(write_batches)
         for batch in waiting:
             batch.clear()
 

@@ -103,14 +103,14 @@ async def test_a_sealing_grows_with_the_rows_that_wait_also_among_rows_that_were
     async def forge(database: Database) -> None:
         """Put as many forged rows before the first row, and between the others."""
 
-        def work(connection: Connection) -> None:
+        def forge_waiting(connection: Connection) -> None:
             last = connection.scalar(select(func.max(record_pending.c.number)))
             connection.exec_driver_sql(f"UPDATE record_pending SET number = 1000000 + 2 * number WHERE number <= {last}")
             row = {"kind": LeafKind.DECISION, "commitment": bytes(32), "mac": "0" * 64}
             numbers = [*range(1, last + 1), *range(1000003, 1000003 + 2 * last, 2)]
             connection.execute(insert(record_pending), [{**row, "number": n, "item": f"forged {n}"} for n in numbers])
 
-        await database.write(work)
+        await database.write(forge_waiting)
 
     async def seal(database: Database) -> None:
         size = await tree_of(database, None).seal()
@@ -125,11 +125,11 @@ async def test_a_pruning_grows_with_the_log_also_if_its_oldest_decisions_must_st
         """The older half of the decisions waits for the tree again, so it is kept."""
         await sealed(database)
 
-        def work(connection: Connection) -> None:
+        def delete_first_half(connection: Connection) -> None:
             middle = connection.scalar(select(func.max(record_leaves.c.n) / 2))
             connection.execute(delete(record_leaves).where(record_leaves.c.n < middle))
 
-        await database.write(work)
+        await database.write(delete_first_half)
 
     async def prune_all(database: Database) -> None:
         report = await prune(database, ENDS + timedelta(days=1), now=ENDS)

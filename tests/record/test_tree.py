@@ -42,13 +42,13 @@ INSERTED = {"tree_leaves": "n", "tree_nodes": "n", "tree_cosignatures": "size", 
 
 
 async def run(log: Database, *statements: Any) -> None:
-    def work(connection: Any) -> None:
+    def execute_all(connection: Any) -> None:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON").close()
         for statement in statements:
             connection.execute(statement)
 
-    await log.write(work)
+    await log.write(execute_all)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_many_leaves_have_their_nodes_and_each_is_checked(log: Database) -
 async def append_reports(log: Database, count: int) -> None:
     """Add rows that are leaves of the tree, faster than turns."""
 
-    def work(connection: Any) -> None:
+    def add_reports(connection: Any) -> None:
         for number in range(count):
             row = {
                 "report_id": f"report {number}",
@@ -139,7 +139,7 @@ async def append_reports(log: Database, count: int) -> None:
             }
             insert_leaf_row(connection, LeafKind.REPORT, reports_table, row, Sealer(KEY))
 
-    await log.write(work)
+    await log.write(add_reports)
 
 
 async def test_a_rollback_is_found_by_the_file_beside_the_key_and_nothing_is_signed(sqlite_url: str, tmp_path: Path) -> None:
@@ -345,13 +345,13 @@ async def test_the_documented_rights_let_a_server_append_and_change_nothing(fres
     await run(log, *map(text, filter(str.strip, statements.split(";"))))
 
     def as_server(*statements: str) -> Callable[[Any], Any]:
-        def work(connection: Any) -> Any:
+        def seal_as_role(connection: Any) -> Any:
             connection.exec_driver_sql(f"SET LOCAL ROLE {role}").close()
             for statement in statements:
                 connection.exec_driver_sql(statement).close()
             return TreeSealer(tree_of(log).keys, Sealer(KEY), clock=ManualClock()).seal(connection)
 
-        return work
+        return seal_as_role
 
     checkpoint = await log.write(as_server())
     assert checkpoint.size == 3

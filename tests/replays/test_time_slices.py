@@ -71,13 +71,13 @@ def split(url: str, filters: DecisionFilter | None = None) -> list[TimeSlice]:
 
 
 def replay_one_by_one(url: str, filters: DecisionFilter) -> list[dict[str, Any]]:
-    async def work() -> list[dict[str, Any]]:
+    async def replay_all() -> list[dict[str, Any]]:
         replayer = Replayer()
         return [(await one.replay(replayer)).to_json() async for one in read_log(log, filters)]
 
     log = Database.open(url)
     try:
-        return asyncio.run(work())
+        return asyncio.run(replay_all())
     finally:
         log.close_now()
 

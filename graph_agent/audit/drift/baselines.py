@@ -136,7 +136,7 @@ class BaselineService:
         columns = baselines_table.c
         wanted = select(*_COLUMNS).order_by(columns.created_at.desc(), columns.name).limit(limit)
 
-        def work(connection: Connection) -> list[Baseline]:
+        def read_page(connection: Connection) -> list[Baseline]:
             page = wanted
             if before is not None:
                 at = select(columns.created_at, columns.name).where(columns.baseline_id == before)
@@ -147,7 +147,7 @@ class BaselineService:
                 page = wanted.where(or_(columns.created_at < last.created_at, same_time))
             return [Baseline.model_validate(dict(row)) for row in connection.execute(page).mappings()]
 
-        return await read(self._database, work)
+        return await read(self._database, read_page)
 
     async def get_baseline(self, name_or_id: str) -> Baseline:
         """Return one baseline. Raises `ServiceError` BASELINE_NOT_FOUND."""

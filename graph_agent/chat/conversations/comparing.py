@@ -44,7 +44,7 @@ def answered_turns(database: Database) -> AsyncIterator[Any]:
 def turn_differences(ids: Sequence[str]) -> Callable[[Connection], list[tuple[str, str]]]:
     """Return the query for what differs between these turns and their decisions: the id of each decision, and a sentence."""
 
-    def work(connection: Connection) -> list[tuple[str, str]]:
+    def find_differences(connection: Connection) -> list[tuple[str, str]]:
         found = [
             (decision_id, what)
             for what, query in _DIFFERENCES.items()
@@ -55,7 +55,7 @@ def turn_differences(ids: Sequence[str]) -> Callable[[Connection], list[tuple[st
                 found.append((decision_id, "the stored answer of its turn is not the recorded one"))
         return found
 
-    return work
+    return find_differences
 
 
 def _reply_of(answer: str) -> Any:

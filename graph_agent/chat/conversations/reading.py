@@ -76,7 +76,7 @@ class ConversationStore:
         """Return up to `limit` conversations of a user: those after the conversation `before` in the list."""
         table = conversations.c
 
-        def work(connection: Connection) -> list[Row[Any]]:
+        def read_page(connection: Connection) -> list[Row[Any]]:
             wanted = select(table.id, table.title, table.created_at, table.updated_at).where(table.user_id == user_id)
             if before is not None:
                 last = owned_conversation(connection, user_id, before)
@@ -85,7 +85,7 @@ class ConversationStore:
             ordered = wanted.order_by(table.updated_at.desc(), table.id.desc()).limit(limit + 1)
             return list(connection.execute(ordered))
 
-        rows = await self._database.read(work)
+        rows = await self._database.read(read_page)
         listed = [ConversationSummary.model_validate(dict(row._mapping)) for row in rows[:limit]]
         return ConversationPage(conversations=listed, has_more=len(rows) > limit)
 
@@ -93,7 +93,7 @@ class ConversationStore:
         """Return a conversation with its last `limit` messages, or the last ones before the message `before`."""
         table = messages.c
 
-        def work(connection: Connection) -> tuple[Row[Any], list[Row[Any]]]:
+        def read_conversation(connection: Connection) -> tuple[Row[Any], list[Row[Any]]]:
             conversation = owned_conversation(connection, user_id, conversation_id)
             columns = [table[name] for name in StoredMessage.model_fields]
             wanted = select(*columns).where(table.conversation_id == conversation.id)
@@ -102,7 +102,7 @@ class ConversationStore:
                 wanted = wanted.where(table.number < number.scalar_subquery())
             return conversation, list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
 
-        conversation, rows = await self._database.read(work)
+        conversation, rows = await self._database.read(read_conversation)
         shown = [
             StoredMessage.model_validate({**row._mapping, "effects": row.effects or [], "notices": row.notices or []})
             for row in rows[:limit]

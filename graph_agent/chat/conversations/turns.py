@@ -139,14 +139,14 @@ class TurnStore:
         attempted = {"turn": turn.decision_id, "claimed_attempt": turn.attempt}
         owned = {"new_owner": self._owner, "new_attempt": turn.attempt + 1}
 
-        def work(connection: Connection) -> ClaimedTurn | None:
+        def claim_next_attempt(connection: Connection) -> ClaimedTurn | None:
             if connection.execute(self._leases.take_over, {**attempted, **owned}).rowcount != 1:
                 return None
             row = connection.execute(turn_rows.FIND, attempted).one()
             claimed = ClaimedTurn(row.id, row.user_id, row.conversation_id, row.attempt, bool(row.stopped))
             return None if turn_rows.delete_without_record(connection, claimed) else claimed
 
-        return await self._database.write(work)
+        return await self._database.write(claim_next_attempt)
 
     async def expire(self, turn: ClaimedTurn) -> None:
         """Expire the lease now, so that a repeated request need not wait for it."""
@@ -158,12 +158,12 @@ class TurnStore:
         It does not wait behind the writes of the turns themselves, which may be many.
         """
 
-        def work(connection: Connection) -> dict[str, bool]:
+        def renew_each(connection: Connection) -> dict[str, bool]:
             rows = {turn.decision_id: connection.execute(self._leases.renew, turn.key).first() for turn in claimed}
             return {name: bool(row.stopped) for name, row in rows.items() if row is not None}
 
         with closing_writes():
-            return await self._database.write(work)
+            return await self._database.write(renew_each)
 
     async def stop(self, decision_id: str, user_id: str) -> bool:
         """Tell the process that runs a turn of the user to end it; False if none runs."""

@@ -271,7 +271,7 @@ def committed_text(kind: str, row: Any) -> str | None:
 
 
 async def _read_section(database: Database, first: int, end: int) -> _Section:
-    def work(connection: Connection) -> _Section:
+    def read_rows_of_section(connection: Connection) -> _Section:
         within = (first, end - 1)
         leaves = connection.execute(select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
         places = connection.execute(select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
@@ -285,7 +285,7 @@ async def _read_section(database: Database, first: int, end: int) -> _Section:
             stored=read_rows(connection, list(items.values())),
         )
 
-    return await read_all(database, work)
+    return await read_all(database, read_rows_of_section)
 
 
 def read_rows(connection: Connection, items: Collection[tuple[str, str]]) -> StoredRows:

@@ -226,13 +226,13 @@ async def _compare(database: Database, seen: Seen, keys: LogKeys, violations: Vi
     if when is not None:
         has_seen += f" at {when:%Y-%m-%d %H:%M:%S}"
 
-    def work(connection: Connection) -> tuple[Checkpoint, bool]:
+    def read_head_and_compare(connection: Connection) -> tuple[Checkpoint, bool]:
         head = read_head(connection)
         found = Checkpoint(keys.origin, 0, Frontier().root()) if head is None else keys.open(head.note)
         return found, found.size >= checkpoint.size and has_prefix(connection, checkpoint)
 
     try:
-        head, continues = await read_all(database, work)
+        head, continues = await read_all(database, read_head_and_compare)
     except ValueError:
         return None  # reported with the head
     if head.origin != checkpoint.origin:

@@ -171,7 +171,7 @@ async def read_proof(database: Database, decision_id: str, *, user_id: str | Non
         decision_logs.c.decision_id == decision_id, CLOSED, *of_user
     )
 
-    def work(connection: Connection) -> DecisionProof:
+    def read_and_prove(connection: Connection) -> DecisionProof:
         row = connection.execute(wanted).one_or_none()
         n = find_leaf(connection, LeafKind.DECISION, decision_id)
         if row is None or n is None:
@@ -182,4 +182,4 @@ async def read_proof(database: Database, decision_id: str, *, user_id: str | Non
             text = f"The decision cannot be proved: {exc}."
             raise ServiceError(ServiceErrorCode.STORAGE_ERROR, text) from exc
 
-    return await read(database, work)
+    return await read(database, read_and_prove)

@@ -271,13 +271,13 @@ class RecordTree:
         Raises `RecordRolledBackError` if it does not.
         """
 
-        def work(connection: Connection) -> tuple[str, list[str]]:
+        def prove(connection: Connection) -> tuple[str, list[str]]:
             new = self._sealer.require_continuation(connection, [old])
             head = read_head(connection)
             proof = _prove_growth(connection, old.size, new.size)
             return "" if head is None else head.note, list(map(encode, proof))
 
-        return await read(self._database, work)
+        return await read(self._database, prove)
 
     async def origin(self) -> str:
         """Return the origin of the log now; that of its key if the head was changed by hand."""
