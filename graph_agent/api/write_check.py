@@ -18,6 +18,7 @@ class WriteCheck:
     def __init__(self, write: Callable[[], Awaitable[None]], clock: Clock) -> None:
         self._write = write
         self._clock = clock
+        # Requests that come together wait for one write, and all learn its result.
         self._writing = asyncio.Lock()
         self._written_at = -math.inf
 

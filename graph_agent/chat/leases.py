@@ -26,6 +26,7 @@ from graph_agent.turn.handle import TurnHandle
 _log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=5)
+# Two attempts fit into a lease: a renewal that takes too long is ended after this time, and another one follows.
 RENEW_AFTER_SECONDS = 2.0
 
 _CHECK_SECONDS = 0.5
@@ -87,11 +88,13 @@ class LeaseKeeper:
             renewed = None
         for claim in due:
             if renewed is None:
+                # By this process alone, before the database lets another one take over: nobody may act without a lease.
                 lost = self._clock.monotonic() - claim.since >= LEASE.total_seconds()
             elif lost := claim.turn.decision_id not in renewed:
                 # A turn that ended during the renewal is not in `_kept` any more: its claim was released, not lost.
                 lost = self._kept.get(claim.turn.decision_id) is claim
             else:
+                # From before the commit, so that this process never believes in a lease longer than the database does.
                 claim.since = started
                 if renewed[claim.turn.decision_id]:
                     claim.run.cancel()

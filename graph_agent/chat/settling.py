@@ -81,6 +81,7 @@ class OutcomeSettler:
         self._unknown = unknown or asyncio.Event()
         self._back_offs: dict[str | None, _BackOff] = {}
         """By server; None for the servers that have not listed their tools."""
+        # One pass at a time: the task in the background and a caller of `settle` would ask the servers twice.
         self._settling = asyncio.Lock()
 
     async def settle(self) -> int:

@@ -106,6 +106,7 @@ class SqliteFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # The writer and the readers are threads: one creates the file, and the others must not take it for a new one.
         self._opening = threading.Lock()
         self._identity: tuple[int, int] | None = None
         self._reported = False

@@ -229,7 +229,9 @@ class ProviderAdapter(RequestAdapter):
     def _open_client(self) -> _LoopClient:
         throttle = LoopThrottle()
         http = self._http_client.open_client(throttle)
-        return _LoopClient(http, self._open_post(http), throttle, asyncio.Semaphore(self._http_client.MAX_CONNECTIONS))
+        # As many slots as connections: a call waits for a slot, which is not counted as time of its attempt.
+        slots = asyncio.Semaphore(self._http_client.MAX_CONNECTIONS)
+        return _LoopClient(http, self._open_post(http), throttle, slots)
 
 
 @asynccontextmanager

@@ -155,7 +155,7 @@ class CompiledPolicy:
     def tools_json(self) -> list[dict[str, Any]]:
         """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""
         rules = [rule.definition_json() for rule in self.rules.values()]
-        # Without the usual reason, as in the records of earlier versions.
+        # Without the usual reason: whether a tool is listed as unavailable decides, and the text may be improved.
         reasons = {name: {} if why == NOT_SERVED else {"reason": why} for name, why in self.unavailable.items()}
         return [*rules, *({"unavailable": name, **reasons[name]} for name in sorted(reasons))]
 

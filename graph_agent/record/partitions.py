@@ -1,7 +1,7 @@
 """Partitions of the large tables on PostgreSQL: one for each day, so that retention drops tables instead of deleting rows.
 
 The ids of decisions sort by their time (`clock.uuid7`), so a range of ids is a range of time. Therefore the primary keys stay
-as they are, and a row is found by its id in one partition. Ids without a time, such as those of imports and earlier versions,
+as they are, and a row is found by its id in one partition. Ids without a time, such as those that an application gives,
 are in partitions before and after the days. What fits nowhere else is in the default partition, which stays small.
 """
 
@@ -95,6 +95,7 @@ def _days(connection: Connection) -> list[date]:
 
 def _create_day(connection: Connection, day: date) -> bool:
     defaults = ", ".join(f"{table.name}_default" for table in PARTITIONED)
+    # The lock that ATTACH takes at the end, taken first: two processes that raise a weaker one to it would deadlock.
     connection.exec_driver_sql(f"LOCK TABLE {defaults} IN ACCESS EXCLUSIVE MODE").close()
     bounds = f"'{_lowest_id(day)}'", f"'{_lowest_id(day + _DAY)}'"
     of_day = f"decision_id >= {bounds[0]} AND decision_id < {bounds[1]}"

@@ -181,6 +181,7 @@ class DatabaseAuditWriter(AuditWriter):
 
         def append_all(connection: Connection) -> bool:
             attempt = self._begin_append(connection, decision_id)
+            # One commit: an entry without its call, or a call that is sent without its operation, could not be resumed.
             _CALL.run_for_each(connection, calls)
             if invocation is not None:
                 insert_new(connection, tool_invocation_logs, invocations)
@@ -199,6 +200,7 @@ class DatabaseAuditWriter(AuditWriter):
 
         def reserve_and_append(connection: Connection) -> tuple[RecordEntry, bool]:
             attempt = self._begin_append(connection, decision_id)
+            # Before the uses are read, so that no other call of this user is counted between the verdict and its commit.
             operations.lock_uses(connection, operation.user_id)
             past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
             verdict, runs = reservation.judge(past)
@@ -254,6 +256,7 @@ class DatabaseAuditWriter(AuditWriter):
                 self.open(connection, opening)
             begun = turn.begin_close(connection, record)
             stored = text
+            # The update of the open row comes first: of two processes that close it, the second one changes nothing.
             if begun and any(_CLOSE.run(connection, {**values, "seal": seal}) for seal in seals):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
                 insert_or_replace(connection, llm_call_logs, calls)
@@ -267,10 +270,11 @@ class DatabaseAuditWriter(AuditWriter):
             else:
                 stored = _stored_record(connection, decision_id)
             if begun:
-                # Also for a row that is closed already: earlier versions stored the answer in a commit after it.
+                # Also for a row that an engine without this session has closed: what follows is stored now.
                 turn.end_close(connection, record)
             return stored
 
+        # Ahead of the writes of running turns: the user waits for this one, and the lease may expire meanwhile.
         with closing_writes():
             stored_text = await self._write(close_row, f"decision {decision_id} was closed by another process")
         self._loaded.pop(decision_id, None)

@@ -53,6 +53,7 @@ class ReplayPool:
         self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="replays")
         self._workers: set[_Worker] = set()
         self._idle: deque[_Worker] = deque()
+        # The threads of two preparations would both find too few processes, and start too many.
         self._preparing = Lock()
 
     def prepare(self) -> None:

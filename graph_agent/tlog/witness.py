@@ -83,6 +83,7 @@ class Witness:
         text = checkpoint.to_text()
 
         def replace(connection: Connection) -> str:
+            # Locked until the commit: two requests that continue the same checkpoint in two ways must not both be signed.
             latest = select(_latest.c.size, _latest.c.root).where(_latest.c.origin == checkpoint.origin).with_for_update()
             row = connection.execute(latest).one_or_none()
             size, root = (0, EMPTY_ROOT) if row is None else row

@@ -218,6 +218,7 @@ class McpToolExecutor:
         meta = self._meta(call.user_id, call.operation_key if call.mutating else None, "run")
         if call.mutating:
             attempt = {"decision": call.decision_id, "sequence": call.sequence, "attempt": call.attempt}
+            # A TypedDict with an extra key, as in `_meta`.
             meta = cast("RequestParamsMeta", {**meta, ATTEMPT_META: attempt})
         progress = _Progress(progress_listener())
         answer = await self._ask(_tool_call(tool, call.arguments, meta, progress), deadline)

@@ -69,6 +69,7 @@ def token_source(credentials: ClientCredentials, clock: Clock, *, allow_http: bo
 
     With `allow_http` the token URL may be plain `http:` although it leads to another machine.
     """
+    # The calls that wait for a new token share one request for it.
     lock = asyncio.Lock()
     headers: dict[str, str] = {}
     renew_at = 0.0
@@ -127,6 +128,7 @@ class SignIns:
 
 def signed_in(server: HttpServer, sign_ins: SignIns, clock: Clock) -> Identity:
     """Return an `Identity`: the access token of a sign-in, renewed before it expires; nothing without a sign-in."""
+    # A refresh token is often valid once: two renewals at the same time would end the sign-in.
     lock = asyncio.Lock()
 
     async def current() -> Mapping[str, str]:

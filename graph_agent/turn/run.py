@@ -202,7 +202,7 @@ class TurnRun(TurnHandle[T]):
         if isinstance(stored, DecisionRecord):
             if self._session.writer is None:
                 return FinishedTurn(stored)
-            # What the session stores with the closing row may be missing: earlier versions stored it in a commit after it.
+            # An engine without this session may have closed the row: what the session stores with it is missing then.
             return await self._close_in(self._setup.config.timeout_seconds, self._close(stored))
         if not stored.sealed:
             # Its entries would be trusted, and its calls settled: a row that was added from outside must not start either.

@@ -79,6 +79,7 @@ def words_of(name: str) -> frozenset[str]:
 
 def responses() -> dict[str, dict[str, str]]:
     """Return the replies that are composed: the text, and the question or the change that it stands for."""
+    # YAML has no types; `test_templates.py` reads the whole file.
     return cast("dict[str, dict[str, str]]", _files()["responses"])
 
 

@@ -194,6 +194,7 @@ class RecordTree:
         self._database = database
         self._head = HeadFile(head) if isinstance(head, Path) else head
         self._sealer = TreeSealer(keys, Sealer(key), clock=clock)
+        # `seen` and `passed` of the sealer belong to one run in this process. Other processes meet the lock in the database.
         self._sealing = asyncio.Lock()
         self._cosigned: dict[WitnessClient, int] = {}
 
