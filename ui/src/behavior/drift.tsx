@@ -6,7 +6,7 @@ import type { BaselinePage, Comparison, DriftReport, GroupDrift } from "../share
 import { serverNow } from "../shared/clock";
 import { duration, integer, shortTime, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 import { FiguresTable } from "./figures_table";
 
 const SHOWN = 10;

@@ -5,7 +5,7 @@ import { ApiError } from "../shared/client";
 import { events } from "../shared/events";
 import { counted } from "../shared/format";
 import { WORDS } from "../shared/meanings";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 
 interface Violation {
   readonly kind: string;

@@ -10,7 +10,7 @@ import { useLoaded } from "../shared/loading";
 import { navigate, query } from "../shared/router";
 import { Searchable } from "../shared/searchable";
 import { ErrorState, Loading } from "../shared/states";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 import { Chart } from "./chart";
 import type { Series } from "./chart";
 import { DriftSection } from "./drift";

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import type { PendingAction, StoredMessage } from "../shared/client";
 import { now, serverNow } from "../shared/clock";
 import { countdown } from "../shared/format";
-import { Json, Visible } from "../shared/text";
+import { Json, Visible } from "../shared/visible";
 import { MAX_LENGTH } from "./composer";
 
 interface Props {

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { getJson } from "../shared/client";
 import type { DecisionDetail } from "../shared/client";
-import { visible } from "../shared/text";
+import { visible } from "../shared/visible";
 
 interface Props {
   readonly decisionId: string;

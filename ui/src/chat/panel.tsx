@@ -10,7 +10,7 @@ import type { Recorded } from "./recorded";
 import { outcomeWords } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { select, selection } from "../shared/router";
-import { visible } from "../shared/text";
+import { visible } from "../shared/visible";
 import type { ToolProgress } from "./turn";
 
 interface Props extends Recorded {

@@ -5,7 +5,7 @@ import type { VNode } from "preact";
 import { getJson, whenSignedOut } from "../shared/client";
 import type { TaskPage } from "../shared/client";
 import { textOf } from "../shared/json";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 
 const PAGE = 50;
 /** Asked for when the chat is there, which it must not delay. */

@@ -9,7 +9,7 @@ import { byline, Reply } from "../shared/authored";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 import { ClosedCard, isAnswer, PendingCard } from "./card";
 import { Cause } from "./ending";
 import type { Recorded } from "./recorded";

@@ -5,7 +5,7 @@ import { about, Disclosure, hasTasks } from "../shared/about";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
 import { navigate, query } from "../shared/router";
-import { Visible, visible } from "../shared/text";
+import { Visible, visible } from "../shared/visible";
 import { loadTopology } from "../machine/machine";
 import { Composer } from "./composer";
 import { TurnPanel } from "./panel";

@@ -10,7 +10,7 @@ import type { ServerEvent } from "../shared/events";
 import { counted, duration, fullTime, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 import { loadTopology, topology } from "../machine/machine";
 import { visitsOf, visitsOfRecord } from "../machine/path";
 import { CopyButtons } from "./copying";

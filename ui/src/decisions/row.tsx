@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import type { LoggedDecision } from "../shared/client";
 import { counted, duration, fullTime, isQuestion, outcomeWords, shortTime, words } from "../shared/format";
 import { OUTCOMES } from "../shared/meanings";
-import { visible } from "../shared/text";
+import { visible } from "../shared/visible";
 
 interface Options {
   /** The view to open; by default the decision itself. */

@@ -8,7 +8,7 @@ import { endingOf, visitsOfRecord } from "../machine/path";
 import { Player } from "../machine/player";
 import { Score } from "../machine/score";
 import type { LLMResponse, ToolInvocation } from "../shared/client";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 
 /** The style sheet of the page, for a shadow root; the build puts it here. */
 declare const FILM_STYLE: string;

@@ -6,7 +6,7 @@ import { getJson } from "../shared/client";
 import type { ConstitutionText } from "../shared/client";
 import { useLoaded } from "../shared/loading";
 import { Searchable } from "../shared/searchable";
-import { visible } from "../shared/text";
+import { visible } from "../shared/visible";
 import { OUTCOMES, WORDS } from "../shared/meanings";
 
 export function HelpView(): VNode {

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, post } from "../shared/client";
 import { events } from "../shared/events";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 import type { Edit } from "./texts";
 
 interface AnalysisResult {

@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { request } from "../shared/client";
 import { download } from "../shared/download";
 import { counted, integer } from "../shared/format";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 import { cancelFlows, flows, isChange, runFlows } from "./flows";
 import type { Band, Flows } from "./flows";
 import { FlowDiagram, same } from "./flow_diagram";

@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import type { ToolRow } from "../shared/client";
 import { WORDS } from "../shared/meanings";
 import { Searchable } from "../shared/searchable";
-import { Visible } from "../shared/text";
+import { Visible } from "../shared/visible";
 import { CONDITIONS, readRow, withCondition, withLimit, withoutCondition, withVerdict } from "./edits";
 import type { Verdict } from "./edits";
 import { changedLines } from "./lines";

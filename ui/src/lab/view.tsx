@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { copy } from "../shared/download";
 import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
-import { OneDecision } from "../replay/view";
+import { OneDecision } from "./one_decision";
 import { Analysis } from "./analysis";
 import { Columns } from "./columns";
 import { FlowPanel, Sentence } from "./flow_panel";

@@ -6,7 +6,7 @@ import { getJson } from "../shared/client";
 import type { JudgedCall, LLMMessage, ModelRequest, VisitedState } from "../shared/client";
 import { duration, words } from "../shared/format";
 import { Searchable } from "../shared/searchable";
-import { Json, Visible } from "../shared/text";
+import { Json, Visible } from "../shared/visible";
 import { label } from "./layout";
 import type { ModelCall, ToolCall, Visit } from "./path";
 

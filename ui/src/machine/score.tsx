@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { duration, integer, words } from "../shared/format";
 import { textOf } from "../shared/json";
-import { Json, Visible } from "../shared/text";
+import { Json, Visible } from "../shared/visible";
 import { lanesOf } from "./lanes";
 import type { Bar, Lane } from "./lanes";
 import { label } from "./layout";

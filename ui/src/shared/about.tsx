@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { getJson } from "./client";
 import type { About } from "./client";
-import { visible } from "./text";
+import { visible } from "./visible";
 
 export const about = signal<About | null>(null);
 

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { getJson, request, signInWay, signOut } from "./client";
 import type { Session } from "./client";
-import { visible } from "./text";
+import { visible } from "./visible";
 
 /** Asked for when the view is there, which it must not delay. */
 const PAUSE_MS = 300;

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import type { TextAuthors, TextPart } from "./client";
 import { Formatted, isFormatted } from "./formatted";
-import { Visible } from "./text";
+import { Visible } from "./visible";
 
 interface Props {
   readonly text: string;

@@ -1,7 +1,7 @@
 // A text that may have Markdown. The code that reads it is loaded with the first one; until then the text is shown as it is.
 import { signal } from "@preact/signals";
 import type { ComponentType, VNode } from "preact";
-import { Visible } from "./text";
+import { Visible } from "./visible";
 
 /** A sign that Markdown gives a meaning: most replies have none. */
 const MARKED = /[*_`~[\]|\\&<]|^ {0,3}(?:[-+#>]|\d+[.)]|={3})|https?:|www\.|\w@\w|\n/m;

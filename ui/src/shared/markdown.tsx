@@ -2,7 +2,7 @@
 import { Lexer } from "marked";
 import type { Token, Tokens } from "marked";
 import type { ComponentChildren, VNode } from "preact";
-import { Visible } from "./text";
+import { Visible } from "./visible";
 
 export function Markdown({ text }: { text: string }): VNode {
   return <>{nodes(new Lexer({ gfm: true, breaks: true }).lex(text))}</>;

@@ -6,7 +6,7 @@ import type { AgentDecision } from "../shared/client";
 import { Outcome } from "../decisions/row";
 import { label } from "../machine/layout";
 import { counted, words } from "../shared/format";
-import { Json, Visible } from "../shared/text";
+import { Json, Visible } from "../shared/visible";
 import type { Report, Step } from "./reports";
 
 interface Props {

@@ -2,8 +2,8 @@
 import { ApiError, post } from "../shared/client";
 import type { AgentDecision } from "../shared/client";
 import { events } from "../shared/events";
-import { rulesOf } from "../lab/flows";
-import type { Edit } from "../lab/texts";
+import { rulesOf } from "./flows";
+import type { Edit } from "./texts";
 
 export interface Step {
   readonly state: string;
