@@ -37,11 +37,6 @@ OTHER = Constitution.load(None).text + "\nBe brief.\n"
 DELETE = calls("delete_task", task_id="t1")
 
 
-@pytest.fixture
-def environment(each_environment: Environment) -> Environment:
-    return each_environment
-
-
 @pytest.fixture(params=[False, True], ids=["before", "after"])
 def after(request: pytest.FixtureRequest) -> bool:
     found: bool = request.param
@@ -71,11 +66,13 @@ async def last_answer(environment: Environment, asked: ChatAnswer, user: str = "
     return shown.messages[-1].content, record
 
 
-@pytest.mark.parametrize("answer", ["typed", "by id"])
-@pytest.mark.parametrize("rules", [{}, {"conditions": BUDGET}], ids=["no conditions", "a budget"])
+@pytest.mark.parametrize(
+    ("answer", "rules"), [("typed", {}), ("by id", {"conditions": BUDGET})], ids=["typed", "by id, counted"]
+)
 async def test_the_sweep_of_another_process_does_once_what_was_confirmed_wherever_a_process_stops(
-    environment: Environment, clock: ManualClock, after: bool, answer: str, rules: dict[str, Any]
+    each_environment: Environment, clock: ManualClock, after: bool, answer: str, rules: dict[str, Any]
 ) -> None:
+    environment = each_environment
     for n in range(1, _COMMITS):
         user = f"user{n}"
         asked = await asked_to_delete(environment, user, **rules)
@@ -127,7 +124,9 @@ async def test_without_a_ledger_nothing_is_sent_twice_and_the_user_reads_what_is
     assert _BEFORE_THE_CALL < n < _COMMITS
 
 
-@pytest.mark.parametrize("key", [None, "k"], ids=["swept", "sent again"])
+@pytest.mark.parametrize(
+    ("key", "after"), [(None, False), (None, True), ("k", True)], ids=["swept before", "swept after", "sent again"]
+)
 async def test_a_yes_is_not_followed_after_its_question_has_expired_and_the_user_reads_that_it_was_not_done(
     environment: Environment, clock: ManualClock, after: bool, key: str | None
 ) -> None:
@@ -153,8 +152,9 @@ async def test_a_yes_is_not_followed_after_its_question_has_expired_and_the_user
         assert await environment.descriptions(user) == ["milk", "bread"]
 
 
-@pytest.mark.parametrize("key", [None, "k"], ids=["swept", "sent again"])
-@pytest.mark.parametrize("other", [{"constitution": OTHER}, {"conditions": BUDGET}], ids=["constitution", "policy"])
+@pytest.mark.parametrize(
+    ("key", "other"), [(None, {"constitution": OTHER}), ("k", {"conditions": BUDGET})], ids=["swept", "sent again"]
+)
 async def test_a_process_with_other_rules_follows_no_yes_of_a_dead_one_and_leaves_it(
     environment: Environment, clock: ManualClock, key: str | None, other: dict[str, Any]
 ) -> None:
@@ -250,13 +250,11 @@ async def test_a_yes_that_may_have_arrived_is_not_reported_as_refused(environmen
     await database.close()
 
 
-@pytest.mark.parametrize("answer", [{"content": "yes"}, {"content": "hmm, maybe"}, {}], ids=["yes", "unclear", "by id"])
 async def test_a_yes_at_a_server_with_other_rules_changes_nothing_and_the_question_still_waits(
-    environment: Environment, answer: dict[str, Any]
+    environment: Environment,
 ) -> None:
     asked = await asked_to_delete(environment)
-    said = answer or {"answers": yes_to(asked)}
-    refused = await environment.chat(constitution=OTHER).send("ann", conversation_id=asked.conversation_id, **said)
+    refused = await environment.chat(constitution=OTHER).send("ann", "yes", conversation_id=asked.conversation_id)
     assert refused.reply == void_answer_reply(AnswerState.OTHER_RULES)
     assert (refused.decision.void_answer, refused.decision.pending_action) == (AnswerState.OTHER_RULES, None)
     chat = environment.chat()
