@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, V
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import located_violation
+from graph_agent.models.config import Rounds
+from graph_agent.models.decision import AfterYes
 
 MAX_RETENTION_DAYS = 36_500
 
@@ -82,6 +84,10 @@ class Settings(BaseModel):
     """A turn's deadline."""
     attempt_seconds: float | None = Field(default=None, gt=0, le=3600, alias="GRAPH_AGENT_ATTEMPT_SECONDS")
     """The limit of one request to the model; unset: the time that is left of the turn."""
+    max_iterations: Rounds | None = Field(default=None, alias="GRAPH_AGENT_MAX_ITERATIONS")
+    """The limit for the rounds of tool calls of a turn, up to 50; unset: 5, and 15 in the agent service."""
+    after_yes: AfterYes = Field(default=AfterYes.EXPLAIN, alias="GRAPH_AGENT_AFTER_YES")
+    """After a yes: `end` ends the turn, `explain` asks the model if something failed, `go_on` asks it always."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     turn_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_TURN_TOKENS")

@@ -32,6 +32,9 @@ def test_names_ignore_case_and_empty_values_count_as_unset() -> None:
     ("variables", "sentence"),
     [
         ({"GRAPH_AGENT_TURNS_PER_MINUTE": "hunter2"}, "GRAPH_AGENT_TURNS_PER_MINUTE: Input should be a valid integer"),
+        ({"GRAPH_AGENT_MAX_ITERATIONS": "0"}, "GRAPH_AGENT_MAX_ITERATIONS: Input should be greater than or equal to 1"),
+        ({"GRAPH_AGENT_MAX_ITERATIONS": "51"}, "GRAPH_AGENT_MAX_ITERATIONS: Input should be less than or equal to 50"),
+        ({"GRAPH_AGENT_AFTER_YES": "always"}, "GRAPH_AGENT_AFTER_YES: Input should be 'end', 'explain' or 'go_on'"),
         ({"GRAPH_AGENT_SECRET": "hunter2"}, "GRAPH_AGENT_SECRET: "),
         ({"GRAPH_AGENT_JWT_SECRET": "hunter2"}, "GRAPH_AGENT_JWT_SECRET: must have at least 32 bytes"),
         ({"GRAPH_AGENT_JWKS_URL": "https://hunter2"}, "GRAPH_AGENT_JWT_AUDIENCE is required with bearer tokens"),

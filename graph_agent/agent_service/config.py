@@ -11,6 +11,7 @@ from graph_agent.llm.config import ApiKey, check_base_url
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, NO_KEY
 from graph_agent.models.base import Frozen, NotBlank, first_violation
+from graph_agent.models.config import Rounds
 from graph_agent.settings import Settings, read_settings
 
 MAX_TURN_SECONDS = 120
@@ -42,7 +43,7 @@ class AgentConfiguration(Frozen):
 class AgentLoopConfig(Frozen):
     """The limits of one turn. Only reads are retried: a mutation is never sent twice, the ledger settles it."""
 
-    max_iterations: int = Field(default=15, ge=1, le=50)
+    max_iterations: Rounds = 15
     iteration_timeout: int = Field(default=30, gt=0)
     """The time limit of one model call, or of one tool call, in seconds."""
     enable_retry: bool = False

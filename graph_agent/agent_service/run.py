@@ -92,7 +92,7 @@ async def converse(services: AgentServices, adapter: LLMAdapter, request: AgentR
 
 def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest) -> LLMAgentEngine:
     config, tools = request.config, request.tools
-    prompt, loop = request.system_prompt or SystemPrompt(), request.loop_config or AgentLoopConfig()
+    prompt, loop = request.system_prompt or SystemPrompt(), request.loop_config or _loop(services)
     executor = BoundTools(tools, services.tools) if isinstance(tools, Sequence) else tools or services.tools
     engine = services.engine(
         adapter,
@@ -105,6 +105,7 @@ def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest)
                 iteration_timeout=loop.iteration_timeout,
                 read_retries=loop.read_retries,
                 tell_time=True,
+                after_yes=services.config.after_yes,
                 tokens=services.config.tokens,
             ),
             system_prompt=prompt.to_prompt_string(request.user_id),
@@ -117,6 +118,13 @@ def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest)
     if unlisted := [name for name in bound if name not in engine.constitution.whitelist]:
         raise ConfigurationError(f"the constitution does not list the bound tools: {', '.join(unlisted)}")
     return engine
+
+
+def _loop(services: AgentServices) -> AgentLoopConfig:
+    """Return the limits of a turn whose caller gives none."""
+    if services.max_iterations is None:
+        return AgentLoopConfig()
+    return AgentLoopConfig(max_iterations=services.max_iterations)
 
 
 def _context(signer: Signer, history: History, user_id: str, conversation_id: str) -> DecisionContext:

@@ -13,7 +13,15 @@ from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import CallState, DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.operations import states_of
 from graph_agent.record.settlements import Settlement, settlements_of
-from graph_agent.record.tables import REFUSED, decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
+from graph_agent.record.tables import (
+    REFUSED,
+    call_operations,
+    decision_logs,
+    llm_call_logs,
+    record_blobs,
+    record_entries,
+    tool_invocation_logs,
+)
 
 C = TypeVar("C", bound=Frozen)
 
@@ -77,8 +85,22 @@ _REFUSED_CALLS: ColumnElement[int] = (
     .scalar_subquery()
     .label("refused_calls")
 )
+_RAN_CONFIRMED: ColumnElement[bool] = (
+    select(call_operations.c.sequence)
+    .where(
+        call_operations.c.decision_id == decision_logs.c.decision_id,
+        # A call that was not confirmed has a key of its decision.
+        ~call_operations.c.operation_key.startswith(decision_logs.c.decision_id),
+    )
+    .exists()
+)
+"""True for a decision that ran what its user had confirmed, and then went on: its type is that of its end."""
 _HEADER_OF_ANSWER: ColumnElement[str | None] = case(
-    (decision_logs.c.decision_type.in_([DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING]), decision_logs.c.header)
+    (decision_logs.c.decision_type.in_([DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING]), decision_logs.c.header),
+    (
+        decision_logs.c.decision_type.in_([DecisionType.REQUEST_CONFIRMATION, DecisionType.ASK_CLARIFICATION]) & _RAN_CONFIRMED,
+        decision_logs.c.header,
+    ),
 ).label("header_of_answer")
 _COMPUTED = ("usage", "refused_calls", "action")
 ROW_COLUMNS = [

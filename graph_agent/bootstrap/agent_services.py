@@ -18,7 +18,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.config import AgentEngineConfig, TokenLimits
+from graph_agent.models.config import MAX_TOOL_ITERATIONS, AgentEngineConfig, TokenLimits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
@@ -40,6 +40,8 @@ class AgentServices:
     tools: McpServerGroup
     ports: EnginePorts
     config: AgentEngineConfig = field(default_factory=AgentEngineConfig)
+    max_iterations: int | None = None
+    """The limit for the rounds of a turn that the operator has set, also for `run_agent`."""
     conditions: ConditionsFile | None = None
 
     def engine(
@@ -75,6 +77,7 @@ async def open_services(
             constitution=constitution.text,
             conditions=conditions,
             config=_engine_config(settings),
+            max_iterations=settings.max_iterations,
             tools=tools,
             ports=EnginePorts(
                 DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings)),
@@ -123,7 +126,12 @@ _open: dict[tuple[asyncio.AbstractEventLoop, Settings], OpenedByTask[AgentServic
 def _engine_config(settings: Settings) -> AgentEngineConfig:
     limited = settings.turn_tokens is not None or settings.day_tokens is not None
     limits = TokenLimits(turn=settings.turn_tokens, day=settings.day_tokens, time_zone=settings.time_zone)
-    return AgentEngineConfig(timeout_seconds=settings.timeout_seconds, tokens=limits if limited else None)
+    return AgentEngineConfig(
+        max_iterations=settings.max_iterations or MAX_TOOL_ITERATIONS,
+        timeout_seconds=settings.timeout_seconds,
+        after_yes=settings.after_yes,
+        tokens=limits if limited else None,
+    )
 
 
 # Calls with the same configuration share one adapter, so that they share its connections and its limit on them.

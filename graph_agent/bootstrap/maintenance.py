@@ -18,10 +18,10 @@ from graph_agent.chat.conversations.comparing import answered_turns, turn_differ
 from graph_agent.chat.conversations.pruning import prune_conversations
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.db import Database
-from graph_agent.ledger.operations import OperationLedger
+from graph_agent.ledger.operations import LONGEST_TURN, OperationLedger
 from graph_agent.ports import Clock
 from graph_agent.record.partitions import CREATED_AHEAD, create_days
-from graph_agent.record.settlements import operation_differences, successful_calls
+from graph_agent.record.settlements import find_confirmed_keys, operation_differences, successful_calls
 from graph_agent.record.statements import write
 from graph_agent.record.tamper.tree_check import CheckedTree, Progress, read_all
 from graph_agent.record.tamper.verify import verify_log
@@ -92,7 +92,12 @@ async def verify_installation(
         witnesses=[witness.key for witness in tree.witnesses],
         references={
             "a turn": _compared(database, answered_turns(database), turn_differences, differences),
-            "an operation": _compared(database, ledger.deciding(), partial(operation_differences, operations), differences),
+            "an operation": _compared(
+                database,
+                _without_confirmed(database, ledger.deciding()),
+                partial(operation_differences, operations),
+                differences,
+            ),
         },
         on_progress=on_progress,
         checked=checked,
@@ -112,6 +117,22 @@ async def _compared(
         for decision_id, what in await read_all(database, differences([key for key, _ in page])):
             violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {what}", decision_id=decision_id)
         yield [(key[:_ID_LENGTH], at) for key, at in page]
+
+
+async def _without_confirmed(
+    database: Database, pages: AsyncIterator[list[tuple[str, datetime]]]
+) -> AsyncIterator[list[tuple[str, datetime]]]:
+    """Yield the pages of a ledger's keys DECISION:NUMBER without those of the further calls of a confirmed card."""
+    async for page in pages:
+        if not page:
+            continue
+        times = [at for _, at in page]
+        # A page has the time of each operation less the longest turn; the clocks of two hosts may differ.
+        since, until = min(times) - _MARGIN, max(times) + LONGEST_TURN + _MARGIN
+        confirmed = await read_all(
+            database, partial(find_confirmed_keys, keys=[key for key, _ in page], since=since, until=until)
+        )
+        yield [(key, at) for key, at in page if key not in confirmed]
 
 
 async def _find_missing_effects(database: Database, ledger: OperationLedger, violations: ViolationList) -> None:

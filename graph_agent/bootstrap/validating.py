@@ -18,7 +18,6 @@ from graph_agent.bootstrap.stores import open_stores, temporary_settings
 from graph_agent.bootstrap.toolbox import conditions_of, connect
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
-from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
@@ -56,7 +55,9 @@ class ValidationJob:
         constitution = Constitution.load(self.settings.constitution).text
         conditions = conditions_of(self.settings)
         of_file = [] if conditions is None else [conditions.text, list(conditions.roles), conditions.time_zone]
-        return [self.model or self.settings.model, constitution, self.settings.timeout_seconds, *of_file]
+        given = self.settings
+        turns = [given.timeout_seconds, given.max_iterations, given.after_yes]
+        return [self.model or given.model, constitution, *turns, *of_file]
 
 
 def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:
@@ -85,7 +86,7 @@ async def _open_isolated(settings: Settings, model: str | None) -> AsyncGenerato
     """Open a runner whose database is not the log: the calls of a case are counted apart from those of users."""
     opened = open_services(temporary_settings(settings))
     async with open_adapter(settings, model) as (adapter, reason), opened as (services, stores, _):
-        yield _runner(adapter, services, settings, CaseTasks(stores.database)), reason
+        yield _runner(adapter, services, CaseTasks(stores.database)), reason
 
 
 @asynccontextmanager
@@ -96,16 +97,17 @@ async def _open_real(settings: Settings, model: str | None) -> AsyncGenerator[tu
     opened = open_services(settings, group=RealServers)
     async with open_adapter(settings, model) as (adapter, reason), opened as (services, *_):
         await connect(services.tools)
-        yield _runner(adapter, services, settings), reason
+        yield _runner(adapter, services), reason
 
 
-def _runner(adapter: LLMAdapter, services: AgentServices, settings: Settings, tasks: CaseTasks | None = None) -> EngineRunner:
+def _runner(adapter: LLMAdapter, services: AgentServices, tasks: CaseTasks | None = None) -> EngineRunner:
     return EngineRunner(
         adapter,
         services.tools,
         services.constitution,
         tasks,
-        config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
+        # A case is no turn of a user: its tokens are not limited.
+        config=services.config.replace(tokens=None),
         conditions=services.conditions,
         audit=services.ports.audit,
     )

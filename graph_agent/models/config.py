@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import not_
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,6 +12,8 @@ from graph_agent.models.decision import AfterYes
 from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
 
 MAX_TOOL_ITERATIONS = 5
+Rounds = Annotated[int, Field(ge=1, le=50)]
+"""The limit for the rounds of tool calls of one turn."""
 
 
 class TokenLimits(Frozen):
@@ -26,7 +29,7 @@ class TokenLimits(Frozen):
 class AgentEngineConfig(Frozen, kw_only=False):
     """The engine's settings; each of them is stored in the record."""
 
-    max_iterations: int = Field(default=MAX_TOOL_ITERATIONS, ge=1, le=50)
+    max_iterations: Rounds = MAX_TOOL_ITERATIONS
     include_history_messages: int = Field(default=10, ge=0)
     temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     timeout_seconds: float = Field(default=30, gt=0)

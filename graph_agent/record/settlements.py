@@ -125,6 +125,24 @@ async def successful_calls(database: Database, tools: Collection[str], since: da
         yield [SuccessfulCall._make(call) for call in await database.read(partial(_all_rows, query=made))]
 
 
+def find_confirmed_keys(connection: Connection, keys: Collection[str], since: datetime, until: datetime) -> set[str]:
+    """Return those of these keys ID:NUMBER of a ledger that are of a question, not of a decision.
+
+    They are the keys of the further calls of a card that a user has confirmed between `since` and `until`.
+    """
+    ids = {key[:_ID_LENGTH] for key in keys}
+    decisions = connection.execute(select(decision_logs.c.decision_id).where(decision_logs.c.decision_id.in_(ids))).scalars()
+    others = ids - set(decisions)
+    asked = [key for key in keys if key[:_ID_LENGTH] in others]
+    if not asked:
+        return set()
+    # Without the times it would read the whole table.
+    when = _rows.intended_at.between(since, until)
+    of_question = func.substr(_rows.operation_key, 1, _ID_LENGTH) != _rows.decision_id
+    found = select(_rows.operation_key).where(when, _rows.operation_key.in_(asked), of_question)
+    return set(connection.execute(found).scalars())
+
+
 def operation_differences(operations: Table, keys: Sequence[str]) -> Callable[[Connection], list[tuple[str, str]]]:
     """Return the query for those of these keys DECISION:NUMBER of a ledger that are not of the decision's user and calls.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 
+Script = Callable[..., str]
 TABLES = ("llm_call_logs", "tool_invocation_logs", "decision_logs")
 UNANCHORED = "UNANCHORED: an administrator could have removed the end or rolled the database back"
 
@@ -47,6 +49,23 @@ def test_a_removed_decision_or_log_is_found_by_the_turns_and_the_ledger(cli: Cli
     execute(home / "graph_agent.db", "PRAGMA foreign_keys=OFF", *(f"DELETE FROM {table}" for table in tables))
     (home / "log.head").unlink()
     assert removed(cli) == sorted([(added, "a turn"), (added, "an operation"), (listed, "a turn")])
+
+
+def test_the_further_calls_of_a_card_are_not_taken_for_calls_of_a_missing_decision(
+    cli: Cli, script: Script, token: tuple[str, str]
+) -> None:
+    for name in ("bread", "milk"):
+        assert cli("ask", f"add {name}").code == 0
+    tasks = cli("tools", "call", "list_tasks").json()["data"]["tasks"]
+    remove = [{"name": "delete_task", "arguments": {"task_id": task["id"]}} for task in tasks]
+    model = script({"function_calls": remove, "finish_reason": "tool_calls"})
+    question = cli("ask", "delete both", "--json", "--model", model).json()
+    assert len(question["decision"]["pending_action"]["calls"]) == 2
+    of_question = "--conversation", question["conversation_id"], *token
+    ended = cli("ask", "yes", "--json", "--model", model, *of_question).json()["decision"]
+    assert (ended["decision_type"], len(ended["effects"])) == ("EXECUTE_PENDING", 2)
+    verified = cli("log", "verify")
+    assert (verified.code, "missing" in verified.out) == (0, False), verified.out
 
 
 def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:

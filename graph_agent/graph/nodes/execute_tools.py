@@ -111,20 +111,20 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     # None of several runs if one of them is not as it was shown.
     anew = confirmed is not None and len(batch.calls) > 1 and await _has_changed(runtime, confirmed)
     asked: list[AskedCall] = []
-    stopped = False
+    stopped = full = False
     for position, call in enumerate(batch.calls):
         if not runtime.ports.interrupted and _is_open(turn, judged_calls, position):
             judged_calls[position:] = batch.judge(turn, runtime, position)
         judged = _awaiting_anew(judged_calls[position]) if anew else judged_calls[position]
         if stopped:
             processed = _skipped(STOPPED)
-        elif asked and asked[0].call.whole_digest:
-            # Nothing overtakes a call that was too long to be shown with others.
+        elif full:
             processed = _skipped(LEFT_OUT)
         else:
             processed = await _process_call(turn, runtime, judged, batch, position)
         if processed.asked is not None and asked and is_too_long_together(turn, policy, [*asked, processed.asked]):
-            processed = _skipped(LEFT_OUT)
+            # Nothing overtakes a call that is too long to be shown with others.
+            processed, full = _skipped(LEFT_OUT), True
         if processed.asked is not None:
             asked.append(processed.asked)
         turn = _with_call(turn, runtime, call, judged, processed)
