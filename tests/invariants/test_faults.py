@@ -74,9 +74,9 @@ async def test_a_fault_anywhere_leaves_one_terminal_row_that_reports_every_effec
             faults.make = FAULTS.get(kind, lambda: RecordUnavailableError(CANARY))
             script = [calls(LIST, ADD), calls((CONFIRMED_TOOL, {"task_id": task}), content="He said yes.")]
             engine = installation.engine(Adversary(script), faults)
-            decision = await _attempted(engine, asks("delete it", user_id=user))
+            decision = await attempted(engine, asks("delete it", user_id=user))
             if decision is not None and decision.pending_action is not None:
-                await _attempted(engine, asks("yes", user_id=user, pending_confirmation=decision.pending_action))
+                await attempted(engine, asks("yes", user_id=user, pending_confirmation=decision.pending_action))
             again = installation.engine(Adversary([says("That is what I know.")]))
             for (decision_id,) in await installation.rows(
                 installation.log, "SELECT decision_id FROM decision_logs WHERE status = 'PENDING'"
@@ -91,7 +91,7 @@ async def test_a_fault_anywhere_leaves_one_terminal_row_that_reports_every_effec
         assert failed == operations, "every operation failed once"
 
 
-async def _attempted(engine: LLMAgentEngine, context: DecisionContext) -> Any:
+async def attempted(engine: LLMAgentEngine, context: DecisionContext) -> Any:
     """Return the decision, or None if the request was refused because it cannot be recorded; no other error may leave."""
     try:
         return await engine.process_message(context)

@@ -14,6 +14,7 @@ from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.errors import ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.decision import AfterYes
 from graph_agent.policy.signature import Signer
 from graph_agent.record.tree.kept_head import KeptHead
 from graph_agent.record.tree.reading import read_head
@@ -133,7 +134,11 @@ class Replica:
             CONSTITUTION,
             ports=EnginePorts(audit, self.clock, ids, Signer(KEY), ConfirmationStore(database, clock=self.clock)),
             options=EngineOptions(
-                config=AgentEngineConfig(max_iterations=3, timeout_seconds=self._timeout_seconds()),
+                config=AgentEngineConfig(
+                    max_iterations=3,
+                    timeout_seconds=self._timeout_seconds(),
+                    after_yes=world.random.choice(tuple(AfterYes)),
+                ),
                 conditions=BUDGETS if world.faults.budgets else None,
                 graph=shipped_graph(),
             ),
