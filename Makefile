@@ -6,6 +6,7 @@ PEERS := $(VENV)/peers
 STAMP := $(VENV)/.ready
 HOST ?= 127.0.0.1
 PORT ?= 8000
+EXAMPLE ?=
 PAGE := graph_agent/api/page/index.html
 PAGE_SOURCES := $(shell find ui -name node_modules -prune -o -type f ! -name schema.d.ts -print)
 
@@ -33,8 +34,8 @@ page: $(PAGE) ## build the page from ui/
 setup: $(STAMP) page ## install everything into .venv and build the page
 
 .PHONY: run
-run: setup ## serve the page and the API on http://127.0.0.1:8000
-	@$(BIN)/graph-agent serve --host $(HOST) --port $(PORT)
+run: setup ## serve the page and the API on http://127.0.0.1:8000, with EXAMPLE=returns_desk those of an example
+	@$(if $(EXAMPLE),. ./examples/$(EXAMPLE)/settings.sh && )$(BIN)/graph-agent serve --host $(HOST) --port $(PORT)
 
 .PHONY: demo
 demo: $(STAMP) ## a scripted conversation on a temporary database

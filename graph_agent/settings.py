@@ -63,7 +63,7 @@ class Settings(BaseModel):
     """Witnesses as `URL KEY`, separated by commas, beside those of `log witness add`."""
 
     model: str | None = Field(default=None, alias="GRAPH_AGENT_MODEL")
-    """`embedded`, `gemini`, `openai` or `scripted:FILE`; unset: Gemini with a key, else the embedded one."""
+    """`embedded`, `embedded:FILE`, `gemini`, `openai` or `scripted:FILE`; unset: Gemini with a key, else the embedded one."""
     gemini_api_key: SecretStr | None = Field(default=None, alias="GEMINI_API_KEY")
     """The key of Gemini; with it, Gemini is the default model."""
     gemini_model: str | None = Field(default=None, alias="GEMINI_MODEL")

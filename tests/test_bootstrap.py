@@ -56,9 +56,9 @@ def test_the_explicit_choice_overrides_the_settings_and_these_the_key(
     assert (choice.kind, choice.reason) == (kind, reason)
 
 
-@pytest.mark.parametrize("text", ["gpt-5", "", "Rules", "rules:x", "scripted", "scripted:", "gemini:flash"])
+@pytest.mark.parametrize("text", ["gpt-5", "", "Rules", "embedded:", "scripted", "scripted:", "gemini:flash"])
 def test_a_model_that_does_not_exist_is_refused_with_those_that_do(settings: Make, text: str) -> None:
-    with pytest.raises(ConfigurationError, match="choose embedded, gemini, openai or scripted:FILE"):
+    with pytest.raises(ConfigurationError, match="choose embedded, embedded:FILE, gemini, openai or scripted:FILE"):
         choose_model(settings(), text)
 
 

@@ -20,17 +20,22 @@ from graph_agent.settings import Settings
 
 OPENAI_ENDPOINT = "https://api.openai.com/v1"
 
-CHOICES = "embedded, gemini, openai or scripted:FILE"
+CHOICES = "embedded, embedded:FILE, gemini, openai or scripted:FILE"
+_WITH_FILE = {"embedded": False, "scripted": True}
+"""The kinds that take a file, and if they need it."""
 _KINDS = ("embedded", "gemini", "openai", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """`kind` is one of the four kinds, `script` the file of a scripted model, `reason` a few words for the user."""
+    """`kind` is one of the four kinds, `reason` a few words for the user.
+
+    `file` is the script of a scripted model, or the requests that the embedded model answers instead of those for tasks.
+    """
 
     kind: str
     reason: str
-    script: str | None = None
+    file: str | None = None
 
 
 def choose_model(settings: Settings, explicit: str | None = None) -> ModelChoice:
@@ -68,15 +73,20 @@ async def open_adapter(settings: Settings, explicit: str | None = None) -> Async
 
 
 def _read(text: str, reason: str) -> ModelChoice:
-    kind, colon, script = text.strip().partition(":")
-    if kind not in _KINDS or bool(colon) != (kind == "scripted") or (colon and not script):
+    kind, colon, file = text.strip().partition(":")
+    if kind not in _KINDS or (colon and (kind not in _WITH_FILE or not file)) or (_WITH_FILE.get(kind) and not colon):
         raise ConfigurationError(f"there is no model '{text}': choose {CHOICES}")
-    return ModelChoice(kind, reason, script or None)
+    return ModelChoice(kind, reason, file or None)
 
 
 def _adapter(settings: Settings, choice: ModelChoice) -> LLMAdapter:
-    if choice.script is not None:
-        return ScriptedAdapter.from_file(choice.script)
+    if choice.kind == "scripted" and choice.file is not None:
+        return ScriptedAdapter.from_file(choice.file)
+    if choice.kind == "embedded" and choice.file is not None:
+        # Imported here, because it loads YAML, which no other model needs.
+        from graph_agent.llm.embedded.fixed_requests import FixedRequestsAdapter
+
+        return FixedRequestsAdapter.from_file(choice.file)
     if choice.kind == "embedded":
         # Imported here, because another model may be chosen, and its vocabulary delays the start.
         from graph_agent.llm.embedded.planning import EmbeddedAdapter

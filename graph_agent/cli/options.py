@@ -32,7 +32,9 @@ def not_blank(value: str) -> str:
     return value
 
 
-Model = Annotated[str | None, option("--model", "MODEL", "Use this model: embedded, gemini, openai or scripted:FILE.")]
+Model = Annotated[
+    str | None, option("--model", "MODEL", "Use this model: embedded, embedded:FILE, gemini, openai or scripted:FILE.")
+]
 User = Annotated[str, option("--user", "ID", "Act as this user.", "the local user", not_blank)]
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]

@@ -341,8 +341,8 @@ def test_text_of_a_model_cannot_steer_the_terminal(cli: Cli, script: Callable[..
         (("ask", ""), "The message is empty."),
         (("ask", "x" * 4001), "longer than 4000"),
         (("ask", "hi", "--conversation", "17"), "An id is a UUID"),
-        (("ask", "hi", "--model", "gpt"), "choose embedded, gemini, openai or scripted:FILE"),
-        (("ask", "hi", "--model", "scripted:"), "choose embedded, gemini, openai or scripted:FILE"),
+        (("ask", "hi", "--model", "gpt"), "choose embedded, embedded:FILE, gemini, openai or scripted:FILE"),
+        (("ask", "hi", "--model", "scripted:"), "choose embedded, embedded:FILE, gemini, openai or scripted:FILE"),
         (("ask", "hi", "--timeout", "0"), "--timeout"),
     ],
 )
