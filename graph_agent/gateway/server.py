@@ -162,6 +162,7 @@ class Gateway:
         self._policy = (await self._engine.prepare()).policy
         for limit in self._policy.limits_per_message():
             self._announce(f"MCP clients send no messages, so each call asks its user: {limit}")
+        await self._announce_missing_prompts()
         tasks = [asyncio.create_task(self._chat.sweep_forever()), asyncio.create_task(self._watch_forever())]
         try:
             yield
@@ -250,11 +251,9 @@ class Gateway:
         client = self._client(context)
         tool_name, tools = client.links.get(str(params.uri), ""), self._engine.external.tools
         policy = (await self._engine.prepare()).policy
-        if tool_name in policy.rules and isinstance(tools, McpServerGroup):
-            found = await tools.read_resource(tool_name, str(params.uri), client.user_id)
-            if found is not None:
-                return found
-        raise MCPError(types.INVALID_PARAMS, "No result of this session links to such a resource, or it cannot be read now.")
+        if tool_name not in policy.rules or not isinstance(tools, McpServerGroup):
+            raise MCPError(types.INVALID_PARAMS, "No result of this session links to such a resource.")
+        return await tools.read_resource(tool_name, str(params.uri), client.user_id)
 
     async def _list_prompts(
         self,
@@ -263,21 +262,23 @@ class Gateway:
     ) -> types.ListPromptsResult:
         """List the prompts that the constitution names. They are texts for the user's own agent, and change nothing."""
         client, tools = self._client(context), self._engine.external.tools
-        names = (await self._engine.prepare()).policy.constitution.prompts
+        names = self._engine.constitution.prompts
         listed = await tools.prompts(names, client.user_id) if isinstance(tools, McpServerGroup) else []
         return types.ListPromptsResult(prompts=listed)
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         client, tools = self._client(context), self._engine.external.tools
-        names = (await self._engine.prepare()).policy.constitution.prompts
-        if params.name not in names or not isinstance(tools, McpServerGroup):
+        if params.name not in self._engine.constitution.prompts or not isinstance(tools, McpServerGroup):
             raise MCPError(types.INVALID_PARAMS, "The constitution names no such prompt.")
-        found = await tools.prompt(params.name, params.arguments or {}, client.user_id)
-        if found is None:
-            raise MCPError(types.INTERNAL_ERROR, "The prompt cannot be read now.")
-        if isinstance(found, MCPError):
-            raise found
-        return found
+        return await tools.prompt(params.name, params.arguments or {}, client.user_id)
+
+    async def _announce_missing_prompts(self) -> None:
+        names, tools = self._engine.constitution.prompts, self._engine.external.tools
+        if not names or self._user_id is None or not isinstance(tools, McpServerGroup):
+            return
+        found = {prompt.name for prompt in await tools.prompts(names, self._user_id)}
+        if missing := [name for name in names if name not in found]:
+            self._announce(f"no MCP server has these prompts of the constitution now: {', '.join(missing)}")
 
     async def _confirm(self, context: Context, client: Client, pending_id: str, given: FormAnswer) -> ChatAnswer:
         answers = ConfirmationAnswer(pending_action=pending_id, yes=given.yes)

@@ -47,6 +47,7 @@ from graph_agent.tools import answers
 from graph_agent.tools.identity import Identity, invalid_header
 from graph_agent.tools.lists import all_prompts
 from graph_agent.tools.parts import report_parts
+from graph_agent.tools.passed_on import passed_on
 from graph_agent.tools.progress import ProgressListener, ToolProgress, progress_listener
 from graph_agent.tools.session import MAX_BACK_OFF_SECONDS, SETTLEMENT_BACK_OFF_SECONDS, CircuitBreaker, Session, attempt
 from graph_agent.tools.transport import NO_ANSWER, HttpServer, Server
@@ -254,20 +255,20 @@ class McpToolExecutor:
         answer = await self._ask(lambda session: session.read_resource(uri, meta=meta, allow_input_required=True), deadline)
         return self._with_duration(answers.from_preview(answer), started)
 
-    async def read_resource(self, uri: str) -> ReadResourceResult | None:
-        """Return a resource of the server; None if it cannot be read in time."""
+    async def read_resource(self, uri: str) -> ReadResourceResult:
+        """Return a resource of the server. Raises `MCPError` with the reason in one sentence."""
         answer = await self._ask(lambda session: session.read_resource(uri, allow_input_required=True), None)
-        return answer if isinstance(answer, ReadResourceResult) else None
+        return passed_on(self._name, answer, ReadResourceResult)
 
     async def prompts(self) -> list[Prompt]:
         """Return the prompts of the server; none if it has none or does not answer in time."""
         answer = await self._ask(all_prompts, None)
         return answer if isinstance(answer, list) else []
 
-    async def prompt(self, name: str, arguments: dict[str, str]) -> GetPromptResult | MCPError | None:
-        """Return a prompt of the server, the error that it answered with, or None if it does not answer in time."""
+    async def prompt(self, name: str, arguments: dict[str, str]) -> GetPromptResult:
+        """Return a prompt of the server. Raises `MCPError` with the reason in one sentence."""
         answer = await self._ask(lambda session: session.get_prompt(name, arguments, allow_input_required=True), None)
-        return answer if isinstance(answer, GetPromptResult | MCPError) else None
+        return passed_on(self._name, answer, GetPromptResult)
 
     async def _ask(self, request: Callable[[ClientSession], Awaitable[T]], deadline: float | None) -> T | BaseException | None:
         """Return the answer to `request`, its exception, or None after a timeout."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from mcp.types import AudioContent, BlobResourceContents, ContentBlock, EmbeddedResource, ImageContent
+from pydantic import BaseModel
+
+T = TypeVar("T", bound=BaseModel)
 
 MAX_PASSED_BYTES: Final = 4 * 1024 * 1024
-"""Limit for the parts of one answer, as JSON. The parts after it are left out."""
+"""Limit for one answer that is passed on, as JSON. The parts after it are left out."""
 
 
 @dataclass
@@ -22,13 +25,22 @@ class AnswerParts:
     """By decision and sequence."""
 
     def add(self, decision_id: str, sequence: int, blocks: Sequence[ContentBlock]) -> None:
-        passed, left = [], MAX_PASSED_BYTES
-        for block in blocks:
-            left -= len(block.model_dump_json(by_alias=True, exclude_none=True))
-            if left < 0:
-                break
-            passed.append(block)
-        self.of_call[decision_id, sequence] = passed
+        self.of_call[decision_id, sequence] = list(within_limit(blocks))
+
+
+def within_limit(parts: Iterable[T]) -> Iterator[T]:
+    """Yield the first of these parts, as many as `MAX_PASSED_BYTES` permits."""
+    left = MAX_PASSED_BYTES
+    for part in parts:
+        left -= json_size(part)
+        if left < 0:
+            return
+        yield part
+
+
+def json_size(part: BaseModel) -> int:
+    """Return the number of bytes of `part` as MCP sends it."""
+    return len(part.model_dump_json(by_alias=True, exclude_none=True).encode())
 
 
 _collector: ContextVar[AnswerParts | None] = ContextVar("answer_parts", default=None)

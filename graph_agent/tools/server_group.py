@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mcp import MCPError, StdioServerParameters
-from mcp.types import GetPromptResult, Prompt, ReadResourceResult, ToolAnnotations
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, GetPromptResult, Prompt, ReadResourceResult, ToolAnnotations
 
 from graph_agent.clock import SystemClock
 from graph_agent.models.llm import ToolDeclaration
@@ -29,6 +29,7 @@ from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import Identity, SignIns, UserHeaders, signed_in, token_source
+from graph_agent.tools.parts import within_limit
 from graph_agent.tools.pins import Pins
 from graph_agent.tools.progress import report_start
 from graph_agent.tools.server_file import ServerConfig
@@ -243,10 +244,12 @@ class McpServerGroup:
         executor, tool = await self._reach(tool_name, user_id)
         return answers.UNAVAILABLE if executor is None else await executor.preview(tool, parameters, user_id, deadline=deadline)
 
-    async def read_resource(self, tool_name: str, uri: str, user_id: str) -> ReadResourceResult | None:
-        """Return a resource of the server of a tool, for a user; None if it cannot be read in time."""
+    async def read_resource(self, tool_name: str, uri: str, user_id: str) -> ReadResourceResult:
+        """Return a resource of the server of a tool, for a user. Raises `MCPError` with the reason in one sentence."""
         executor, _ = await self._reach(tool_name, user_id)
-        return None if executor is None else await executor.read_resource(uri)
+        if executor is None:
+            raise MCPError(INTERNAL_ERROR, "The server of this resource cannot be reached now.")
+        return await executor.read_resource(uri)
 
     async def prompts(self, names: Collection[str], user_id: str) -> list[Prompt]:
         """Return those prompts of `names`, each `server.prompt`, that the servers have now, under these names."""
@@ -256,13 +259,13 @@ class McpServerGroup:
                 executor = await self._for_user(_Route(server, ""), user_id)
                 named = [(f"{server}.{prompt.name}", prompt) for prompt in await executor.prompts()]
                 found += [prompt.model_copy(update={"name": name}) for name, prompt in named if name in names]
-        return found
+        return list(within_limit(found))
 
-    async def prompt(self, name: str, arguments: dict[str, str], user_id: str) -> GetPromptResult | MCPError | None:
-        """Return the prompt `server.prompt`, the error of the server, or None if it does not answer in time."""
+    async def prompt(self, name: str, arguments: dict[str, str], user_id: str) -> GetPromptResult:
+        """Return the prompt `server.prompt`. Raises `MCPError` with the reason in one sentence."""
         server, _, prompt = name.partition(".")
         if server not in self._servers:
-            return None
+            raise MCPError(INVALID_PARAMS, f"There is no MCP server '{server}'.")
         return await (await self._for_user(_Route(server, ""), user_id)).prompt(prompt, arguments)
 
     async def _reach(self, tool_name: str, user_id: str) -> tuple[McpToolExecutor | None, str]:

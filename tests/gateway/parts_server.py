@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import (
+    CONNECTION_CLOSED,
     AudioContent,
     BlobResourceContents,
     CallToolResult,
@@ -20,6 +22,7 @@ LINK = ResourceLink(type="resource_link", uri="notes://today", name="today", mim
 PDF = BlobResourceContents(uri="file:///a.pdf", mime_type="application/pdf", blob="JVBERg==")
 PARTS: dict[str, list[ContentBlock]] = {
     "link": [LINK],
+    "torn": [ResourceLink(type="resource_link", uri="notes://torn", name="torn")],
     "audio": [AudioContent(type="audio", data="aGk=", mime_type="audio/wav")],
     "pdf": [EmbeddedResource(type="resource", resource=PDF)],
     "image": [TextContent(type="text", text="a cat"), ImageContent(type="image", data="aGk=", mime_type="image/png")],
@@ -62,6 +65,17 @@ async def review(name: str) -> str:
 
 
 @server.prompt()
+async def long(characters: str) -> str:
+    return "x" * int(characters)
+
+
+@server.prompt()
+async def fails_as_closed() -> str:
+    # What an SDK reports as its own end of the connection.
+    raise MCPError(CONNECTION_CLOSED, f"Connection closed\n{'!' * 5_000}")
+
+
+@server.prompt()
 async def hidden() -> str:
     return "not named by the constitution"
 
@@ -69,6 +83,11 @@ async def hidden() -> str:
 @server.resource("notes://today")
 async def today() -> str:
     return "buy milk"
+
+
+@server.resource("notes://torn")
+async def torn() -> str:
+    raise ValueError("the page is torn")
 
 
 @server.resource("notes://secret")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp.types import TextContent, TextResourceContents
+from mcp.types import CONNECTION_CLOSED, TextContent, TextResourceContents
 
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.gateway.server import DECISION_META, Gateway
@@ -26,6 +26,8 @@ MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 LINES = "".join(f"- {name}: Show (reads)\n" for name in ("show", "structured", "fails", "works"))
 PROMPTS = """## Available Prompts
 - parts.review: Review a note
+- parts.long: A long one
+- parts.fails_as_closed: Fails
 - parts.gone: The server does not have it
 - other.one: Nor is there this server
 """
@@ -89,18 +91,64 @@ async def test_a_resource_can_be_read_after_a_result_has_linked_to_it(tmp_path: 
 @MODES
 async def test_only_prompts_that_the_constitution_names_are_offered(tmp_path: Path, servers: Servers, mode: str) -> None:
     async with connected(tmp_path, servers, mode) as (client, _):
-        (listed,) = (await client.list_prompts()).prompts
+        listed, *others = (await client.list_prompts()).prompts
+        assert [prompt.name for prompt in others] == ["parts.long", "parts.fails_as_closed"]
         assert (listed.name, listed.title) == ("parts.review", "Review a note")
         assert [argument.name for argument in listed.arguments or []] == ["name"]
         (message,) = (await client.get_prompt("parts.review", {"name": "today"})).messages
         assert message.content == TextContent(type="text", text="Review the note today.")
-        with pytest.raises(MCPError):  # the server's own error
-            await client.get_prompt("parts.review", {"name": "none"})
         for name in ("parts.hidden", "hidden", "review"):
             with pytest.raises(MCPError, match="The constitution names no such prompt"):
                 await client.get_prompt(name)
-        with pytest.raises(MCPError, match="cannot be read now"):
-            await client.get_prompt("other.one")
+
+
+@MODES
+async def test_a_prompt_that_cannot_be_passed_on_says_why(tmp_path: Path, servers: Servers, mode: str) -> None:
+    async with connected(tmp_path, servers, mode) as (client, _):
+        for name, arguments, why in [
+            ("parts.review", {"name": "none"}, "The server 'parts' says: "),
+            ("parts.review", {}, "The server 'parts' says: "),
+            ("parts.gone", {}, "The server 'parts' says: "),
+            ("parts.long", {"characters": "5000000"}, "larger than 4 MiB"),
+            ("other.one", {}, "There is no MCP server 'other'"),
+        ]:
+            with pytest.raises(MCPError, match=why):
+                await client.get_prompt(name, arguments)
+        with pytest.raises(MCPError) as failed:
+            await client.get_prompt("parts.fails_as_closed")
+        assert failed.value.code != CONNECTION_CLOSED
+        assert len(failed.value.message) < 1_100
+        # None of them has ended the session with the server.
+        assert (await client.get_prompt("parts.long", {"characters": "3"})).messages[0].content == TextContent(
+            type="text", text="xxx"
+        )
+
+
+async def test_prompts_that_no_server_has_are_named_at_the_start_and_those_of_a_dead_server_are_an_error(
+    tmp_path: Path, servers: Servers
+) -> None:
+    said: list[str] = []
+    async with connected(tmp_path, servers, "auto") as (_, runtime):
+        gateway = Gateway(runtime.engine, runtime.chat, user_id="local", page="http://127.0.0.1:1", announce=said.append)
+        async with gateway.maintained():
+            pass
+    (line,) = [line for line in said if "prompts" in line]
+    assert line.endswith("now: parts.gone, other.one")
+    file = servers(parts={"command": "graph-agent-no-such-command"})
+    async with open_runtime(settings(tmp_path, file, tmp_path / "constitution.md", "rules")) as runtime:
+        gateway = Gateway(runtime.engine, runtime.chat, user_id="local", page="http://127.0.0.1:1")
+        async with Client(gateway.server) as client:
+            assert (await client.list_prompts()).prompts == []
+            with pytest.raises(MCPError, match="The server 'parts' cannot be reached now"):
+                await client.get_prompt("parts.review", {"name": "today"})
+
+
+@MODES
+async def test_the_error_of_a_linked_resource_is_quoted_as_the_servers(tmp_path: Path, servers: Servers, mode: str) -> None:
+    async with connected(tmp_path, servers, mode) as (client, _):
+        await client.call_tool("show", {"what": "torn"})
+        with pytest.raises(MCPError, match="The server 'parts' says: "):
+            await client.read_resource("notes://torn")
 
 
 @MODES
