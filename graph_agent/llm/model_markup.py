@@ -14,13 +14,15 @@ from typing import Final
 _TAGS: Final = r"(?:seed:)?(?:think|thinking|thought|thoughts|reasoning)"
 _REASONING: Final = re.compile(
     rf"\s*(?:<({_TAGS})>.*?(?:</\1>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)|<\|channel>thought\b.*?(?:<channel\|>|\Z)"
-    r"|<\|channel\|>analysis<\|message\|>.*?(?:<\|end\|>|\Z))",
+    r"|<\|channel\|>analysis<\|message\|>.*?(?:<\|end\|>|\Z)|<\|START_THINKING\|>.*?(?:<\|END_THINKING\|>|\Z))",
     re.IGNORECASE | re.DOTALL,
 )
 _END_OF_REASONING: Final = re.compile(
     rf"(?:</{_TAGS}>|\[/THINK\]|<channel\|>)\s*|<\|channel\|>final<\|message\|>", re.IGNORECASE
 )
-_START_OF_TURN: Final = re.compile(r"\s*(?:<｜begin▁of▁sentence｜>|<bos>|<s>|<\|start\|>assistant)\s*")
+_START_OF_TURN: Final = re.compile(
+    r"\s*(?:<｜begin▁of▁sentence｜>|<bos>|<s>|<\|start\|>assistant|<\|START_(?:RESPONSE|TEXT)\|>)\s*"
+)
 _END_OF_TURN: Final = re.compile(r"(?:<\|\w{1,20}\|>|<｜[\w▁]{1,30}｜>|<end_of_turn>|<eos>|</s>)\Z")
 _LONGEST_END_TOKEN: Final = 34
 

@@ -22,41 +22,67 @@ _NAME_KEYS: Final = ("name", "tool_name", "function_name", "tool", "function", "
 _ARGUMENT_KEYS: Final = ("arguments", "args", "parameters", "tool_input", "action_input", "params", "input")
 # The keys of objects that contain the call itself, as in the formats of OpenAI and Gemini.
 _WRAPPER_KEYS: Final = ("function", "function_call", "tool_call", "tool_calls")
-_BESIDE_KEYS: Final = frozenset({*_NAME_KEYS, *_ARGUMENT_KEYS, "id", "type", "index"})
+_BESIDE_KEYS: Final = frozenset({*_NAME_KEYS, *_ARGUMENT_KEYS, "id", "tool_call_id", "type", "index"})
 """The keys of a call. An object with further ones is a call only if it names a declared function."""
-_KEYS: Final = "|".join(dict.fromkeys((*_NAME_KEYS, *_ARGUMENT_KEYS, *_WRAPPER_KEYS, "id", "type", "index")))
+_KEYS: Final = "|".join(dict.fromkeys((*_NAME_KEYS, *_ARGUMENT_KEYS, *_WRAPPER_KEYS, "id", "tool_call_id", "type", "index")))
 _BROKEN: Final = re.compile(
-    rf"[\[\s]*+(?P<object>\{{)\s*+(?:[\"'](?:id|type|index)[\"']\s*+:\s*+[\w\"'-]{{1,80}}\s*+,\s*+){{0,3}}"
+    rf"[\[\s]*+(?P<object>\{{)\s*+(?:[\"'](?:id|tool_call_id|type|index)[\"']\s*+:\s*+[\w\"'-]{{1,80}}\s*+,\s*+){{0,3}}"
     rf"[\"'](?:{'|'.join(_NAME_KEYS)})[\"']\s*+:\s*+[\"'](?P<name>[^\"'\n]{{1,80}})[\"']\s*+"
     rf"(?:,\s*+[\"'](?:{'|'.join(_ARGUMENT_KEYS)})[\"']\s*+:|\Z|\}})"
 )
 """The beginning of a call that is no valid JSON: cut off, or with Python's quotes."""
+_CALL_TOKEN: Final = (
+    r"(?:<[|｜]?(?:\w{1,20}[_:])?tool[_▁]calls?(?:[_▁]begin)?[|｜]?>|<start_function_call>|\[TOOL_CALLS\])\s{0,9}"
+    r"(?:function<｜tool[_▁]sep｜>)?+(?:call:)?(?:functions\.)?[\w.-]{1,80}(?=\s{0,9}(?:[<\[{`]|:\d|\Z))"
+)
+"""A token that begins a call, and the name after it: DeepSeek, Gemma, GLM, Hunyuan, Kimi, Mistral and others."""
+_RECIPIENT: Final = (
+    r"(?:(?:<\|start\|>)?assistant)?(?:<\|channel\|>)?(?:analysis|commentary)?\s?to=functions\.[\w.-]{1,80}"
+    r"|<\|channel\|>(?:analysis|commentary) to=[\w.-]{1,80}"
+)
+"""The header of a message to a function, also without the special tokens, which some servers leave out."""
+_CALL_END: Final = r"</?[|｜]?(?:\w{1,20}[_:])?tool[_▁]calls?(?:[_▁]end)?[|｜]?>|<end_function_call>|(?=\[TOOL_CALLS\])|\Z"
+_PREFIX: Final = r"(?:[|｜]?\w{1,20}[|｜:])?"
+"""What some models write before the names of their tags."""
 _MARKUP: Final = re.compile(
     r"<function=(?P<function>[^<>\s]{1,80})>(?P<body>.*?)(?:</function>|\Z)"
-    r"|<invoke name=[\"'](?P<invoked>[^<>\"']{1,80})[\"']>(?P<parameters>.*?)(?:</invoke>|\Z)"
+    rf"|<{_PREFIX}invoke name=[\"'](?P<invoked>[^<>\"']{{1,80}})[\"']>(?P<parameters>.*?)(?:</{_PREFIX}invoke>|\Z)"
     r"|(?:^|(?<=\n))Action:[ \t]*`?(?P<action>[\w.-]{1,80})`?[ \t]*\n\s*Action Input:(?P<input>.*?)(?:(?=\nObservation:)|\Z)"
-    r"|<tool_call>\s*(?P<keyed>[\w.-]{1,80})\s*(?P<keys><arg_key>.*?)(?:</tool_call>|\Z)"
-    r"|<\|channel\|>commentary to=(?:functions\.)?(?P<channel>[\w.-]{1,80})(?P<message>.*?)(?:<\|call\|>|\Z)"
-    r"|<｜tool▁calls▁begin｜>(?:<｜tool▁call▁begin｜>)?(?:\w{1,20}<｜tool▁sep｜>)?(?P<separated>[\w.-]{1,80})"
-    r"(?P<rest>.*?)(?:<｜tool▁calls▁end｜>|\Z)",
+    r"|✿FUNCTION✿:?\s{0,9}(?P<starred>[\w.-]{1,80})(?P<star_arguments>.*?)(?:✿RESULT✿|\Z)"
+    rf"|(?P<token>{_CALL_TOKEN})(?P<rest>.*?)(?:{_CALL_END})"
+    rf"|(?P<recipient>{_RECIPIENT})(?P<message>.*?)(?:<\|call\|>|\Z)",
     re.DOTALL,
 )
 _MARKUP_PARTS: Final = {
     "function": "body",
     "invoked": "parameters",
     "action": "input",
-    "keyed": "keys",
-    "channel": "message",
-    "separated": "rest",
+    "starred": "star_arguments",
+    "token": "rest",
+    "recipient": "message",
 }
 """The groups of a call's name in `_MARKUP`, each with the group of its arguments."""
-_PARAMETER: Final = re.compile(r"<parameter(?:=| name=[\"'])([\w.-]{1,80})[\"']?>\n?(.*?)\n?</parameter>", re.DOTALL)
-_KEYED: Final = re.compile(r"<arg_key>\s*([\w.-]{1,80})\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_LAST_NAME: Final = re.compile(r"[\w-][\w.-]*\Z")
+_PARAMETER: Final = re.compile(
+    rf"<{_PREFIX}parameter(?:=| name=[\"'])([\w.-]{{1,80}})[\"']?(?: \w{{1,20}}=\"\w{{1,20}}\")?>"
+    rf"\n?((?:(?!<[|｜:\w]{{0,24}}parameter[= ]).)*?)\n?</{_PREFIX}parameter>",
+    re.DOTALL,
+)
+_KEYED: Final = re.compile(
+    r"<(?:\w{1,20}_)?arg_key>\s*([\w.-]{1,80})\s*</(?:\w{1,20}_)?arg_key>\s*<(?:\w{1,20}_)?arg_value>"
+    r"((?:(?!<(?:\w{1,20}_)?arg_key>).)*?)</(?:\w{1,20}_)?arg_value>",
+    re.DOTALL,
+)
 _UNDECLARED: Final = re.compile(r"(?:default_api[.:]|functions\.|tools\.)?([A-Za-z]\w*_\w+)\(")
 """A function of any name that looks like a tool's."""
 # What models write around a call: spaces, Markdown code fences, tags such as <tool_call>, brackets, and `print(`.
-_BEFORE: Final = re.compile(r"(?:\s++|`++\w*+|<\|?[\w:]{1,40}+\|?>|\[(?:\w{1,40}+\])?+|print\s?\()++\Z")
-_AFTER: Final = re.compile(r"[\s`)\];,]*(?:<(?:/|\|/?)[\w:]{1,40}\|?>|\[/?\w{1,40}\])?[\s`)\];,]*")
+_BEFORE: Final = re.compile(
+    r"(?:\s++|`++\w*+|<[|｜]?[\w:▁｜]{1,40}+\|?>|\[(?:\w{1,40}+\])?+|print\s?\(|functools|function(?=<)|Action:)++\Z"
+)
+_AFTER: Final = re.compile(
+    r"[\s`)\];,]*(?:(?:<(?:/[|｜]?|[|｜]/?)(?![\w▁]*[_▁](?:begin|start))[\w:▁｜]{1,40}\|?>|<end_function_call>|<tool_call\|>|\[(?!TOOL_CALLS)/?\w{1,40}\])[\s`)\];,]*){0,3}"
+)
+_TAG: Final = re.compile(r"</?[|｜]?[\w:▁]{1,40}[|｜]?>|\[/?[A-Z_]{1,20}\]")
 _NAMESPACE: Final = re.compile(r"\A(?:(?:default_api|functions|tools)[.:])+")
 _DECORATION_CHARS: Final = 60
 """Characters before and after a call that are searched for fences, tags and brackets around it."""
@@ -123,9 +149,8 @@ def _openings(names: frozenset[str]) -> re.Pattern[str]:
     """Return the pattern of the beginning of a written call: a declared name before its arguments, a tag, or JSON."""
     any_name = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name) or "(?!)"
     return re.compile(
-        rf"(?<![\w.])(?:call:)?(?:(?:default_api|functions)[.:])?(?P<named>{any_name})(?::\d{{1,3}})?[({{]"
-        r"|(?P<tag><function=|<invoke name=|(?:^|(?<=\n))Action:|<tool_call>\s{0,9}[\w.-]{1,80}\s{0,9}<arg_key>"
-        r"|<\|channel\|>commentary to=|<｜tool▁calls▁begin｜>)"
+        rf"(?<![\w.])(?:call:)?(?:(?:default_api|functions)[.:])?(?P<named>{any_name})(?::\d{{1,3}})?(?:\(|\n?\{{)"
+        rf"|(?P<tag><function=|<{_PREFIX}invoke name=|(?:^|(?<=\n))Action:|✿FUNCTION✿|{_CALL_TOKEN}|{_RECIPIENT})"
         rf"|[\[{{](?=[\[{{\s]{{0,20}}[\"'](?:{_KEYS}|{any_name})[\"'])"
     )
 
@@ -157,12 +182,14 @@ def _read_markup(text: str, start: int) -> WrittenCall | None:
     match = _MARKUP.match(text, start)
     if match is None:
         return None
-    name, written = next((match[name], match[body]) for name, body in _MARKUP_PARTS.items() if match[name] is not None)
+    named, written = next((match[name], match[body]) for name, body in _MARKUP_PARTS.items() if match[name] is not None)
+    name = _NAMESPACE.sub("", _LAST_NAME.findall(named)[0])
     arguments: Any = dict(_PARAMETER.findall(written) or _KEYED.findall(written))
     if not arguments and (opening := written.find("{")) >= 0:
         arguments = _first_object(written, opening)
     elif not arguments:
-        arguments = _decoded(written.strip() or "{}")
+        # A notation of tags may write nothing for no arguments.
+        arguments = {} if not _TAG.sub("", written).strip() else _decoded(written)
     return WrittenCall(name, arguments if isinstance(arguments, dict) else None, start, match.end())
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_agent.llm.model_markup import strip_model_markup
 from graph_agent.llm.written_calls import without_calls, written_calls
 from tests.examples import examples
 from tests.scaling import grows_with_length
@@ -68,6 +69,64 @@ def test_a_text_that_is_a_call_is_found_whole(text: str, name: str, arguments: d
     assert without_calls(text, [call]) == ""
 
 
+OF_FAMILIES = {
+    "Mistral": '[TOOL_CALLS]NAME[ARGS]{"to": "x"}',
+    "Mistral with an id": '[TOOL_CALLS]NAME[CALL_ID]abc123456[ARGS]{"to": "x"}',
+    "Kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>"
+    '{"to": "x"}<|tool_call_end|><|tool_calls_section_end|>',
+    "Qwen 2": '✿FUNCTION✿: NAME\n✿ARGS✿: {"to": "x"}\n✿RESULT✿',
+    "DeepSeek": '<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{"to": "x"}<｜tool▁call▁end｜>',
+    "DeepSeek with tags": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="NAME">\n<｜DSML｜parameter name="to" string="true">x'
+    "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    "MiniMax": '<minimax:tool_call><invoke name="NAME"><parameter name="to">x</parameter></invoke></minimax:tool_call>',
+    "Hunyuan": "<tool_calls><tool_call>NAME<tool_sep><arg_key>to</arg_key><arg_value>x</arg_value></tool_call></tool_calls>",
+    "LongCat": "<longcat_tool_call>NAME\n<longcat_arg_key>to</longcat_arg_key>\n<longcat_arg_value>x</longcat_arg_value>"
+    "\n</longcat_tool_call>",
+    "Step": "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>"
+    '<steptml:invoke name="NAME"><steptml:parameter name="to">x</steptml:parameter></steptml:invoke>'
+    "<｜tool_call_end｜><｜tool_calls_end｜>",
+    "Command": '<|START_THINKING|>Hm.<|END_THINKING|><|START_ACTION|>[{"tool_call_id": "0", "tool_name": "NAME", '
+    '"parameters": {"to": "x"}}]<|END_ACTION|>',
+    "Command R": 'Action: ```json\n[{"tool_name": "NAME", "parameters": {"to": "x"}}]\n```',
+    "Phi": 'functools[{"name": "NAME", "arguments": {"to": "x"}}]',
+    "gpt-oss": "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant to=functions.NAME<|channel|>commentary json"
+    '<|message|>{"to": "x"}<|call|>',
+    "gpt-oss without tokens": 'assistantcommentary to=functions.NAME json{"to": "x"}',
+}
+
+
+@pytest.mark.parametrize("name", ["add_task", "rename"])
+@pytest.mark.parametrize("family", OF_FAMILIES)
+def test_a_call_in_the_notation_of_a_family_is_found_whole(family: str, name: str) -> None:
+    text = strip_model_markup(OF_FAMILIES[family].replace("NAME", name))
+    (call,) = written_calls(text, NAMES)
+    assert (call.name, call.arguments, without_calls(text, [call])) == (name, {"to": "x"}, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ("<tool_call>add_task\n</tool_call>", [("add_task", {})]),
+        ('add_task\n{"description": "x"}', [("add_task", {"description": "x"})]),
+        ("<start_function_call>call:rename{to:<escape>x<escape>}<end_function_call>", [("rename", None)]),
+        ('<|tool_call>call:rename{to:<|"|>x<|"|>}<tool_call|>', [("rename", None)]),
+        ('[TOOL_CALLS]add_task[ARGS]{"n": 1}[TOOL_CALLS]rename[ARGS]{"n": 2}', [("add_task", {"n": 1}), ("rename", {"n": 2})]),
+        (
+            '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add_task<｜tool▁sep｜>{"n": 1}<｜tool▁call▁end｜>'
+            '<｜tool▁call▁begin｜>rename<｜tool▁sep｜>{"n": 2}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+            [("add_task", {"n": 1}), ("rename", {"n": 2})],
+        ),
+    ],
+)
+def test_calls_without_arguments_with_unreadable_ones_and_several_leave_no_text(
+    text: str, called: list[tuple[str, dict[str, Any] | None]]
+) -> None:
+    text = strip_model_markup(text)
+    calls = written_calls(text, NAMES)
+    assert [(call.name, call.arguments) for call in calls] == called
+    assert without_calls(text, calls) == ""
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -96,6 +155,9 @@ def test_the_text_around_a_call_is_left(text: str, left: str) -> None:
         '{"name": "Bob", "parameters": {"size": 4}, "email": "bob@example.com"}',
         '{"name": "Bob", "input": "text"}',
         "my_add_task(x)",
+        "The tag <tool_call> begins a call",
+        "A reply with [TOOL_CALLS] in it",
+        "Write `to=functions` there",
         "{{{",
         "[1] and {2}",
     ],
