@@ -18,7 +18,7 @@ _NAMES = {
     "clock": ("ManualClock", "SequentialIds", "SystemClock"),
     "errors": (
         "ConfigurationError", "ConstitutionError", "GraphAgentError", "InvalidResponseError", "LLMError", "LLMTimeoutError",
-        "RateLimitError", "ServiceError", "TimeoutError", "ToolNotFoundError", "UndeclaredOutcomeError",
+        "RateLimitError", "ServiceError", "TimeoutError", "ToolNotFoundError", "ToolRefusal", "UndeclaredOutcomeError",
     ),
     "graph.authorized": ("run_authorized",),
     "graph.build": ("build_graph",),

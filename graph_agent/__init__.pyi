@@ -26,6 +26,7 @@ from graph_agent.errors import RateLimitError as RateLimitError
 from graph_agent.errors import ServiceError as ServiceError
 from graph_agent.errors import TimeoutError as TimeoutError
 from graph_agent.errors import ToolNotFoundError as ToolNotFoundError
+from graph_agent.errors import ToolRefusal as ToolRefusal
 from graph_agent.errors import UndeclaredOutcomeError as UndeclaredOutcomeError
 from graph_agent.graph.authorized import run_authorized as run_authorized
 from graph_agent.graph.build import build_graph as build_graph

@@ -10,6 +10,7 @@
     │   ├── LLMTimeoutError           also a builtin TimeoutError; TimeoutError in the documents
     │   ├── InvalidResponseError      the provider's response cannot be used
     │   └── ToolNotFoundError         there is no declaration of this name
+    ├── ToolRefusal                   raised by a tool: it does nothing, and says why; `code` is one of REFUSAL_CODES
     ├── UndeclaredOutcomeError        a node returned an outcome that the topology does not have
     ├── RecordError                   the record cannot be written or does not fit
     │   ├── RecordUnavailableError    the database cannot be read or written
@@ -41,6 +42,8 @@ class ToolErrorCode(StrEnum):
     """The tool is granted, but its server does not answer, or serves another definition of it. Nothing was done."""
     TOOL_EXECUTION_ERROR = "TOOL_EXECUTION_ERROR"
     """The tool failed for certain."""
+    TOOL_REFUSED = "TOOL_REFUSED"
+    """The tool refused the call, and says why in its own words. Nothing was done."""
     TOOL_REPORTED_FAILURE = "TOOL_REPORTED_FAILURE"
     """A change failed on a server without a ledger: what was done before the failure is not known."""
     DATABASE_ERROR = "DATABASE_ERROR"
@@ -56,6 +59,12 @@ class ToolErrorCode(StrEnum):
 
     Nothing was done.
     """
+
+
+REFUSAL_CODES = frozenset(
+    {ToolErrorCode.TOOL_REFUSED, ToolErrorCode.NOT_FOUND, ToolErrorCode.VALIDATION_ERROR, ToolErrorCode.ACCESS_DENIED}
+)
+"""The codes with which a tool may refuse a call: nothing was done, and its text says why."""
 
 
 class ServiceErrorCode(StrEnum):
@@ -184,6 +193,18 @@ class ToolNotFoundError(LLMError):
     """There is no declaration of this name."""
 
     default_code = "INVALID_RESPONSE"
+
+
+class ToolRefusal(GraphAgentError):  # noqa: N818 (an expected answer of a tool, not a defect)
+    """Raised by a tool: nothing was changed. The model reads `sentence`, and a user who has confirmed the call does too."""
+
+    def __init__(self, sentence: str, code: ToolErrorCode = ToolErrorCode.TOOL_REFUSED) -> None:
+        """`code` is one of `REFUSAL_CODES`. Raises ValueError for another one, which would not say that nothing was done."""
+        if code not in REFUSAL_CODES:
+            raise ValueError(f"a refusal has one of the codes {', '.join(sorted(REFUSAL_CODES))}, unlike {code}")
+        self.sentence = sentence
+        self.code = code
+        super().__init__(sentence)
 
 
 class UndeclaredOutcomeError(GraphAgentError):

@@ -15,7 +15,8 @@ from typing import Any
 from sqlalchemy import Column, Connection, MetaData, String, Table, Text, delete, insert, select
 
 from graph_agent.db import Database
-from graph_agent.ledger.server import LedgerServer, ToolRefusal
+from graph_agent.errors import ToolRefusal
+from graph_agent.ledger.server import LedgerServer
 from graph_agent.reply.text import quoted
 
 

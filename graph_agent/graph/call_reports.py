@@ -11,10 +11,11 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.policy import confirmation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import STOPPED
-from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_result
+from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_refusal, quoted_result
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined
 
+_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
 _MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING})
 
 
@@ -31,6 +32,8 @@ def report_call(turn: Turn, call: TurnCall, policy: CompiledPolicy, *, interrupt
     if turn.confirmed is not None and interrupted and not call.result.may_be_done:
         return by_code(fixed.CONFIRMED_NOT_DONE)
     rule = policy.rules.get(call.call.name)
+    if rule is not None and call.disposition in _MADE and (refusal := quoted_refusal(rule, call.result)):
+        return by_code(fixed.TOOL_REFUSED_REPLY) + refusal + quoted_result(rule, call.result)
     failed = by_code(fixed.failed_call_reply(call.result.error_code, unknown=call.result.unknown))
     if rule is None:
         return failed
@@ -75,6 +78,9 @@ def _report_one_of_several(call: TurnCall, shown: PendingCall, policy: CompiledP
     """Return the line about one call of a card. It names the action, because each line is about another one."""
     rule = policy.rules.get(call.call.name)
     quote = () if rule is None else quoted_result(rule, call.result)
+    if rule is not None and call.disposition in _MADE:
+        # Why it failed is quoted from its server; of a call that was not sent, the text of the error is our own.
+        quote = quoted_refusal(rule, call.result) + quote
     if rule is not None and call.result.success:
         return confirmed_reply(rule, call.arguments, call.result)
     if call.result.unknown:

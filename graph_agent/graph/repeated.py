@@ -6,7 +6,7 @@ from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.graph.transcript import readable_data
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.receipts import quoted_result
+from graph_agent.policy.receipts import quoted_refusal, quoted_result
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.fixed import REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
 
@@ -23,7 +23,7 @@ def repeated_reply(turn: Turn, policy: CompiledPolicy) -> Parts:
         quotes = [_quoted(call, policy) for call in list(read.values())[-_MAX_RESULTS:]]
         return by_code(REPEATED_REPLY) + tuple(part for quote in quotes for part in quote)
     if last.disposition is CallDisposition.EXECUTED and not last.result.may_be_done and rule is not None:
-        return by_code(REPEATED_AND_FAILED_REPLY) + quoted_result(rule, last.result)
+        return by_code(REPEATED_AND_FAILED_REPLY) + quoted_refusal(rule, last.result) + quoted_result(rule, last.result)
     return by_code(REPEATED_REPLY)
 
 

@@ -34,7 +34,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import REFUSAL_CODES, ToolErrorCode, ToolRefusal
 from graph_agent.ledger.operations import Operation, OperationLedger, operations_table
 from graph_agent.ledger.protocol import ResultEnvelope, change_meta
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
@@ -53,14 +53,6 @@ NOT_DONE = ResultEnvelope.failed(ToolErrorCode.DATABASE_ERROR, "The data is not 
 OUTCOME_UNKNOWN = ResultEnvelope.failed(
     ToolErrorCode.UNKNOWN_ERROR, "The data is not available right now; it is not known what was done."
 )
-
-
-class ToolRefusal(Exception):  # noqa: N818 (an expected answer of a tool, not a defect)
-    """Raised by a tool's function: nothing is changed, and the caller gets `sentence` with `code`."""
-
-    def __init__(self, sentence: str, code: ToolErrorCode = ToolErrorCode.NOT_FOUND) -> None:
-        super().__init__(sentence)
-        self.result = ResultEnvelope.failed(code, sentence)
 
 
 class LedgerServer(MCPServer[Any]):
@@ -114,7 +106,7 @@ class LedgerServer(MCPServer[Any]):
                 result = await _result_of(function, self._read(function, context, arguments))
                 if result.success and result.data:
                     return json.dumps(result.data, ensure_ascii=False)
-                missing = result.success or result.error_code in (ToolErrorCode.NOT_FOUND, ToolErrorCode.ACCESS_DENIED)
+                missing = result.success or result.error_code in REFUSAL_CODES
                 raise MCPError(INVALID_PARAMS if missing else INTERNAL_ERROR, result.error or "There is nothing under this id.")
 
             self.resource(template, name=function.__name__, mime_type="application/json")(
@@ -175,8 +167,10 @@ async def _result_of(function: Function, work: Awaitable[ResultEnvelope]) -> Res
     """Return the result of `work`; a failure says whether anything was changed."""
     try:
         return await work
-    except (RefusedRequestError, ToolRefusal) as refusal:
+    except RefusedRequestError as refusal:
         return refusal.result
+    except ToolRefusal as refusal:
+        return ResultEnvelope.failed(refusal.code, refusal.sentence)
     except DatabaseUnavailableError as error:
         logger.warning("the database of the tool %s is not available", function.__name__, exc_info=error)
         return OUTCOME_UNKNOWN if error.unknown else NOT_DONE

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import REFUSAL_CODES, ToolErrorCode
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import ToolRule
 from graph_agent.policy.confirmation import describe_action
@@ -20,6 +20,7 @@ _MAX_RESULT_CHARS: Final = 2_000
 _MAX_RESULT_LINES: Final = 50
 _MAX_RESULT_IN_RECEIPT: Final = 100
 _MORE: Final = "[…] (the rest is not shown)"
+_MAX_REFUSAL: Final = 300
 _MAX_RECEIPT: Final = 2_100
 """Enough for a receipt that quotes two texts of 1,000 characters."""
 
@@ -61,6 +62,14 @@ def quoted_result(rule: ToolRule, result: ToolResult) -> Parts:
     # Each line begins with `>`, so that none can be taken for a line of the runtime.
     shown = by_code("\n\nThe server returned this data:\n") + by_server("\n".join(f"> {line}" for line in lines))
     return shown if complete else shown + by_code(f"\n> {_MORE}")
+
+
+def quoted_refusal(rule: ToolRule, result: ToolResult) -> Parts:
+    """Return the words in which a tool refused a call that was sent, as the end of a reply. Empty if it did not refuse it."""
+    if result.success or not result.error or (result.error_code or ToolErrorCode.TOOL_REFUSED) not in REFUSAL_CODES:
+        return ()
+    said = one_line(clean_reply(result.error, rule.hidden), _MAX_REFUSAL)
+    return by_code("\n\nThe tool says:\n") + by_server(f"> {said}") if said else ()
 
 
 def _reads_like_failure(rule: ToolRule, result: ToolResult) -> bool:

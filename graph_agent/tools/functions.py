@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import ToolErrorCode, ToolRefusal
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult
@@ -31,7 +31,7 @@ class FunctionTools:
     """Runs functions as tools: the name, docstring and annotations of each are what the model sees.
 
     A function may be async; any other runs in a thread, so that it does not stop the turns of other users. It returns JSON
-    values, or a `ToolResult` to report a failure that changed nothing.
+    values. To report a failure that changed nothing it raises `ToolRefusal`, or returns a `ToolResult`.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
@@ -70,6 +70,8 @@ class FunctionTools:
                 returned = await returned if inspect.isawaitable(returned) else returned
             # Here, because a function whose result is of no use may have changed something.
             return returned if isinstance(returned, ToolResult) else result_of(returned)
+        except ToolRefusal as refusal:
+            return ToolResult.failed(refusal.code, refusal.sentence)
         except (Exception, SystemExit) as error:  # A tool that exits must not end the process of all users.
             logger.error("the tool %s failed", tool_name, exc_info=error)
             return FAILED if operation_key is None else CHANGE_FAILED

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from graph_agent.clock import attempt_limit, run_with_timeout, time_left
-from graph_agent.errors import RecordUnavailableError, ToolErrorCode
+from graph_agent.errors import RecordUnavailableError, ToolErrorCode, ToolRefusal
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import unstorable
@@ -99,6 +99,8 @@ class ExternalPorts:
             try:
                 # A copy, because an executor must not be able to change the turn's state.
                 return await self.tools.execute(copy.deepcopy(call).of_attempt(self.attempt), deadline=limit)
+            except ToolRefusal as refusal:
+                return ToolResult.failed(refusal.code, refusal.sentence)
             except Exception as exc:
                 if not _has_known_outcome(exc, waited=bool(waited)):
                     raise

@@ -14,8 +14,8 @@ from mcp.server.mcpserver import Context
 from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, insert
 
 from graph_agent.db import Database
-from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.server import LedgerServer, ToolRefusal
+from graph_agent.errors import ToolErrorCode, ToolRefusal
+from graph_agent.ledger.server import LedgerServer
 
 tables = MetaData()
 refunds = Table(

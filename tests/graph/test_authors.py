@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import REFUSAL_CODES, ToolErrorCode
 from graph_agent.graph.added import AddedRuntime
 from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Ending, EndingKind, Turn
@@ -114,6 +114,14 @@ async def test_why_a_confirmed_call_failed_is_the_servers() -> None:
     reply, *_ = await confirmed("yes", TableServer({"delete_task": refused}, PREVIEW))
     failure = "That didn't work, so nothing was changed. Please try again.\n\nThe server returned this data:\n"
     assert reply == [("code", failure), ("server", "> disk full\n> sorry")]
+
+
+@pytest.mark.parametrize("code", [*sorted(REFUSAL_CODES), None])
+async def test_why_a_tool_refused_a_confirmed_call_is_said_in_its_own_words(code: ToolErrorCode | None) -> None:
+    refused = ToolResult(success=False, error="Only 10 of\nbolt are in stock.", error_code=code)
+    reply, *_ = await confirmed("yes", TableServer({"delete_task": refused}, PREVIEW))
+    said = "That was refused, so nothing was changed.\n\nThe tool says:\n"
+    assert reply == [("code", said), ("server", "> Only 10 of bolt are in stock.")]
 
 
 async def test_the_line_that_says_that_more_was_returned_is_codes() -> None:

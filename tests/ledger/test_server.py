@@ -15,8 +15,8 @@ from mcp.server.auth.provider import AccessToken
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert, select
 
 from graph_agent.db import Database
-from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.server import LedgerServer, ToolRefusal
+from graph_agent.errors import ToolErrorCode, ToolRefusal
+from graph_agent.ledger.server import LedgerServer
 from graph_agent.tools.executor import McpToolExecutor
 from tests.permission import permitted
 
@@ -80,7 +80,7 @@ async def test_a_change_takes_effect_once_for_its_user(server: LedgerServer) -> 
 @pytest.mark.parametrize(
     ("word", "code"),
     [
-        ("refused", ToolErrorCode.NOT_FOUND),
+        ("refused", ToolErrorCode.TOOL_REFUSED),
         ("defect", ToolErrorCode.TOOL_EXECUTION_ERROR),
         ("statement", ToolErrorCode.DATABASE_ERROR),
     ],

@@ -12,7 +12,7 @@ import pytest
 from pydantic import AfterValidator
 
 from graph_agent import FunctionTools, ToolResult
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import ToolErrorCode, ToolRefusal
 
 
 def order(dish: Literal["soup", "salad"], user_id: str, portions: int = 1) -> dict[str, Any]:
@@ -35,12 +35,17 @@ def fail() -> None:
     raise ValueError("a secret")
 
 
+def run_out() -> None:
+    """Refuse with a sentence."""
+    raise ToolRefusal("Only 10 of bolt are in stock.")
+
+
 def refuse() -> ToolResult:
     """Refuse."""
     return ToolResult(success=False, error="sold out", error_code=ToolErrorCode.NOT_FOUND)
 
 
-TOOLS = FunctionTools(order, count, where, fail, refuse)
+TOOLS = FunctionTools(order, count, where, fail, run_out, refuse)
 
 
 def test_the_declaration_is_the_signature_without_the_user() -> None:
@@ -66,6 +71,17 @@ async def test_an_exception_of_a_change_leaves_open_what_was_done_and_hides_its_
     read, change = await TOOLS.execute("fail", {}, "ann"), await TOOLS.execute("fail", {}, "ann", operation_key="k")
     assert (read.error_code, change.error_code) == (ToolErrorCode.TOOL_EXECUTION_ERROR, ToolErrorCode.TOOL_REPORTED_FAILURE)
     assert "secret" not in f"{read}{change}"
+
+
+async def test_a_refusal_changed_nothing_and_keeps_its_sentence() -> None:
+    refused = await TOOLS.execute("run_out", {}, "ann", operation_key="k")
+    assert (refused.error, refused.error_code) == ("Only 10 of bolt are in stock.", ToolErrorCode.TOOL_REFUSED)
+    assert not refused.unknown
+
+
+def test_a_refusal_has_a_code_that_says_that_nothing_was_done() -> None:
+    with pytest.raises(ValueError, match="NOT_FOUND, TOOL_REFUSED"):
+        ToolRefusal("No answer.", ToolErrorCode.TIMEOUT_ERROR)
 
 
 def not_json() -> Any:

@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from graph_agent.errors import ToolRefusal
 from graph_agent.models.llm import NO_PARAMETERS, ToolDeclaration
 from graph_agent.models.tools import ToolResult
 from graph_agent.tools.functions import CHANGE_FAILED, FAILED, NOT_FOUND, result_of
@@ -59,6 +60,8 @@ class LangChainTools:
             if isinstance(returned, ToolMessage) and returned.status != "error":
                 return result_of(_value(returned.content))
             _log.error("the tool %s failed", tool_name)
+        except ToolRefusal as refusal:
+            return ToolResult.failed(refusal.code, refusal.sentence)
         except Exception as error:
             _log.error("the tool %s failed", tool_name, exc_info=error)
         return FAILED if operation_key is None else CHANGE_FAILED

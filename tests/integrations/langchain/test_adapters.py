@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool, ToolException, tool
 from langchain_core.tracers.context import collect_runs
 
-from graph_agent.errors import ConfigurationError, LLMError, ToolErrorCode
+from graph_agent.errors import ConfigurationError, LLMError, ToolErrorCode, ToolRefusal
 from graph_agent.integrations.langchain import ChatModelAdapter, LangChainTools, as_node
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext, OutcomeCategory
@@ -146,6 +146,15 @@ async def test_a_tool_that_fails_is_a_failed_read_or_a_change_with_an_unknown_ou
         assert (read.error_code, change.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, True)
         assert "secret" not in f"{read.error}{change.error}"
     assert (await tools.execute("other", {}, "ann")).error_code is ToolErrorCode.TOOL_NOT_FOUND
+
+
+async def test_a_tool_of_langchain_refuses_in_its_own_words() -> None:
+    def order() -> None:
+        raise ToolRefusal("Only 10 of bolt are in stock.")
+
+    tools = LangChainTools(StructuredTool.from_function(order, name="order", description="d"))
+    refused = await tools.execute("order", {}, "ann", operation_key="k")
+    assert (refused.error, refused.error_code) == ("Only 10 of bolt are in stock.", ToolErrorCode.TOOL_REFUSED)
 
 
 class Names(BaseCallbackHandler):
