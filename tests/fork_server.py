@@ -237,8 +237,10 @@ def program(name: str, arguments: list[str]) -> Callable[[], object]:
     main_module = ModuleType("__main__")
     sys.modules["__main__"] = main_module
     sys.path[:1] = [str(Path.cwd()), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    if arguments[:1] == ["-P"]:
+        del sys.path[0]
     # The bytecode has been read already, and execnet needs no unbuffered streams.
-    match arguments[arguments[:1] in (["-B"], ["-u"]) :]:
+    match arguments[arguments[:1] in (["-B"], ["-u"], ["-P"]) :]:
         case ["-c", code, *rest]:
             sys.argv = ["-c", *rest]
             return lambda: exec(compile(code, "<string>", "exec"), vars(main_module))

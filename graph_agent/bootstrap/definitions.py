@@ -71,7 +71,8 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
 def _draft_line(name: str, claims: Claims) -> str:
     says = [_first_sentence(text) for text in (claims.title, claims.description) if text]
     if claims.server.trusted:
-        return grant_line(name, (says or [claims.tool])[0], "(reads)" if claims.reads else "(requires confirmation)")
+        summary = (says or [claims.tool])[0].removesuffix(".")
+        return grant_line(name, summary, "(reads)" if claims.reads else "(requires confirmation)")
     says += [f"{hint}: {json.dumps(value)}" for hint, value in claims.hints.items()]
     comment = f"the server '{claims.server.name}' says: {'; '.join(says) or 'nothing'}".translate(_NO_MARKUP)
     summary = re.sub(r"[^A-Za-z0-9]+", " ", claims.tool).strip().capitalize() or claims.tool

@@ -11,6 +11,7 @@ from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.extras import import_opentelemetry
 from graph_agent.bootstrap.maintenance import maintenance_jobs
+from graph_agent.bootstrap.toolbox import require_functions
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
@@ -126,6 +127,7 @@ async def open_runtime(
 async def _start(tools: McpServerGroup, engine: LLMAgentEngine) -> None:
     # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
     await tools.start()
+    require_functions(tools)
     await engine.prepare()
 
 

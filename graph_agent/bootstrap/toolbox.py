@@ -129,6 +129,13 @@ async def connect(tools: McpServerGroup) -> None:
         raise ConfigurationError("; ".join(wrong))
 
 
+def require_functions(tools: McpServerGroup) -> None:
+    """Raise `ConfigurationError` if functions cannot be served: unlike a server that is down, their file must be mended."""
+    wrong = [f"'{name}' ({tools.failure(name)})" for name in tools.functions if not tools.executors[name].connected]
+    if wrong:
+        raise ConfigurationError(f"these functions cannot be served: {', '.join(wrong)}")
+
+
 def problems(tools: McpServerGroup) -> list[str]:
     """Return the servers that do not answer and the tools that are refused, without secret values."""
     down = [f"'{name}' ({tools.failure(name)})" for name, executor in tools.executors.items() if not executor.connected]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from mcp import MCPError
@@ -90,6 +90,14 @@ class LedgerServer(MCPServer[Any]):
         )
         return self._tool(self._change, title, hints, change_meta(preview, action))
 
+    def change_with(self, hints: ToolAnnotations) -> Callable[[Function], Function]:
+        """Declare a function as a change without a title: questions and receipts have the summary of the constitution."""
+        return self._tool(self._change, None, hints, change_meta())
+
+    def read_with(self, hints: ToolAnnotations) -> Callable[[Function], Function]:
+        """Declare a function as a read without a title."""
+        return self._tool(self._read, None, hints)
+
     def read(self, title: str) -> Callable[[Function], Function]:
         """Declare a function as a tool that only reads. It returns the data of the result."""
         hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -130,7 +138,7 @@ class LedgerServer(MCPServer[Any]):
             raise
 
     def _tool(
-        self, run: _Run, title: str, hints: ToolAnnotations, meta: dict[str, Any] | None = None
+        self, run: _Run, title: str | None, hints: ToolAnnotations, meta: dict[str, Any] | None = None
     ) -> Callable[[Function], Function]:
         def declare(function: Function) -> Function:
             async def call(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
@@ -161,6 +169,20 @@ class LedgerServer(MCPServer[Any]):
             return ResultEnvelope.done(**(function(connection, user_id, **arguments) or {}))
 
         return await self._database.read(read)
+
+
+def connection_of(function: Callable[..., Any]) -> str | None:
+    """Return the name of the parameter that takes a connection; None if there is none."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return next((one.name for one in parameters if one.annotation is Connection), None)
+
+
+def tables_of(names: Mapping[str, Any]) -> MetaData:
+    """Return the tables that a module defines; none if it defines none. Raises TypeError if it has several `MetaData`."""
+    found = {id(value): value for value in names.values() if isinstance(value, MetaData)}
+    if len(found) > 1:
+        raise TypeError("it has several MetaData: its tables need one")
+    return next(iter(found.values()), MetaData())
 
 
 async def _result_of(function: Function, work: Awaitable[ResultEnvelope]) -> ResultEnvelope:

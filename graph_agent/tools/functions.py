@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from graph_agent.errors import ToolErrorCode, ToolRefusal
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
-from graph_agent.models.tools import ToolResult
+from graph_agent.models.tools import ToolResult, ToolTraits
 
 logger = logging.getLogger(__name__)
 
+FUNCTIONS_DATABASE = "GRAPH_AGENT_FUNCTIONS_DATABASE"
+"""The variable of a server of functions. Not an argument, because others can read those, and a URL may have a password."""
 USER = "user_id"
 """A parameter of this name gets the signed-in user; the model neither sees nor sets it."""
+
+_MARK = re.compile(r"(?P<before>.*\S) *\((?P<words>reads|(?:requires|without) confirmation|at most \d+ per message)\)\.?")
+_MARKS = {"reads": ToolTraits(read_only=True), "requires confirmation": ToolTraits(destructive=True)}
+"""The marks of a docstring: the function only reads, or the constitution may not leave out the question."""
 
 NOT_FOUND = ToolResult.failed(ToolErrorCode.TOOL_NOT_FOUND, "There is no such tool.")
 INVALID_ARGUMENTS = ToolResult.failed(ToolErrorCode.VALIDATION_ERROR, "The arguments are not valid.")
@@ -31,22 +39,32 @@ class FunctionTools:
     """Runs functions as tools: the name, docstring and annotations of each are what the model sees.
 
     A function may be async; any other runs in a thread, so that it does not stop the turns of other users. It returns JSON
-    values. To report a failure that changed nothing it raises `ToolRefusal`, or returns a `ToolResult`.
+    values. The first line of its docstring may end with `(reads)` or `(requires confirmation)`, as a line of the constitution.
+    To report a failure that changed nothing it raises `ToolRefusal`, or returns a `ToolResult`.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
-        """Raises TypeError for a function without a docstring, or with parameters that have no annotation."""
+        """Raises TypeError for a function without a docstring, and for parameters without an annotation that JSON can have."""
         self._functions = {function.__name__: function for function in functions}
+        self._described = {name: describe(function) for name, function in self._functions.items()}
         self._arguments = {name: _arguments(function) for name, function in self._functions.items()}
+        self._declarations = [
+            ToolDeclaration(name, self._described[name][0], _schema(self._functions[name], model))
+            for name, model in self._arguments.items()
+        ]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the functions."""
+        return frozenset(self._functions)
 
     def declarations(self) -> list[ToolDeclaration]:
         """Return the declarations of all functions."""
-        return [
-            ToolDeclaration(
-                name=name, description=inspect.getdoc(function) or "", parameters=self._arguments[name].model_json_schema()
-            )
-            for name, function in self._functions.items()
-        ]
+        return list(self._declarations)
+
+    def traits(self, tool_name: str) -> ToolTraits:
+        """Return what the docstring of a function says about it; for a function that there is not, the defaults."""
+        return self._described.get(tool_name, ("", ToolTraits()))[1]
 
     async def execute(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, operation_key: str | None = None
@@ -92,12 +110,43 @@ def result_of(returned: Any) -> ToolResult:
     return ToolResult(success=True, data=data if isinstance(data, dict | list) or data is None else {"result": data})
 
 
+def describe(function: Callable[..., Any]) -> tuple[str, ToolTraits]:
+    """Return the docstring of a function without its marks, and what the marks say. Raises TypeError."""
+    text = inspect.getdoc(function)
+    if not text:
+        raise TypeError(f"{function.__name__} needs a docstring: it tells the model what the tool does")
+    first, newline, rest = text.partition("\n")
+    found: set[str] = set()
+    while mark := _MARK.fullmatch(first):
+        first = mark["before"]
+        found.add(mark["words"])
+    if others := found - _MARKS.keys():
+        raise TypeError(f"the docstring of {function.__name__} says ({others.pop()}), which only the constitution can say")
+    if len(found) > 1:
+        raise TypeError(f"the docstring of {function.__name__} says both (reads) and (requires confirmation)")
+    traits = _MARKS[found.pop()] if found else ToolTraits()
+    return f"{first}{newline}{rest}", traits
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature with the annotations as objects. Raises TypeError for one that names nothing."""
+    try:
+        return inspect.signature(function, eval_str=True)
+    except (NameError, AttributeError, SyntaxError) as error:
+        raise TypeError(f"an annotation of {function.__name__} cannot be read: {error}") from error
+
+
+def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[str, Any]:
+    try:
+        return arguments.model_json_schema()
+    except PydanticUserError:
+        raise TypeError(f"a parameter of {function.__name__} has a type that JSON does not have") from None
+
+
 def _arguments(function: Callable[..., Any]) -> type[BaseModel]:
     """Return a model of the function's parameters, without the user."""
-    if not inspect.getdoc(function):
-        raise TypeError(f"{function.__name__} needs a docstring: it tells the model what the tool does")
     fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+    for name, parameter in signature_of(function).parameters.items():
         if parameter.annotation is inspect.Parameter.empty or parameter.kind in (
             inspect.Parameter.VAR_POSITIONAL,
             inspect.Parameter.VAR_KEYWORD,
@@ -106,4 +155,7 @@ def _arguments(function: Callable[..., Any]) -> type[BaseModel]:
             raise TypeError(f"the parameter '{name}' of {function.__name__} needs an annotation and a name")
         if name != USER:
             fields[name] = (parameter.annotation, ... if parameter.default is inspect.Parameter.empty else parameter.default)
-    return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    try:
+        return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    except PydanticUserError:
+        raise TypeError(f"a parameter of {function.__name__} has a type that JSON does not have") from None

@@ -55,6 +55,10 @@ class PlainExecutor:
         ]
 
     def traits(self, tool_name: str) -> ToolTraits:
+        """Return what the executor says of a tool, if it has a method `traits`; of the documented ones it is known."""
+        if (declare := getattr(self._executor, "traits", None)) is not None:
+            declared: ToolTraits = declare(tool_name)
+            return declared
         return ToolTraits(read_only=True) if is_documented_read(tool_name) else ToolTraits()
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:

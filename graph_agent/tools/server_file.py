@@ -3,6 +3,7 @@
     {"mcpServers": {
         "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/data"]},
         "notes": {"python": "notes.py", "args": ["notes.db"]},
+        "stock": {"functions": "inventory.py"},
         "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}}
     }}
 
@@ -28,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.net.addresses import InsecureUrlError, require_protected
+from graph_agent.tools.functions import FUNCTIONS_DATABASE
 from graph_agent.tools.identity import ClientCredentials, invalid_header
 from graph_agent.tools.transport import HttpServer, Server
 
@@ -67,6 +69,8 @@ class ServerConfig:
     server: Server = field(repr=False)
     trusted: bool = False
     """The server gets the user and the operation key, and its hints and its ledger are believed."""
+    functions: bool = False
+    """Its tools are functions of a file, served by a process of ours: if that cannot start, the file is wrong."""
     prefixed: bool = False
     """Its tools are named `server.tool`, even if no other server has a tool of the same name."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
@@ -96,6 +100,10 @@ class _Entry(BaseModel):
     command: str | None = Field(default=None, min_length=1)
     python: str | None = Field(default=None, min_length=1)
     """A script that runs with the interpreter of this process, and so with its packages."""
+    functions: str | None = Field(default=None, min_length=1)
+    """A file or a module whose functions are the tools: see `function_server.py`. They are trusted."""
+    database: str | None = Field(default=None, min_length=1)
+    """The URL of the database for functions that take a connection."""
     args: list[str] = []
     env: dict[str, str] = {}
     cwd: str | None = None
@@ -169,10 +177,14 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         where = ".".join(str(part) for part in exc.errors(include_input=False)[0]["loc"])
         raise ConfigurationError(f"the MCP server '{name}': {where or 'its entry'} is not valid") from None
     over_http = read.url is not None
-    ways = (read.command, read.python, read.url)
+    ways = (read.command, read.python, read.functions, read.url)
     if ways.count(None) != len(ways) - 1 or (read.type is not None and over_http is (read.type == "stdio")):
-        needed = "either a command, a python script or a url, and a type that fits"
+        needed = "either a command, a python script, a file of functions or a url, and a type that fits"
         raise ConfigurationError(f"the MCP server '{name}' needs {needed}")
+    if read.functions is not None and read.args:
+        raise ConfigurationError(f"the MCP server '{name}': args are for a command; functions read the environment, see env")
+    if read.database is not None and read.functions is None:
+        raise ConfigurationError(f"the MCP server '{name}': database is for functions")
     if read.oauth is not None and not over_http:
         raise ConfigurationError(f"the MCP server '{name}': oauth is for a url")
     try:
@@ -184,14 +196,16 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
     except ValueError:
         raise ConfigurationError(f"the MCP server '{name}': url is not valid") from None
     secrets = {*values, *read.env.values(), *read.headers.values(), read.oauth.client_secret if read.oauth else ""}
-    secrets |= {text for text in (*_argument_values(read.args), *_url_values(read.url or "")) if len(text) >= _MIN_SECRET}
+    parts = (*_argument_values(read.args), *_url_values(read.url or ""), *_url_values(read.database or ""))
+    secrets |= {text for text in parts if len(text) >= _MIN_SECRET}
     # An explanation quotes one line, so the lines of a longer value, such as a private key, are hidden by themselves.
     lines = {line.strip() for value in secrets if "\n" in value.strip() for line in value.splitlines()}
     secrets |= {line for line in lines if len(line) >= _MIN_SECRET}
     return ServerConfig(
         name=name,
         server=_server(name, read),
-        trusted=read.trusted,
+        trusted=read.trusted or read.functions is not None,
+        functions=read.functions is not None,
         prefixed=read.prefix,
         timeout=read.timeout,
         start_timeout=read.start_timeout,
@@ -227,6 +241,11 @@ def _url_values(url: str) -> Iterator[str]:
 
 
 def _server(name: str, read: _Entry) -> Server:
+    if read.functions is not None:
+        # -P, because a file of the current folder must not be imported in the place of a package.
+        arguments = ["-P", "-m", "graph_agent.tools.function_server", read.functions]
+        variables = {**read.env, **({FUNCTIONS_DATABASE: read.database} if read.database else {})}
+        return StdioServerParameters(command=sys.executable, args=arguments, env=variables, cwd=read.cwd)
     if (command := read.command or (read.python and sys.executable)) is not None:
         arguments = [read.python, *read.args] if read.python else read.args
         return StdioServerParameters(command=command, args=arguments, env=read.env, cwd=read.cwd)

@@ -171,6 +171,11 @@ class McpServerGroup:
                 start.cancel()
         return [start.result() for start in starts.values()]
 
+    @property
+    def functions(self) -> list[str]:
+        """The names of the servers whose tools are functions of a file."""
+        return [name for name, server in self._servers.items() if server.functions]
+
     def failure(self, server: str) -> str:
         """Return the reason for which a server does not answer, without secret values."""
         text = self.executors[server].failure or "it does not answer in time"

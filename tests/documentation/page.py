@@ -46,8 +46,7 @@ THEN = {
 
 PREPARED = {
     "AGENTS.md": "mkdir .venv && ln -s $STAND_INS .venv/bin && cp $ROOT/pyproject.toml . && echo 'import os' > unused.py",
-    # Its constitution grants the tools of examples/notes.
-    "README.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} . && SERVE",
+    "README.md": "SERVE",
     "docs/api.md": "SERVE",
     "docs/conditions.md": "python3 -m venv venv",
     "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json $PIP_FIND_LINKS/*.whl .",

@@ -73,7 +73,7 @@ def test_commands_and_urls_are_read_with_their_variables(tmp_path: Path) -> None
     assert "s3cret" not in repr(command) + repr(url)
 
 
-ONE_WAY = "the MCP server 'a' needs either a command, a python script or a url, and a type that fits"
+ONE_WAY = "the MCP server 'a' needs either a command, a python script, a file of functions or a url, and a type that fits"
 NO_SSE = "the MCP server 'a': SSE is not supported; use its address for streamable HTTP"
 PLAIN_HTTP = "the MCP server 'a' has an http: URL of another machine: use https:, or \"allow_http\": true"
 
