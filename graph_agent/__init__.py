@@ -14,6 +14,7 @@ _NAMES = {
     ),
     "audit.drift.baselines": ("BaselineService", "DriftReport"),
     "audit.queries": ("LogQueryService",),
+    "bootstrap.library_record": ("LibraryRecord", "open_record"),
     "chat.service": ("ChatService",),
     "clock": ("ManualClock", "SequentialIds", "SystemClock"),
     "errors": (
@@ -42,6 +43,7 @@ _NAMES = {
     ),
     "models.tools": ("ToolCall", "ToolResult"),
     "policy.allowed_tools": ("ALLOWED_TOOLS",),
+    "policy.cedar.conditions": ("ConditionsFile",),
     "policy.constitution": ("Constitution",),
     "policy.guard": ("AuthorizedCall", "judge_batch"),
     "ports": ("Clock", "LLMAdapter", "ToolExecutor"),

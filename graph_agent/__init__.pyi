@@ -12,6 +12,8 @@ from graph_agent.agent_service import run_agent as run_agent
 from graph_agent.audit.drift.baselines import BaselineService as BaselineService
 from graph_agent.audit.drift.baselines import DriftReport as DriftReport
 from graph_agent.audit.queries import LogQueryService as LogQueryService
+from graph_agent.bootstrap.library_record import LibraryRecord as LibraryRecord
+from graph_agent.bootstrap.library_record import open_record as open_record
 from graph_agent.chat.service import ChatService as ChatService
 from graph_agent.clock import ManualClock as ManualClock
 from graph_agent.clock import SequentialIds as SequentialIds
@@ -69,6 +71,7 @@ from graph_agent.models.llm import ToolDeclaration as ToolDeclaration
 from graph_agent.models.tools import ToolCall as ToolCall
 from graph_agent.models.tools import ToolResult as ToolResult
 from graph_agent.policy.allowed_tools import ALLOWED_TOOLS as ALLOWED_TOOLS
+from graph_agent.policy.cedar.conditions import ConditionsFile as ConditionsFile
 from graph_agent.policy.constitution import Constitution as Constitution
 from graph_agent.policy.guard import AuthorizedCall as AuthorizedCall
 from graph_agent.policy.guard import judge_batch as judge_batch

@@ -48,22 +48,29 @@ def maintenance_jobs(
         now = clock.now()
         return (await prune(stores.database, now - timedelta(days=days), now=now, key=tree.key, whole_days=True)).decisions
 
-    async def create_partitions() -> int:
-        now = clock.now()
-        return await write(stores.database, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
-
+    create_partitions, seal, push, count = record_jobs(stores, tree, clock=clock)
     return [
         settler.settle,
         lambda: prune_conversations(stores.database, clock.now()),
         lambda: OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS),
         create_partitions,
         # Before the pruning, which keeps what is not in the tree; what it removes is stated by a later seal.
-        tree.seal,
+        seal,
         prune_log,
-        tree.push,
+        push,
         # After the pruning, which removes the counts of the oldest hour.
-        lambda: count_hours(stores.database, clock.now()),
+        count,
     ]
+
+
+def record_jobs(stores: Stores, tree: RecordTree, *, clock: Clock) -> list[Callable[[], Awaitable[int]]]:
+    """Return the jobs of a record without conversations: create partitions, seal, show to witnesses, count full hours."""
+
+    async def create_partitions() -> int:
+        now = clock.now()
+        return await write(stores.database, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
+
+    return [create_partitions, tree.seal, tree.push, lambda: count_hours(stores.database, clock.now())]
 
 
 async def verify_installation(

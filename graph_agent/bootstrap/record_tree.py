@@ -87,6 +87,10 @@ def log_file(settings: Settings, kind: str) -> Path:
         return settings.home / f"log.{kind}"
     # Without the password, which may change.
     parts = urlsplit(settings.database_url)
+    if parts.scheme.startswith("sqlite"):
+        # The same path is another file in another folder.
+        place = str(Path(parts.path.removeprefix("/")).resolve())
+        return settings.home / f"log-{hashlib.sha256(place.encode()).hexdigest()[:8]}.{kind}"
     place = f"{(parts.hostname or '').lower()}:{parts.port or ''}{parts.path}"
     return settings.home / f"log-{hashlib.sha256(place.encode()).hexdigest()[:8]}.{kind}"
 

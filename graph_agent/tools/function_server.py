@@ -66,14 +66,14 @@ class FunctionServer(LedgerServer):
         return sorted(tools, key=lambda tool: self._names.index(tool.name))
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
-        if name not in self._plain.names:
+        if name not in self._plain.get_available_tools():
             return await super().call_tool(name, arguments, context)
         try:
             meta = RequestMeta.of(context, None)
         except RefusedRequestError as refusal:
             return call_result(refusal.result)
         key = None if meta.operation is None else meta.operation.key
-        return call_result(_envelope(await self._plain.execute(name, arguments, meta.user_id, key)))
+        return call_result(_envelope(await self._plain.execute(name, arguments, meta.user_id, operation_key=key)))
 
 
 def functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:

@@ -53,10 +53,9 @@ class FunctionTools:
             for name, model in self._arguments.items()
         ]
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the functions."""
-        return frozenset(self._functions)
+    def get_available_tools(self) -> list[str]:
+        """Return the names of the functions."""
+        return list(self._functions)
 
     def declarations(self) -> list[ToolDeclaration]:
         """Return the declarations of all functions."""
@@ -67,7 +66,13 @@ class FunctionTools:
         return self._described.get(tool_name, ("", ToolTraits()))[1]
 
     async def execute(
-        self, tool_name: str, parameters: dict[str, Any], user_id: str, operation_key: str | None = None
+        self,
+        tool_name: str,
+        parameters: dict[str, Any],
+        user_id: str,
+        *,
+        operation_key: str | None = None,
+        deadline: float | None = None,  # noqa: ARG002 (the engine has the time limit)
     ) -> ToolResult:
         """Call a function. An exception is a failed call; that of a change, which has an operation key, may be half done."""
         function = self._functions.get(tool_name)
