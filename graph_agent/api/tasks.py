@@ -20,6 +20,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.guard import AuthorizedCall, permitted_read
+from graph_agent.policy.rules import Policy
 
 router = APIRouter(prefix="/api", tags=["tasks"])
 
@@ -39,7 +40,10 @@ async def tasks(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Annotated[str | None, id_in_query("The id of the last task of the previous page.")] = None,
 ) -> TaskPage:
-    """List the caller's tasks, newest first. The constitution must permit `list_tasks`, and the tool must only read."""
+    """List the caller's tasks, newest first. The constitution must permit `list_tasks`, and the tool must only read.
+
+    403 where a rule forbids it, and 404 with TASK_NOT_FOUND where no task list is served.
+    """
     runtime = services(request).runtime
     call = await _permitted(runtime, caller, status)
     found = await (
@@ -87,5 +91,14 @@ async def _permitted(runtime: Runtime, caller: Caller, status: str) -> Authorize
     # The store is no tool: what a user looks at there is no call of a conversation, and is not counted.
     facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, succeeded=[], attempted=[])
     if (call := permitted_read(wanted, policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)) is None:
-        raise service_unavailable()
+        raise _not_readable(policy, wanted.name)
     return call
+
+
+def _not_readable(policy: Policy, name: str) -> ServiceError:
+    rule = policy.rules.get(name)
+    if rule is None and name in policy.constitution.whitelist:
+        return service_unavailable()
+    if rule is None or rule.mutating or rule.grant.requires_confirmation:
+        return ServiceError(ServiceErrorCode.TASK_NOT_FOUND, "No task list is served here.")
+    return ServiceError(ServiceErrorCode.ACCESS_DENIED, "The rules do not permit you to read the tasks.")

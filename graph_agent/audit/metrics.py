@@ -91,7 +91,7 @@ class MetricsSummary(Frozen):
     outcomes: dict[str, int]
     decision_types: dict[str, int]
     intents: dict[str, int]
-    """Decisions without an intent count as UNKNOWN."""
+    """Closed decisions by intent; those without one, as the calls of tools that are not the shipped ones, are not counted."""
     models: dict[str, int]
     """Decisions by the model that was requested."""
     response_models: dict[str, int]
@@ -159,7 +159,7 @@ def _summary(filters: DecisionFilter, counts: MetricCounts) -> MetricsSummary:
         categories=categories,
         outcomes=outcomes,
         decision_types=_counted((kind.decision_type, n) for kind, n in closed.items()),
-        intents=_counted((kind.intent_type or "UNKNOWN", n) for kind, n in closed.items()),
+        intents=_counted((kind.intent_type, n) for kind, n in closed.items() if kind.intent_type),
         models=_counted((kind.model or "UNKNOWN", n) for kind, n in closed.items()),
         response_models=_counted((kind.response_model, n) for kind, n in closed.items() if kind.response_model),
         constitutions=_counted((kind.constitution or "UNKNOWN", n) for kind, n in closed.items()),

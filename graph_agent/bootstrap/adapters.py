@@ -15,6 +15,7 @@ from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import NO_KEY, OpenAICompatibleAdapter
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
 
@@ -56,9 +57,26 @@ def choose_adapter(settings: Settings, explicit: str | None = None) -> tuple[LLM
     """
     choice = choose_model(settings, explicit)
     adapter = _adapter(settings, choice)
+    if sentence := unserved_tools(adapter, settings):
+        return adapter, f"{choice.kind}: {choice.reason}; {sentence}"
     name = choice.kind if adapter.model == choice.kind else f"{choice.kind} ({adapter.model})"
     replacement = successor(adapter.model)
     return adapter, f"{name}: {choice.reason}" + (f"; its successor is {replacement}" if replacement else "")
+
+
+def unserved_tools(adapter: LLMAdapter, settings: Settings) -> str | None:
+    """Return a sentence if the model knows only certain tools, as the embedded one, and the constitution grants none."""
+    known = getattr(adapter, "knows", None)
+    if known is None:
+        return None
+    try:
+        granted = Constitution.load(settings.constitution).whitelist
+    except ConfigurationError:  # The check of the constitution reports it.
+        return None
+    # As `server.tool`, too.
+    if known & {name.rpartition(".")[2] for name in granted}:
+        return None
+    return "it can only serve the shipped tools, and the constitution grants none of them: choose another model"
 
 
 @asynccontextmanager

@@ -23,6 +23,9 @@ _TABLES = {
     "graph_agent.record": tree_leaves.metadata,
 }
 
+SHIPPED_TOOLS = frozenset(table.name for table in task_tables.sorted_tables)
+"""The tables of the shipped tools, which are empty where others are used."""
+
 
 async def copy_database(settings: Settings, source_url: str, target_url: str) -> tuple[dict[str, int], VerifyReport | None]:
     """Copy everything that a database contains to an empty one; return the number of rows of each table, and a report.

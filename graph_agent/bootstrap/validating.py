@@ -21,6 +21,7 @@ from graph_agent.models.canonical import digest
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
+from graph_agent.task_server.declarations import TOOL_HINTS
 from graph_agent.task_server.tools import CaseTasks
 from graph_agent.tools.real_servers import RealServers
 from graph_agent.validation.fixtures import Fixture
@@ -58,6 +59,11 @@ class ValidationJob:
         given = self.settings
         turns = [given.timeout_seconds, given.max_iterations, given.after_yes]
         return [self.model or given.model, constitution, *turns, *of_file]
+
+
+def grants_shipped_tools(settings: Settings) -> bool:
+    """True if the constitution grants a tool of the shipped suite. Raises `ConfigurationError`."""
+    return not TOOL_HINTS.keys().isdisjoint(Constitution.load(settings.constitution).whitelist)
 
 
 def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from graph_agent.bootstrap.copying import copy_database
+from graph_agent.bootstrap.copying import SHIPPED_TOOLS, copy_database
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.options import AsJson
 from graph_agent.cli.running import DONE, FAILED, checking, open_in_loop
@@ -21,10 +21,11 @@ def copy(
     target: Annotated[str, typer.Argument(metavar="TO", help="Write to the database at this URL, which must be empty.")],
     as_json: AsJson = False,
 ) -> None:
-    """Copy everything in a database (tasks, conversations, the record) to an empty one.
+    """Copy everything in a database to an empty one.
 
-    It copies one snapshot, completely or not at all, and verifies the record. Exits with 1 if the copy is not intact, and
-    with 3 if it could not be made or checked.
+    That is conversations, the record, and the tasks and operations of the shipped tools. It copies one snapshot, completely
+    or not at all, and verifies the record. Exits with 1 if the copy is not intact, and with 3 if it could not be made or
+    checked.
     """
     with checking():
         counts, report = asyncio.run(copy_database(read_settings(), source, target))
@@ -32,6 +33,8 @@ def copy(
         typer.echo(json_line({"rows": counts, "log": None if report is None else report.to_json()}))
     else:
         for table, rows in counts.items():
+            if rows == 0 and table in SHIPPED_TOOLS:
+                continue
             typer.echo(f"{table:<24}{rows:>10,} rows")
         if report is not None:
             print_report(report)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import typer
 
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.bootstrap.adapters import open_adapter
+from graph_agent.bootstrap.adapters import open_adapter, unserved_tools
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
@@ -77,6 +77,8 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
 async def _model(context: _Context) -> str:
     adapter, reason = await context.stack.enter_async_context(open_adapter(context.settings, context.model))
     context.adapter = adapter
+    if unserved_tools(adapter, context.settings) is not None:
+        raise ConfigurationError(f"{reason}; {_OTHER_MODELS}")
     return f"{reason}; {_OTHER_MODELS}" if adapter.model == "embedded" else reason
 
 

@@ -95,7 +95,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "db": {
         "migrate": Command("db:migrate", "Create the tables of the database, or update them to this version."),
-        "copy": Command("db:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
+        "copy": Command("db:copy", "Copy everything in a database to an empty one."),
     },
     "constitution": {
         "show": Command("rules:show_constitution", "Print the constitution in force, as a start for yours."),
@@ -120,7 +120,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "pin": Command("tools:pin", "Write the definitions of the MCP servers' tools to a lock file beside the constitution."),
         "diff": Command("tools:diff", "List the tools that differ from the lock file."),
         "sign-in": Command("tools:sign_in", "Sign in to an MCP server in the browser."),
-        "serve": Command("mcp_servers:serve_tools", "Serve tasks to any MCP client, over stdio or HTTP."),
+        "serve": Command("mcp_servers:serve_tools", "Serve the shipped task list to any MCP client, over stdio or HTTP."),
     },
 }
 

@@ -17,6 +17,7 @@ from graph_agent.bootstrap.tools_app import mcp_app, tools_app
 from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped, url_of
 from graph_agent.cli.options import NoToken, User, option, with_files
 from graph_agent.cli.running import open_in_loop, print_stderr, wrong_usage
+from graph_agent.errors import ConfigurationError
 from graph_agent.gateway.server import Gateway
 from graph_agent.net.addresses import is_loopback
 from graph_agent.settings import Settings, read_settings
@@ -62,13 +63,17 @@ def gateway(
 
 
 def serve_tools(user: User = LOCAL_USER, http: Http = None, url: Url = None, no_token: NoToken = False) -> None:
-    """Serve tasks to any MCP client, over stdio or HTTP.
+    """Serve the shipped task list to any MCP client, over stdio or HTTP.
 
     Over stdio, and over HTTP without bearer tokens, it serves one user; over HTTP only on a loopback address, to clients that
     send the launch token in a file of GRAPH_AGENT_HOME. With bearer tokens (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it
     serves the user of each token, on any address.
     """
     settings = read_settings()
+    if settings.mcp is not None:
+        raise ConfigurationError(
+            "`tools serve` serves the shipped task list, not the servers of GRAPH_AGENT_MCP: `graph-agent gateway` serves those"
+        )
     _serve_mcp(
         settings,
         "tasks",

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import typer
 
-from graph_agent.bootstrap.validating import ValidationJob, open_validation, play_part, split_cases
+from graph_agent.bootstrap.validating import ValidationJob, grants_shipped_tools, open_validation, play_part, split_cases
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson, Model, option, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_stderr, wrong_usage
@@ -58,6 +58,11 @@ def validate(
     if real_tools and (division or parallel > 1):
         wrong_usage("--real-tools runs one case after the other: leave out --parallel, --workers, --dask and --checkpoint")
     check_model(settings, model)
+    if file is None and not grants_shipped_tools(settings):
+        wrong_usage(
+            "the shipped suite is for the shipped tools, and the constitution grants none of them: name a FILE with test cases "
+            "of yours"
+        )
     if division and (model or settings.model or "").startswith("scripted:"):
         wrong_usage("a scripted model answers in the order of the cases, which --workers, --dask and --checkpoint divide")
     job = ValidationJob(settings, model, parallel)

@@ -48,4 +48,4 @@ async def test_the_roles_of_a_configured_claim_decide(
     refused = ["Not done: add task: description = 'call mom'. Adding is for support."]
     assert decision.get("notices", []) == ([] if allowed else refused)
     shown = await client.get("/api/tasks", headers=token)
-    assert shown.status_code == (200 if allowed else 503)
+    assert shown.status_code == (200 if allowed else 403)

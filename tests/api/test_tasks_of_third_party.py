@@ -57,15 +57,19 @@ async def tasks_over(
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["", "- list_tasks: List the tasks\n", "- list_tasks: List the tasks (reads) (requires confirmation)\n"],
-    ids=["not listed", "may change something", "needs a confirmation"],
+    ("line", "status"),
+    [
+        ("", 404),
+        ("- list_tasks: List the tasks\n", 503),
+        ("- list_tasks: List the tasks (reads) (requires confirmation)\n", 404),
+    ],
+    ids=["not listed", "of an untrusted server without a mark", "needs a confirmation"],
 )
 async def test_a_tool_that_the_constitution_does_not_permit_as_a_read_is_not_called(
-    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], line: str
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], line: str, status: int
 ) -> None:
     answer, calls = await tasks_over(environment, served, line)
-    assert (answer.status_code, calls) == (503, [])
+    assert (answer.status_code, calls) == (status, [])
 
 
 async def test_the_argument_that_the_constitution_binds_is_the_user(

@@ -49,7 +49,7 @@ async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
         categories={"ERROR": 2, "SUCCESS": 2},
         outcomes={"SUCCESS:TASK_COMPLETED": 2, "ERROR:RESPONSE_GENERATION": 1, "ERROR:TOOL_INVOCATION": 1},
         decision_types={"INVOKE_TOOL": 3, "RESPOND_ONLY": 1},
-        intents={"CREATE_TASK": 2, "GENERAL_CHAT": 1, "UNKNOWN": 1},
+        intents={"CREATE_TASK": 2, "GENERAL_CHAT": 1},
         response_models={},
         models={"gemini": 3, "embedded": 1},
         constitutions={records[0].header.constitution: 4},

@@ -268,6 +268,8 @@ class EmbeddedAdapter(RequestAdapter):
     """
 
     model = "embedded"
+    knows = TASK_TOOLS
+    """The tools that it can call. It answers nothing where none of them is granted."""
 
     async def respond(self, request: LLMRequest) -> LLMResponse:
         """Return the next calls of the turn that the messages end in, or its reply. Never raises."""
