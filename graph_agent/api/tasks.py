@@ -20,7 +20,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.guard import AuthorizedCall, permitted_read
-from graph_agent.policy.rules import Policy
+from graph_agent.policy.compiled import Policy
 
 router = APIRouter(prefix="/api", tags=["tasks"])
 

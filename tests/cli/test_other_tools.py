@@ -41,7 +41,7 @@ def test_the_embedded_model_says_that_it_cannot_serve_them(cli: Cli) -> None:
 
 
 def test_the_shipped_suite_is_not_run_on_them(cli: Cli) -> None:
-    ended = cli("validate", "--model", "rules")
+    ended = cli("validate", "--model", "embedded")
     assert ended.code == 2
     assert "the constitution grants none of them: name a FILE with test cases of yours" in ended.err
 
