@@ -20,7 +20,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.guard import AuthorizedCall, permitted_read
-from graph_agent.policy.compiled import Policy
+from graph_agent.policy.compiled import CompiledPolicy
 
 router = APIRouter(prefix="/api", tags=["tasks"])
 
@@ -95,7 +95,7 @@ async def _permitted(runtime: Runtime, caller: Caller, status: str) -> Authorize
     return call
 
 
-def _not_readable(policy: Policy, name: str) -> ServiceError:
+def _not_readable(policy: CompiledPolicy, name: str) -> ServiceError:
     rule = policy.rules.get(name)
     if rule is None and name in policy.constitution.whitelist:
         return service_unavailable()

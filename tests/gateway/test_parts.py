@@ -135,7 +135,7 @@ async def test_prompts_that_no_server_has_are_named_at_the_start_and_those_of_a_
     (line,) = [line for line in said if "prompts" in line]
     assert line.endswith("now: parts.gone, other.one")
     file = servers(parts={"command": "graph-agent-no-such-command"})
-    async with open_runtime(settings(tmp_path, file, tmp_path / "constitution.md", "rules")) as runtime:
+    async with open_runtime(settings(tmp_path, file, tmp_path / "constitution.md", "embedded")) as runtime:
         gateway = Gateway(runtime.engine, runtime.chat, user_id="local", page="http://127.0.0.1:1")
         async with Client(gateway.server) as client:
             assert (await client.list_prompts()).prompts == []

@@ -153,7 +153,7 @@ def test_the_gateway_serves_functions(files: Files, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("GRAPH_AGENT_CONSTITUTION", constitution)
 
     async def serve() -> tuple[list[str], Any]:
-        async with open_runtime(read_settings(), model="rules") as runtime:
+        async with open_runtime(read_settings(), model="embedded") as runtime:
             gateway = Gateway(runtime.engine, runtime.chat, user_id="ann", page="http://127.0.0.1:8000", announce=print)
             async with gateway.maintained(), Client(gateway.server, mode="auto") as client:
                 listed = await client.list_tools()
@@ -199,7 +199,7 @@ def test_nothing_starts_with_functions_that_cannot_be_served(
 ) -> None:
     Path("servers.json").write_text(json.dumps({"mcpServers": {"stock": {"functions": "inventory.py"}}}))
     Path("constitution.md").write_text("## Available Tools\n- order: Order\n")
-    ended = cli("ask", "hi", "--mcp", "servers.json", "--constitution", "constitution.md", "--model", "rules")
+    ended = cli("ask", "hi", "--mcp", "servers.json", "--constitution", "constitution.md", "--model", "embedded")
     assert ended.code != 0
     assert "these functions cannot be served: 'stock'" in ended.err
     assert "there is no file inventory.py" in ended.err

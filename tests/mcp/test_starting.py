@@ -45,7 +45,7 @@ async def test_a_server_that_starts_is_named_until_it_has_started(
     monkeypatch.setattr("graph_agent.tools.server_group.REPORT_EVERY_SECONDS", 0.05)
     constitution = tmp_path / "constitution.md"
     constitution.write_text("## Available Tools\n- read: Read a file (reads)\n", encoding="utf-8")
-    chosen = settings(tmp_path, tmp_path / "servers.json", constitution, "rules")
+    chosen = settings(tmp_path, tmp_path / "servers.json", constitution, "embedded")
     reported = asyncio.Event()
     async with AsyncExitStack() as stack:
         stack.enter_context(starts_to(lambda _: reported.set()))
@@ -65,7 +65,7 @@ async def test_a_server_that_starts_is_named_until_it_has_started(
 async def test_one_that_does_not_fit_the_constitution_is_an_error_also_if_it_started_late(tmp_path: Path, gate: Path) -> None:
     constitution = tmp_path / "constitution.md"
     constitution.write_text("## Available Tools\n- write: Write a file (requires confirmation)\n", encoding="utf-8")
-    chosen = settings(tmp_path, tmp_path / "servers.json", constitution, "rules")
+    chosen = settings(tmp_path, tmp_path / "servers.json", constitution, "embedded")
     async with open_runtime(chosen, start_seconds=0) as runtime:
         await asyncio.to_thread(gate.touch)
         assert runtime.started is not None
