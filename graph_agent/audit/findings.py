@@ -109,7 +109,8 @@ def _confirmation(record: DecisionRecord) -> Iterator[str]:
             why = _VOID_ANSWERS.get(answers.state, "was not asked of this user in this conversation")
             yield f"The answer named the question {answers.pending_action}, which {why}. Nothing was called."
         return
-    what = f"The confirmation of {pending.tool_name} ({one_line(pending.description)})"
+    tools = ", ".join(call.tool_name for call in pending.each)
+    what = f"The confirmation of {tools} ({one_line(pending.description)})"
     verdict = next((entry for entry in record.entries if entry.kind is EntryKind.VERIFY), None)
     if verdict is None:
         return

@@ -11,7 +11,7 @@ from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_text, whole_action
 from graph_agent.cli.typed_answer import typed_answer
 from graph_agent.models.decision import ConfirmationAnswer
-from graph_agent.reply.fixed import question
+from graph_agent.reply.fixed import pending_question
 from graph_agent.settings import Settings
 
 _NOTHING_WAITS = "no action waits in this conversation"
@@ -36,7 +36,7 @@ def type_answer(
             print_stderr(_NOTHING_WAITS)
             raise typer.Exit(FAILED)
         return content, answers
-    yes = typed_answer(f"{whole_action(pending)}\nShould I go ahead?" if pending.by_id_only else question(pending.description))
+    yes = typed_answer(f"{whole_action(pending)}\nShould I go ahead?" if pending.by_id_only else pending_question(pending))
     if yes is None:
         print_stderr("that is neither yes nor no: the question is still open")
         raise typer.Exit(FAILED)

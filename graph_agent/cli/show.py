@@ -80,10 +80,15 @@ def mark_imitations(decision: AgentDecision) -> str:
 
 
 def whole_action(pending: PendingAction) -> str:
-    """Return all of an action that waits, also what its question shortens: the object, then one argument on each line."""
-    title = pending.object_text or pending.description.partition("\n")[0]
-    before = [exact(pending.changed_before, _NO_LIMIT)] if pending.changed_before else []
-    return "\n".join([*before, quoted(title, _NO_LIMIT), *list_arguments(pending.arguments, _NO_LIMIT)])
+    """Return all of an action that waits, also what its question shortens: the object, then one argument on each line.
+
+    Several calls are numbered, in the order in which they will be made.
+    """
+    lines = [exact(pending.changed_before, _NO_LIMIT)] if pending.changed_before else []
+    for number, call in enumerate(pending.each, 1):
+        title = quoted(call.object_text or call.description.partition("\n")[0], _NO_LIMIT)
+        lines += [f"{number}. {title}" if pending.calls else title, *list_arguments(call.arguments, _NO_LIMIT)]
+    return "\n".join(lines)
 
 
 def print_answer(decision: AgentDecision) -> None:
@@ -141,8 +146,8 @@ def _print_header(header: RecordHeader, author: TextAuthor | None) -> None:
     _row("started", f"{header.started_at:%Y-%m-%d %H:%M:%S} UTC")
     _row("model", f"{shorten(header.model)}, constitution {header.constitution[:12]}")
     if context.pending_confirmation is not None:
-        pending = context.pending_confirmation
-        _row("waiting", f"{shorten(pending.tool_name)} {shorten(pending.arguments)}")
+        for number, call in enumerate(context.pending_confirmation.each):
+            _row("" if number else "waiting", f"{shorten(call.tool_name)} {shorten(call.arguments)}")
     _row("message", context.message, author=author)
 
 

@@ -44,7 +44,7 @@ _YES_OR_NO: dict[str, Any] = {
 }
 """`read` is the `whole_digest` of an interrupt with `by_id_only`, if the client has shown all its arguments."""
 
-_OF_INTERRUPT = ("tool_name", "arguments", "by_id_only", "whole_digest", "object_text")
+_OF_INTERRUPT = ("tool_name", "arguments", "calls", "by_id_only", "whole_digest", "object_text")
 
 router = APIRouter()
 

@@ -39,6 +39,8 @@ class StoredMessage(Frozen):
     decision_id: str
     decision_type: DecisionType | None
     """With an assistant's message: the type of the decision it replied with, if it is known."""
+    confirmed: bool
+    """True if the turn first did what the user had confirmed, and then went on."""
     created_at: UtcDatetime
 
 
@@ -104,7 +106,9 @@ class ConversationStore:
 
         conversation, rows = await self._database.read(read_conversation)
         shown = [
-            StoredMessage.model_validate({**row._mapping, "effects": row.effects or [], "notices": row.notices or []})
+            StoredMessage.model_validate(
+                {**row._mapping, "effects": row.effects or [], "notices": row.notices or [], "confirmed": bool(row.confirmed)}
+            )
             for row in rows[:limit]
         ]
         own = {name: conversation._mapping[name] for name in ConversationSummary.model_fields}

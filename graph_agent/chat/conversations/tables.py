@@ -78,6 +78,8 @@ messages = Table(
     Column("created_at", UtcDateTime, nullable=False),
     # Set for assistant messages. NULL only in rows older than this column whose decision the migration did not find.
     Column("decision_type", enum_by_value(DecisionType, "decision_type")),
+    # True if the turn did what the user had confirmed, and went on. NULL otherwise, also where the type says it.
+    Column("confirmed", Boolean),
     # Further lines composed by code, such as "Not done: …".
     Column("notices", JsonText),
     # The `TextAuthors` of an assistant's message; NULL if they are not known.

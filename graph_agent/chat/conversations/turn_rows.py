@@ -232,6 +232,7 @@ class TurnClaim(RecordedTurn, Confirmations):
             "authors": None if decision.authors is None else decision.authors.to_json(),
             "decision_id": turn.decision_id,
             "decision_type": decision.decision_type,
+            "confirmed": bool(decision.confirmed) or None,
             "created_at": now,
         }
         INSERT_MESSAGE.run(connection, message)

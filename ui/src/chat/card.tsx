@@ -1,6 +1,6 @@
 // The card of a pending action: what will change, the exact arguments, the time left, Confirm and Decline.
 import type { VNode } from "preact";
-import type { PendingAction, StoredMessage } from "../shared/client";
+import type { PendingAction, PendingCall, StoredMessage } from "../shared/client";
 import { now, serverNow } from "../shared/clock";
 import { countdown } from "../shared/format";
 import { Json, Visible } from "../shared/visible";
@@ -17,11 +17,11 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
   const left = expires - Math.max(created, now.value);
   const expired = left <= 0;
   const whole = expires - created;
-  const names = Object.keys(pending.arguments);
+  const calls = callsOf(pending);
   return (
     <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label="Confirmation">
       <header>
-        <h2>{expired ? "Expired" : "Confirm this action"}</h2>
+        <h2>{expired ? "Expired" : calls.length > 1 ? `Confirm these ${calls.length} actions` : "Confirm this action"}</h2>
         {!expired && (
           <span class="time" role="timer" aria-label="Time left">
             {countdown(left)}
@@ -35,22 +35,32 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
           <Visible text={pending.changed_before} />
         </p>
       )}
-      <p class="change" tabindex={0}>
-        <Visible text={actionOf(pending)} />
-      </p>
-      <details open={pending.by_id_only}>
-        <summary class="quiet">The exact call</summary>
-        <dl class="arguments">
-          <dt>tool</dt>
-          <dd>
-            <code>
-              <Visible text={pending.tool_name} />
-            </code>
-          </dd>
-          {names.map((name) => (
-            <Argument key={name} name={name} value={pending.arguments[name]} />
+      {calls.length > 1 ? (
+        <ol class="change" tabindex={0}>
+          {calls.map((call, index) => (
+            <li key={index}>
+              <Visible text={actionOf(call)} />
+            </li>
           ))}
-        </dl>
+        </ol>
+      ) : (
+        <p class="change" tabindex={0}>
+          <Visible text={actionOf(pending)} />
+        </p>
+      )}
+      <details open={pending.by_id_only}>
+        <summary class="quiet">{calls.length > 1 ? "The exact calls" : "The exact call"}</summary>
+        {calls.length > 1 ? (
+          <ol>
+            {calls.map((call, index) => (
+              <li key={index}>
+                <Call call={call} />
+              </li>
+            ))}
+          </ol>
+        ) : (
+          <Call call={pending} />
+        )}
       </details>
       {expired ? (
         <p class="quiet">The five minutes have passed, so nothing was done. Ask again to get a new question.</p>
@@ -69,9 +79,37 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
   );
 }
 
+type ShownCall = Pick<PendingCall, "tool_name" | "arguments" | "description" | "object_text"> & { readonly by_id_only?: boolean };
+
+/** Every call that a yes confirms, in their order. */
+function callsOf(pending: PendingAction): readonly ShownCall[] {
+  return pending.calls?.length ? pending.calls : [pending];
+}
+
 /** The description with the whole text of its object, of which it quotes only the beginning. */
-function actionOf({ description, object_text: text }: PendingAction): string {
+function actionOf({ description, object_text: text }: ShownCall): string {
   return text ? description.replace(/'.*… \([\d,]+ characters\)'/, () => `'${text}'`) : description;
+}
+
+/** The tool and the arguments that the card does not show already, one on each line. */
+function Call({ call }: { call: ShownCall }): VNode {
+  const shown = call.by_id_only ? [] : call.description.split("\n");
+  const names = Object.entries(call.arguments)
+    .filter(([name, value]) => !shown.includes(`${name} = ${typeof value === "string" ? `'${value}'` : String(value)}`))
+    .map(([name]) => name);
+  return (
+    <dl class="arguments">
+      <dt>tool</dt>
+      <dd>
+        <code>
+          <Visible text={call.tool_name} />
+        </code>
+      </dd>
+      {names.map((name) => (
+        <Argument key={name} name={name} value={call.arguments[name]} />
+      ))}
+    </dl>
+  );
 }
 
 /** The user's answer as the conversation shows it: with the action, because "Yes." alone says nothing in a list. */
@@ -122,7 +160,7 @@ export function ClosedCard({ message, later }: { message: StoredMessage; later: 
 
 function stateOf(message: StoredMessage, later: readonly StoredMessage[]): keyof typeof STATES {
   for (const next of later) {
-    if (next.decision_type === "EXECUTE_PENDING") return "used";
+    if (next.decision_type === "EXECUTE_PENDING" || next.confirmed) return "used";
     if (next.decision_type === "CANCEL_PENDING") return "declined";
     if (next.decision_type === "REQUEST_CONFIRMATION") break;
   }

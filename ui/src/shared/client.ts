@@ -11,6 +11,7 @@ export type AgentDecision = Schemas["AgentDecision"];
 export type TextAuthors = Schemas["TextAuthors"];
 export type TextPart = Schemas["TextPart"];
 export type PendingAction = Schemas["PendingAction"];
+export type PendingCall = Schemas["PendingCall"];
 export type Topology = Schemas["Topology"];
 export type Conversation = Schemas["Conversation"];
 export type ConversationSummary = Schemas["ConversationSummary"];
