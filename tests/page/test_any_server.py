@@ -108,7 +108,7 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         page.get_by_role("button", name="Confirm").click()
         expect(page.locator(".card")).to_have_attribute("data-closed", "used")
         expect(page.locator(".message.user").last).to_contain_text("Yes: ")
-        expect(page.locator(".content .by-server")).to_have_text("> refunded A-17: 1200")
+        expect(page.locator(".content .by-server")).to_have_text("refunded A-17: 1200")
         expect(page.locator(".message.assistant footer").last).to_contain_text("by code and a server")
         say(page, "is there another one?")
         # One round only: the reply at the cap is one of code, and the path is not green.
