@@ -19,8 +19,8 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.net.bearer_tokens import Caller
-from graph_agent.policy.guard import AuthorizedCall, permitted_read
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.guard import AuthorizedCall, permitted_read
 
 router = APIRouter(prefix="/api", tags=["tasks"])
 
