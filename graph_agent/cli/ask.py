@@ -100,7 +100,7 @@ def ask(
             if not authorized:
                 shown = ShownQuestion()
                 if answers is not None or content is None or read_consent(content) in _ANSWERS:
-                    content, answers = type_answer(run, runtime.chat, user, conversation, content, answers)
+                    content, answers = type_answer(run, runtime, user, conversation, content, answers)
             asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run}
             sending = send_with_key(runtime.chat, user, content, **asked, roles=roles)
             answer = send_and_print(run, sending, as_json=as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from pydantic import ValidationError
 
-from graph_agent.chat.service import ChatService
+from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.cli.running import FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_text, whole_action
@@ -19,7 +19,7 @@ _NOTHING_WAITS = "no action waits in this conversation"
 
 def type_answer(
     run: Run,
-    chat: ChatService,
+    runtime: Runtime,
     user: str,
     conversation: str | None,
     content: str | None,
@@ -30,13 +30,15 @@ def type_answer(
     If none waits, what was given answers nothing, and is returned.
     """
     named = None if answers is None else answers.pending_action
-    pending = run(chat.pending_action(user, conversation, named))
+    pending = run(runtime.chat.pending_action(user, conversation, named))
     if pending is None:
         if content is None and answers is None:
             print_stderr(_NOTHING_WAITS)
             raise typer.Exit(FAILED)
         return content, answers
-    yes = typed_answer(f"{whole_action(pending)}\nShould I go ahead?" if pending.by_id_only else pending_question(pending))
+    shown = f"{whole_action(pending)}\nShould I go ahead?" if pending.by_id_only else pending_question(pending)
+    policy = run(runtime.engine.prepare()).policy
+    yes = typed_answer(shown, [policy.titles_of(call.tool_name) for call in pending.each])
     if yes is None:
         print_stderr("that is neither yes nor no: the question is still open")
         raise typer.Exit(FAILED)

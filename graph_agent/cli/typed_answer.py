@@ -10,6 +10,7 @@ import hmac
 import os
 import sys
 import termios
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -40,10 +41,10 @@ def has_launch_token(settings: Settings, file: Path | None) -> bool:
     return True
 
 
-def typed_answer(question: str) -> bool | None:
+def typed_answer(question: str, actions: Sequence[Sequence[str]] = ()) -> bool | None:
     """Show a question on the controlling terminal and return the yes or no that is typed below it; None for another text.
 
-    Without a terminal, exit with a usage error.
+    `actions` are the titles of its actions, as for `read_consent`. Without a terminal, exit with a usage error.
     """
     try:
         # The terminal itself: standard input and output may be redirected to another program.
@@ -57,7 +58,7 @@ def typed_answer(question: str) -> bool | None:
         tty.write(f"{visible(question)}\n{PROMPT}".encode())
         line = os.read(tty.fileno(), _LINE)
     answer = {Consent.YES: True, Consent.NO: False}
-    return answer.get(read_consent(line.decode(errors="replace").strip()))
+    return answer.get(read_consent(line.decode(errors="replace").strip(), actions))
 
 
 def forget_typed(terminal: int) -> None:

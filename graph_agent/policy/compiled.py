@@ -114,6 +114,11 @@ class CompiledPolicy:
             if grant.name in self.rules or grant.name in self.unavailable
         ]
 
+    def titles_of(self, tool_name: str) -> tuple[str, ...]:
+        """Return the titles of a tool, in the constitution and at its server; none of an unknown tool."""
+        rule = self.rules.get(tool_name)
+        return (rule.grant.summary, rule.traits.title or "") if rule is not None else ()
+
     def is_write(self, tool_name: str) -> bool:
         """True if the tool `tool_name` is granted and may change something."""
         rule = self.rules.get(tool_name)

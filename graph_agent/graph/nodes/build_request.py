@@ -82,13 +82,8 @@ def _read_answer(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Co
     """Return the user's answer: by id if one was given, else as `read_consent` reads the message."""
     if turn.context.answers is not None:
         return Consent.YES if turn.context.answers.yes else Consent.NO
-    return read_consent(turn.context.message, [_titles(runtime, one.tool_name) for one in pending.each])
-
-
-def _titles(runtime: TurnRuntime, tool_name: str) -> tuple[str, ...]:
-    """Return the titles of a tool, in the constitution and at its server."""
-    rule = runtime.snapshot.policy.rules.get(tool_name)
-    return (rule.grant.summary, rule.traits.title or "") if rule is not None else ()
+    policy = runtime.snapshot.policy
+    return read_consent(turn.context.message, [policy.titles_of(one.tool_name) for one in pending.each])
 
 
 def _is_typed_elsewhere(turn: Turn, pending: PendingAction) -> bool:
