@@ -100,6 +100,20 @@ async def test_a_model_without_declarations_answers_in_its_own_words(
     assert finished.decision.tool_calls is None
 
 
+async def test_the_log_names_the_doctor_once_if_the_declarations_do_not_reach_the_model(
+    environment: Environment, caplog: pytest.LogCaptureFixture
+) -> None:
+    exchange = RECORDED["smollm2_tools_dropped_by_template"][0]
+    async with serving(*[says(exchange["response"], exchange["status"])] * 2) as wire:
+        adapter = OpenAICompatibleAdapter("", exchange["request"]["model"], base_url=wire.url)
+        engine = environment.engine(adapter)
+        for _ in range(2):
+            await engine.run(DecisionContext(user_id="ann", message="Hello!", conversation_id="c0"))
+        await adapter.aclose()
+    (warning,) = [record.message for record in caplog.records if "doctor" in record.message]
+    assert "the model read 32 prompt tokens, too few for its 8 functions" in warning
+
+
 @pytest.mark.parametrize("exchange", RECORDED.get("qwen05_client_hung_up_at_30s", []))
 async def test_a_server_whose_client_hung_up_is_a_failure(environment: Environment, exchange: dict[str, Any]) -> None:
     finished, requests = await replayed(environment, exchange)

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError, LLMError, ToolNotFoundError
+from graph_agent.llm.prompt_size import missing_declarations
 from graph_agent.models.llm import (
     DEFAULT_TEMPERATURE,
     MAX_RESPONSE_TOKENS,
@@ -90,16 +91,28 @@ class AdapterCall:
         self._generate = ContractMethod(adapter, "generate", ("messages", "tools"), optional)
         # A subclass that overrides `generate`, for example to log the calls, is called by it.
         overridden = getattr(type(adapter), "generate", None) is not RequestAdapter.generate
+        self._warned = False
+        """True after the log has said that the declarations do not reach the model."""
         self._respond = adapter.respond if isinstance(adapter, RequestAdapter) and not overridden else self._by_parts
 
     async def __call__(self, request: LLMRequest) -> LLMResponse:
         """Return the adapter's response; that of its error if it raises `LLMError`."""
         try:
-            return await self._respond(request)
+            response = await self._respond(request)
         except LLMError as exc:
             failed = failed_response(exc)
             _log.warning("model call failed: %s", failed.error)
             return failed
+        if not self._warned and request.tools and not response.function_calls:
+            self._warn_of_missing_declarations(request, response)
+        return response
+
+    def _warn_of_missing_declarations(self, request: LLMRequest, response: LLMResponse) -> None:
+        """Warn once if the model answers without a call because it was not told about the functions."""
+        if (tokens := missing_declarations(request, response)) is not None:
+            self._warned = True
+            text = "the model read %d prompt tokens, too few for its %d functions: `graph-agent doctor` says what to do"
+            _log.warning(text, tokens, len(request.tools))
 
     async def _by_parts(self, request: LLMRequest) -> LLMResponse:
         # A copy, because an adapter must not be able to change the turn's state.

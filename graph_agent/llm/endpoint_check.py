@@ -7,15 +7,13 @@ from typing import Final
 
 from graph_agent.errors import LLMError
 from graph_agent.llm.adapter_call import failed_response
+from graph_agent.llm.prompt_size import missing_declarations
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.llm.wire import OPENAI_NAME
 from graph_agent.llm.written_calls import written_calls
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.reply.causes import cause_of
 from graph_agent.reply.forms import ANSWER, REPLY_FORM_DECLARATIONS
-
-_CHARS_PER_TOKEN: Final = 5
-"""No tokenizer packs more characters of English into a token on average. A prompt with fewer tokens was not read as a whole."""
 
 _TEMPLATE: Final = (
     "start the server with the template for tools of this model (llama.cpp: `--jinja` and, if the model has none of its own, "
@@ -75,13 +73,7 @@ def _reason(first: LLMResponse, last: LLMResponse, request: LLMRequest, name: st
     for response in (first, last):
         if written_calls(response.content or "", [tool.name for tool in request.tools]):
             return f"the model writes its calls as text; {_TEMPLATE}"
-    tokens = 0 if first.usage is None else first.usage.prompt_tokens
-    if tokens and _chars(request) > tokens * _CHARS_PER_TOKEN:
+    if (tokens := missing_declarations(request, first)) is not None:
         size = f"{tokens:,} prompt tokens for the constitution and {len(request.tools)} functions"
         return f"the declarations of the tools do not reach the model ({size}); {_TEMPLATE}, or give it a larger context"
     return f"the model was asked to call {name} and answered with text; {_TEMPLATE}"
-
-
-def _chars(request: LLMRequest) -> int:
-    """Return the number of characters that every template sends: the prompt, and names and descriptions without JSON."""
-    return len(request.system_instruction or "") + sum(len(tool.name) + len(tool.description) for tool in request.tools)
