@@ -49,14 +49,21 @@ from graph_agent.tools.lists import all_prompts
 from graph_agent.tools.parts import report_parts
 from graph_agent.tools.passed_on import passed_on
 from graph_agent.tools.progress import ProgressListener, ToolProgress, progress_listener
-from graph_agent.tools.session import MAX_BACK_OFF_SECONDS, SETTLEMENT_BACK_OFF_SECONDS, CircuitBreaker, Session, attempt
+from graph_agent.tools.session import (
+    DEFAULT_TIMEOUT_SECONDS,
+    MAX_BACK_OFF_SECONDS,
+    SETTLEMENT_BACK_OFF_SECONDS,
+    CircuitBreaker,
+    Session,
+    attempt,
+    start_seconds,
+)
 from graph_agent.tools.transport import NO_ANSWER, HttpServer, Server
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT_SECONDS = 10.0
 READY_SECONDS = 2.0
 """The time limit of `ready`, and the least time to read the headers of a request."""
 
@@ -69,8 +76,8 @@ class McpToolExecutor:
 
     One session serves all calls, including concurrent ones. It is opened by `start` or by the first call, and opened again
     after it has failed. A session belongs to the event loop in which it was opened; in another loop the executor opens another
-    one. A call is sent at most once. `timeout` (seconds) limits every call without its own deadline, and `start_timeout`, by
-    default the same, the connection.
+    one. A call is sent at most once. `timeout` (seconds) limits every call without its own deadline, and `start_timeout` the
+    connection: by default 60 s, or `timeout` if that is set.
     """
 
     def __init__(
@@ -107,7 +114,7 @@ class McpToolExecutor:
         self._server = server
         self._name = name
         self._timeout = timeout
-        self._start_timeout = timeout if start_timeout is None else start_timeout
+        self._start_timeout = start_seconds(timeout, start_timeout)
         self._clock = clock or SystemClock()
         self._breaker = CircuitBreaker(self._clock)
         self._failure: str | None = None

@@ -31,12 +31,10 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.net.addresses import InsecureUrlError, require_protected
 from graph_agent.tools.functions import FUNCTIONS_DATABASE
 from graph_agent.tools.identity import ClientCredentials, invalid_header
+from graph_agent.tools.session import DEFAULT_TIMEOUT_SECONDS, start_seconds
 from graph_agent.tools.transport import HttpServer, Server
 
 MAX_FILE_CHARS = 1024 * 1024
-DEFAULT_TIMEOUT_SECONDS = 10.0
-DEFAULT_START_SECONDS = 60.0
-"""The first `npx` or `uvx` of a machine downloads the server."""
 MAX_TIMEOUT_SECONDS = 3600.0
 _MIN_SECRET = 4
 """A shorter line of a value, such as a brace, is no secret, and neither is a shorter argument."""
@@ -86,9 +84,8 @@ class ServerConfig:
 
     @property
     def start_seconds(self) -> float:
-        """The seconds for connecting: `start_timeout`, or a `timeout` that was chosen, or `DEFAULT_START_SECONDS`."""
-        chosen = None if self.timeout == DEFAULT_TIMEOUT_SECONDS else self.timeout
-        return self.start_timeout or chosen or DEFAULT_START_SECONDS
+        """The seconds for connecting; see the function of this name."""
+        return start_seconds(self.timeout, self.start_timeout)
 
 
 class _Entry(BaseModel):

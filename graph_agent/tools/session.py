@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+DEFAULT_TIMEOUT_SECONDS = 10.0
+DEFAULT_START_SECONDS = 60.0
+"""The first `npx` or `uvx` of a machine downloads the server."""
 MAX_BACK_OFF_SECONDS = 60.0
 SETTLEMENT_BACK_OFF_SECONDS = 5.0
 """The longest back-off before a settlement, for which no user waits: it is made as soon as the server is back."""
@@ -37,6 +40,12 @@ MAX_RECEIVED = 5_000
 """The number of messages from a server between two requests at which the session is closed."""
 LEAVE_SECONDS = 10.0
 """Limit for closing. The SDK closes the pipe of a child process, terminates it, then kills it, in less time."""
+
+
+def start_seconds(timeout: float, start_timeout: float | None) -> float:
+    """Return the seconds for connecting: `start_timeout`, or a `timeout` that was chosen, or `DEFAULT_START_SECONDS`."""
+    chosen = None if timeout == DEFAULT_TIMEOUT_SECONDS else timeout
+    return start_timeout or chosen or DEFAULT_START_SECONDS
 
 
 class Session:

@@ -73,7 +73,8 @@ class LLMAgentEngine(TurnSetup):
         served = ServedPolicy(
             self.constitution,
             tools,
-            seconds=min(external.call_seconds, config.timeout_seconds / 2),
+            # A server that is still starting is waited for, but time for the turn itself has to remain.
+            seconds=config.timeout_seconds / 2,
             allow_missing_tools=options.allow_missing_tools,
             conditions=options.conditions,
         )

@@ -12,7 +12,17 @@ import pytest
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.errors import ConfigurationError
-from graph_agent.tools.progress import starts_to
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.decision import DecisionContext
+from graph_agent.models.llm import LLMResponse
+from graph_agent.tools.progress import ToolProgress, starts_to
+from graph_agent.tools.server_file import read_server_file
+from graph_agent.tools.server_group import McpServerGroup
+from graph_agent.tools.session import start_seconds
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.hooks import HookedToolCall, TurnHook
+from graph_agent.turn.setup import EngineOptions
 from tests import fork_server
 from tests.mcp.conftest import Servers
 from tests.mcp.test_third_party import settings
@@ -71,3 +81,41 @@ async def test_one_that_does_not_fit_the_constitution_is_an_error_also_if_it_sta
         assert runtime.started is not None
         with pytest.raises(ConfigurationError, match="no server serves: write"):
             await runtime.started
+
+
+async def test_an_engine_without_a_runtime_waits_for_a_server_as_long_as_a_turn_permits(
+    tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graph_agent.tools.server_group.REPORT_EVERY_SECONDS", 0.05)
+    reported = asyncio.Event()
+    shown: list[str | None] = []
+
+    class Shown(TurnHook):
+        def tool_progress(self, call: HookedToolCall | None, progress: ToolProgress) -> None:
+            assert call is None
+            shown.append(progress.message)
+
+    (config,) = read_server_file(tmp_path / "servers.json", {})
+    tools = McpServerGroup([config])
+    constitution = "## Available Tools\n- read: Read a file (reads)\n"
+    # The limit of a call is shorter than the start.
+    options = EngineOptions(AgentEngineConfig(timeout_seconds=240), call_seconds=0.01, hooks=[Shown])
+    engine = LLMAgentEngine(
+        ScriptedAdapter([LLMResponse(content="Hello.", finish_reason="stop")]), tools, constitution, options=options
+    )
+    try:
+        with starts_to(lambda _: reported.set()):
+            turn = asyncio.create_task(engine.run(DecisionContext(user_id="ann", message="Hi", conversation_id="c1")))
+            await reported.wait()
+            await asyncio.to_thread(gate.touch)
+            finished = await turn
+        snapshot = await engine.prepare()
+    finally:
+        await tools.aclose()
+    assert (finished.decision.reply, list(snapshot.policy.rules)) == ("Hello.", ["read"])
+    assert finished.record.header.digests == snapshot.digests
+    assert set(shown) == {"starting files …"}
+
+
+def test_a_server_has_a_minute_to_start_unless_a_time_is_chosen() -> None:
+    assert [start_seconds(10.0, None), start_seconds(3.0, None), start_seconds(3.0, 90.0)] == [60.0, 3.0, 90.0]
