@@ -145,12 +145,21 @@ package: setup ## build the wheel, and use it in an empty environment of each in
 sbom: $(STAMP) ## write sbom.cdx.json, the CycloneDX bill of materials of the package and its extras
 	@$(BIN)/python deploy/sbom.py sbom.cdx.json
 
-.PHONY: nightly
-nightly: setup ## all tests with all examples, 10,000 seeds, each Python, a log of a million decisions, the goals of speed
+.PHONY: nightly nightly-tests nightly-simulation nightly-package nightly-log nightly-goals
+nightly: nightly-tests nightly-simulation nightly-package nightly-log nightly-goals ## what CI leaves out, part by part
+
+nightly-tests: setup
 	@ALL_EXAMPLES=true $(MAKE) --no-print-directory test OPTIONS="-m 'not foreign'"
+
+nightly-simulation: $(STAMP)
 	@$(MAKE) --no-print-directory simulate SEEDS=10000
-	@$(MAKE) --no-print-directory package
+
+nightly-package: package
+
+nightly-log: $(STAMP)
 	@$(BIN)/python -m benchmarks.record --postgresql
+
+nightly-goals: $(STAMP)
 	@$(BIN)/python -m benchmarks --goals
 
 .PHONY: check
