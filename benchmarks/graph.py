@@ -44,7 +44,7 @@ SCENARIOS: Mapping[str, tuple[int, tuple[str, ...], float]] = {
 """Tool rounds, messages before the turn, and the goal for the ratio to the peer."""
 STARTED_AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 WARM_UP = 40
-REPEATS = 150
+REPEATS = 200
 
 Scenario = Callable[[], Awaitable[Any]]
 

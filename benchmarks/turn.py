@@ -35,7 +35,7 @@ from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.scripted_turns import grouped
 
-ALONE = 100
+ALONE = 200
 CONCURRENT = 50
 WAVES = 4
 GOALS: Mapping[str, Mapping[str, float]] = {
