@@ -25,7 +25,7 @@ from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter
-from graph_agent.turn.recorder import Recorder, request_digest
+from graph_agent.turn.recorder import Recorder
 
 UNSIGNED = "unsigned"
 """The signature of a confirmation that the recorded turn did not ask for."""
@@ -46,7 +46,7 @@ class PlaybackRecorder(Recorder):
         """The results of tools, by kind of request and by `_call_text`."""
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        self._accept(EntryKind.MODEL, request_digest(request))
+        self._accept(EntryKind.MODEL, self.request_digests.of(request))
         response = await super().generate(request)
         self.exchanges.append((request, response))
         return response

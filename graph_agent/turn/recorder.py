@@ -22,10 +22,10 @@ from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOver
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk, walk_edges
-from graph_agent.models.canonical import digest
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window, window_start
-from graph_agent.models.llm import LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse
+from graph_agent.models.llm import LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     CallOperation,
     EntryKind,
@@ -96,6 +96,7 @@ class Recorder:
         self.in_force = in_force or snapshot.policy
         self._asks_model = asks_model
         self.entries = list(replayed)
+        self.request_digests = RequestDigests()
         self._clock = clock
         self._external = external
         self._writer = writer
@@ -274,7 +275,7 @@ class Recorder:
         return entry
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        question = request_digest(request)
+        question = self.request_digests.of(request)
         if (entry := self._replay_entry(EntryKind.MODEL, question)) is not None:
             self._model_calls += 1
             return LLMResponse.model_validate(entry.result)
@@ -522,14 +523,32 @@ def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operati
     return digest([tool_name, arguments, user_id, operation_key])
 
 
-def request_digest(request: LLMRequest) -> str:
-    """Return the digest of a model request.
+class RequestDigests:
+    """The digests of the model requests of one turn.
 
-    It covers the names of the tools; the header has a digest of their declarations. `tool_choice` is left out if it is "auto".
+    The canonical JSON of the prompt and of each message is kept: a request has those of the request before it.
     """
-    messages = [message.to_json() for message in request.messages]
-    tools = [tool.name for tool in request.tools]
-    asked = [request.system_instruction, tools, messages, request.temperature, request.max_tokens]
-    if request.tool_choice != "auto":
-        asked.append(request.tool_choice)
-    return digest(asked)
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[object, str]] = {}
+        """The JSON of an object by its id, with the object, so that no other one gets this id."""
+
+    def of(self, request: LLMRequest) -> str:
+        """Return the digest of a request.
+
+        It covers the names of the tools; the header has a digest of their declarations. `tool_choice` is left out if it is
+        "auto".
+        """
+        prompt = self._text(request.system_instruction)
+        messages = [self._text(message) for message in request.messages]
+        tools = canonical_json([tool.name for tool in request.tools])
+        asked = [prompt, tools, f"[{','.join(messages)}]", *map(canonical_json, (request.temperature, request.max_tokens))]
+        if request.tool_choice != "auto":
+            asked.append(canonical_json(request.tool_choice))
+        # The same text as that of the whole list, which only its parts make here.
+        return digest(f"[{','.join(asked)}]")
+
+    def _text(self, of: LLMMessage | str | None) -> str:
+        if id(of) not in self._texts:
+            self._texts[id(of)] = of, canonical_json(of.to_json() if isinstance(of, LLMMessage) else of)
+        return self._texts[id(of)][1]
