@@ -19,7 +19,7 @@ from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import DecisionContext, PendingAction
+from graph_agent.models.decision import AfterYes, DecisionContext, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
@@ -172,6 +172,7 @@ CONSENTS += [PortAnswers(differing=("policy",)), PortAnswers(interrupted=True)]
 
 
 CALLED = "a decision without a model"
+CARDS = {f"yes, {then}": then for then in AfterYes}
 FEW_ANSWERS = (5, [ENDINGS[0], ENDINGS[2], *ROUNDS[1:2], *ROUNDS[8:9]], RESULTS[:2])
 
 
@@ -216,6 +217,14 @@ def shown_action(snapshot: PolicySnapshot, clock: ManualClock) -> PendingAction:
     return confirmed_action(Signer(SECRET), clock.now()).replace(description=description)
 
 
+def shown_card(snapshot: PolicySnapshot, clock: ManualClock, then: AfterYes) -> PendingAction:
+    """Return a card of a deletion and an addition, after another addition."""
+    one = shown_action(snapshot, clock)
+    calls = one.each[0], PendingCall(tool_name="add_task", arguments=ADD[1], description="Add task")
+    before = EarlierCall(tool_name="add_task", arguments={"description": "task 0"})
+    return one.replace(calls=calls, then=then, done_before=(before,))
+
+
 def forget(turn: Turn) -> Turn:
     """Return a turn without what no node reads back: the messages behind the first one, and the token usage."""
     request = turn.request and turn.request.model_copy(update={"messages": turn.request.messages[:1]})
@@ -231,6 +240,7 @@ def forget(turn: Turn) -> Turn:
             pytest.param(message, *FEW_ANSWERS, id=message)
             for message in ("delete it", "yes", "no", "yes, and everything else")
         ),
+        *(pytest.param(f"yes, {then}", 2, [*FEW_ANSWERS[1], *ROUNDS[3:5]], RESULTS, id=f"a card, {then}") for then in AfterYes),
     ],
 )
 async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
@@ -241,6 +251,8 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
     engine = engine_of(server=server, clock=clock, config=AgentEngineConfig(max_iterations=rounds))
     snapshot: PolicySnapshot = await engine.prepare()
     pending = None if message in ("delete it", CALLED) else shown_action(snapshot, clock)
+    if message in CARDS:
+        pending, message = shown_card(snapshot, clock, CARDS[message]), "yes"
     sent: list[AuthorizedCall] = []
 
     def make_runtime(answers: PortAnswers) -> TurnRuntime:
@@ -274,6 +286,14 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
             assert call.tool_name in WHITELIST
             assert call.user_id == "ann"
             assert call.tool_name != CONFIRMED_TOOL or (consented and call.operation_key == "p1" and pending is not None)
+            # The calls of a card have its keys, and nothing that follows them has.
+            assert (call.operation_key in ("p1", "p1:2")) == consented
+        if consented and pending is not None:
+            assert [call.operation_key for call in sent] == ["p1", "p1:2"][: len(sent)]
+            assert len(sent) <= len(pending.each)
+            if after.outcome == "executed":
+                assert pending.then is not AfterYes.END
+                assert not any(call.result.unknown for call in after.calls)
         assert len(sent) <= 5
         sent.clear()
         if state == "BUILD_DECISION":

@@ -91,6 +91,7 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_refused(world, _refused(requests, callers), records)
     _check_plain(history, callers, records)
     _check_confirmed(world, stored, records)
+    _check_cards(world, records)
     _check_budgets(world)
     _check_read_first(world, records)
     await _check_answers(world, replicas, requests, stored)
@@ -289,6 +290,7 @@ def _check_plain(history: History, callers: list[PlainCaller], records: dict[str
 def _check_confirmed(world: World, stored: _Stored, records: dict[str, DecisionRecord]) -> None:
     """A yes of a chat is used up only with its call, unless the question has expired or the user has stopped the turn."""
     followed = {turn.id for turn in stored.turns if not turn.stopped}
+    sent = {call.operation_key for call in world.tools.sent}
     for decision_id, record in records.items():
         pending = record.header.context.pending_confirmation
         kinds = {entry.kind for entry in record.entries}
@@ -298,9 +300,23 @@ def _check_confirmed(world: World, stored: _Stored, records: dict[str, DecisionR
         if pending is None or not crashed or decision_id not in followed:
             continue
         confirmed = record.decision.decision_type is DecisionType.EXECUTE_PENDING and EntryKind.EXECUTE not in kinds
+        # An attempt of the turn may have sent the call and died, and the next one could not record that before it ended.
+        was_made = pending.id in sent or any(call.success for call in record.invocations)
         # By the clock of the process that has ended the turn.
-        if confirmed and record.ended_at < pending.expires_at and not any(call.success for call in record.invocations):
+        if confirmed and record.ended_at < pending.expires_at and not was_made:
             world.history.violated(f"{world.watch.name(decision_id)} has used up a yes without its call")
+
+
+def _check_cards(world: World, records: dict[str, DecisionRecord]) -> None:
+    """A call of a card runs only if the one before it was done."""
+    for decision_id, record in records.items():
+        pending = record.header.context.pending_confirmation
+        if pending is None or not (record.decision.decision_type is DecisionType.EXECUTE_PENDING or record.decision.confirmed):
+            continue
+        made = record.invocations[: len(pending.each)]
+        for call, following in itertools.pairwise(made):
+            if following.disposition is CallDisposition.EXECUTED and not call.success:
+                world.history.violated(f"{world.watch.name(decision_id)} has run a card past a call that was not done")
 
 
 def _check_budgets(world: World) -> None:

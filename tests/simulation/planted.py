@@ -122,6 +122,13 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "        succeeded=sent,\n",
         )
     ],
+    "a card goes on after a call that was not done": [
+        Edit(
+            "graph_agent.graph.nodes.execute_tools",
+            "            stopped = stopped or not (anew or is_done(turn.calls[-1], policy))\n",
+            "",
+        )
+    ],
     "a lease is lost without fencing the run": [
         Edit(_LEASES, "            if lost and not claim.run.fenced:\n", "            if False:\n")
     ],
