@@ -1,0 +1,69 @@
+"""The log of cards: the keys under which their calls were sent, and the answer that a turn has followed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from graph_agent.audit.findings import findings
+from graph_agent.audit.trace import read_trace
+from graph_agent.clock import ManualClock
+from graph_agent.db import Database
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.decision import AfterYes, DecisionType
+from graph_agent.models.llm import LLMResponse
+from graph_agent.record.settlements import find_unknown_calls, successful_calls
+from graph_agent.record.writer import DatabaseAuditWriter
+from tests.scripted_turns import calls, failed, says
+from tests.shop import Shop, cancel, desk, note
+
+NAMES = ("cancel_order", "note")
+SINCE = ManualClock().now() - timedelta(days=1)
+UNKNOWN = failed(ToolErrorCode.TIMEOUT_ERROR, "no answer")
+
+
+async def test_an_unknown_second_call_of_a_card_is_settled_under_its_own_key(log: Database) -> None:
+    shop = Shop(outcomes={"2": UNKNOWN}, ledger=False)
+    card = calls(cancel("1"), cancel("2"), cancel("3"))
+    talk = desk(card, after_yes=AfterYes.GO_ON, shop=shop, clock=ManualClock(), audit=DatabaseAuditWriter(log))
+    await talk.say("go")
+    ended = await talk.say("yes")
+    (unknown,) = await log.read(partial(find_unknown_calls, tools=NAMES, since=SINCE, limit=9))
+    assert (unknown.decision_id, unknown.sequence) == (ended.record.header.decision_id, 2)
+    assert unknown.operation_key == shop.keys[1]
+
+
+QUESTION = calls(("ask_user", {"question": "Anything else?", "reason": "missing_context"}))
+
+
+@pytest.mark.parametrize(
+    ("last", "decided"),
+    [
+        (QUESTION, DecisionType.ASK_CLARIFICATION),
+        (calls(cancel("9")), DecisionType.REQUEST_CONFIRMATION),
+        (says("Done."), DecisionType.EXECUTE_PENDING),
+    ],
+)
+async def test_the_log_shows_what_was_confirmed_however_the_turn_went_on(
+    log: Database, last: LLMResponse, decided: DecisionType
+) -> None:
+    settings = {"clock": ManualClock(), "audit": DatabaseAuditWriter(log)}
+    script = [calls(cancel("1"), cancel("2")), calls(note("5")), last]
+    talk = desk(*script, after_yes=AfterYes.GO_ON, **settings)
+    question = await talk.say("go")
+    ended = await talk.say("yes")
+    assert ended.decision.decision_type is decided
+    assert [call.operation_key async for page in successful_calls(log, NAMES, SINCE) for call in page] == talk.shop.keys
+
+    decision_id = ended.record.header.decision_id
+    trace = await log.read(partial(read_trace, decision_id=decision_id))
+    assert trace is not None
+    assert question.decision.pending_action is not None
+    assert trace.decision.action == question.decision.pending_action.description
+    assert any("was given by the user's own answer" in text for text in findings(trace))
+    # The question itself, and a turn without a yes, have none.
+    asked = await log.read(partial(read_trace, decision_id=question.record.header.decision_id))
+    assert asked is not None
+    assert asked.decision.action is None
