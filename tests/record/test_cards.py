@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -9,14 +11,19 @@ import pytest
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.trace import read_trace
-from graph_agent.clock import ManualClock
+from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import ServiceError, ToolErrorCode
 from graph_agent.models.decision import AfterYes, DecisionType
 from graph_agent.models.llm import LLMResponse
+from graph_agent.policy.signature import Signer
+from graph_agent.record.audit_writer import MemoryConfirmations
 from graph_agent.record.settlements import find_unknown_calls, successful_calls
 from graph_agent.record.writer import DatabaseAuditWriter
-from tests.scripted_turns import calls, failed, says
+from graph_agent.replays.replayer import replay
+from tests.frozen_clock import pass_time
+from tests.replays.random_turns import CrashingWriter
+from tests.scripted_turns import SECRET, asks, calls, failed, says
 from tests.shop import Shop, cancel, desk, note
 
 NAMES = ("cancel_order", "note")
@@ -67,3 +74,42 @@ async def test_the_log_shows_what_was_confirmed_however_the_turn_went_on(
     asked = await log.read(partial(read_trace, decision_id=question.record.header.decision_id))
     assert asked is not None
     assert asked.decision.action is None
+
+
+@pytest.mark.slow
+async def test_a_process_killed_anywhere_on_a_card_leaves_each_call_made_at_most_once_and_in_order(
+    log: Database,
+) -> None:
+    """The process dies after each commit of the turn, and another one ends the turn."""
+    card, clock, outcomes = [cancel("1"), note("2"), cancel("3")], ManualClock(), set()
+    for writes in itertools.count():
+        shared = {"clock": clock, "confirmations": MemoryConfirmations(), "signer": Signer(SECRET), "ids": RandomIds()}
+        shop, after = Shop(ledger=False), [calls(*card), says("Done.")]
+        talk = desk(calls(*card), after_yes=AfterYes.GO_ON, shop=shop, audit=DatabaseAuditWriter(log), **shared)
+        pending = (await talk.say("go")).decision.pending_action
+        context = asks("yes", pending_confirmation=pending)
+
+        writer = CrashingWriter(DatabaseAuditWriter(log), writes)
+        dying = desk(*after, after_yes=AfterYes.GO_ON, shop=shop, audit=writer, **shared).engine
+        with suppress(ServiceError):
+            await pass_time(clock, dying.run(context, decision_id=(decision_id := RandomIds().new())))
+        healthy = desk(*after, after_yes=AfterYes.GO_ON, shop=shop, audit=DatabaseAuditWriter(log), **shared).engine
+        ended = await pass_time(clock, healthy.finish(decision_id, ask_model=True))
+        assert shop.made == [(name, arguments["order_id"]) for name, arguments in card][: len(shop.made)]
+        assert pending is not None
+        assert shop.keys == [pending.operation_key(number) for number in range(1, len(shop.made) + 1)]
+        if ended is None:
+            assert (writes, shop.sent) == (0, [])
+            continue
+        report = await replay(ended.record, (await healthy.prepare()).texts)
+        assert report.identical, (report.departure, report.differences)
+        unknown = [one for one in ended.record.invocations if one.tool_result.unknown]
+        assert len(unknown) <= 1
+        assert not unknown or ended.decision.reply.endswith("Done.") is False
+        outcomes.add((len(shop.made), bool(unknown)))
+        if not writer.crashed.is_set():
+            break
+    assert ended is not None
+    assert ended.decision.reply.endswith("\n\nDone.")
+    assert {made for made, _ in outcomes} == {1, 2, 3}
+    assert any(unknown for _, unknown in outcomes)
