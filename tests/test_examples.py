@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -67,6 +68,12 @@ def test_the_cases_of_the_notebook_pass(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "5 of 5 cases passed" in ran.stdout
+
+
+def test_the_session_of_the_returns_desk_is_the_documented_one() -> None:
+    documented = (EXAMPLES / "returns_desk/README.md").read_text(encoding="utf-8")
+    [session] = re.findall(r"```console\n\$ python examples/returns_desk/run.py\n(.*?)```", documented, re.DOTALL)
+    assert _output_of("returns_desk/run.py") == session
 
 
 def test_functions_are_tools_in_twenty_lines() -> None:

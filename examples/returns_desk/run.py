@@ -42,7 +42,7 @@ SESSION = {
     "Cancel both, please": [
         calls(("cancel_order", {"order_id": "FH-2087"}), ("cancel_order", {"order_id": "FH-2079"})),
     ],
-    "Yes, please cancel both": [
+    "yes": [
         says(
             "FH-2079 left the shop on 2026-11-18, so it cannot be cancelled. You can return it within 30 days of its delivery."
         ),

@@ -13,14 +13,11 @@ import sys
 from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from sqlalchemy import Connection, Row, func, insert, select, update
-
-sys.path.insert(0, str(Path(__file__).parent))
-from tables import customers, items, metadata, open_shop, orders, payment_methods, payments, variants
+from tables import customers, items, open_shop, orders, own_tables, payment_methods, payments, variants  # beside this file
 
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database
@@ -44,7 +41,7 @@ def build_desk(database: Database, default_user: str | None = None, today: date 
     `today` is the day that all returns are judged by, and the orders of the first day are counted back from; by default the
     real one.
     """
-    server = LedgerServer("returns_desk", database, metadata, default_user=default_user)
+    server = LedgerServer("returns_desk", database, own_tables(), default_user=default_user)
 
     def day() -> date:
         return today or SystemClock().now().date()

@@ -81,6 +81,14 @@ payments = Table(
 """What is paid to the customer (a positive `amount`), or still to be paid by the customer (a negative one)."""
 
 
+def own_tables() -> MetaData:
+    """Return a copy of the tables, because each server adds its ledger to them."""
+    copied = MetaData()
+    for table in metadata.sorted_tables:
+        table.to_metadata(copied)
+    return copied
+
+
 def open_shop(connection: Connection, today: date) -> None:
     """Fill the tables on the first day; afterwards do nothing. Dates of orders are counted back from `today`."""
     if connection.execute(select(func.count()).select_from(customers)).scalar():
