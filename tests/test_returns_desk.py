@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import desk as benchmark
 from graph_agent.llm.embedded.fixed_requests import FixedRequestsAdapter
 from graph_agent.testing import TestClient, calls, open_installation, says
 from tests.returns_desk import CONDITIONS, CONSTITUTION, FOLDER, data_of, open_desk, reason_of, result_of
@@ -232,6 +233,21 @@ async def test_each_sentence_of_the_help_is_understood() -> None:
             assert str(decision.outcome_category).startswith("SUCCESS"), (sentence, decision.reply)
             if decision.pending_action is not None:
                 await client.send("yes")
+
+
+async def test_a_turn_that_goes_on_saves_the_messages_that_one_that_ends_costs(tmp_path: Path) -> None:
+    cancelled, refused = ["cancel_order", {"order_id": "FH-2088"}], ["cancel_order", {"order_id": "FH-2079"}]
+    lines = [
+        {"rounds": [[cancelled, refused]]},  # one card, whose second call fails
+        {"rounds": [[cancelled], [refused]]},  # two cards
+        {"rounds": [[cancelled]], "shipped": ["FH-2088"]},  # asked anew, and then refused
+    ]
+    file = tmp_path / "conversations.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    found = await benchmark.measure(list(benchmark.recorded(file)))
+    figures = {after_yes: (one.extra_messages, one.questions, one.model_calls) for after_yes, one in found.items()}
+    assert figures == {"end": (4, 5, 10), "explain": (1, 5, 7), "go_on": (0, 5, 7)}
+    assert {(one.done, one.failed) for one in found.values()} == {(2, 3)}
 
 
 def test_make_run_reads_the_settings_of_an_example_that_is_named() -> None:
