@@ -10,6 +10,7 @@ import typer
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.service import ChatService
+from graph_agent.cli.last import conversation_id_of, newest_conversation
 from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, option, with_files
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import answer_by_id, show_pending, type_answer
@@ -18,7 +19,6 @@ from graph_agent.cli.running import FAILED, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.shown_conversation import ShownConversation, last_shown, remember
 from graph_agent.cli.typed_answer import TokenFile, has_launch_token
-from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import ShownQuestion
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.settings import Settings
@@ -93,6 +93,7 @@ def ask(
         authorized = has_launch_token(settings, token_file)
         with open_command_runtime(settings, model=model, timeout=timeout, announce=named) as (runtime, run):
             content = _from_stdin() if text == "-" else text
+            conversation = conversation_id_of(conversation, runtime.chat, user, run)
             if go_on:
                 conversation = run(_last_conversation(runtime.chat, user, before))
             # A yes answers the question that was shown here, and no later one of another client.
@@ -120,10 +121,7 @@ async def _last_conversation(chat: ChatService, user: str, before: ShownConversa
     """Return the conversation that this terminal showed last, else the user's last one."""
     if before is not None and before.user_id == user:
         return before.conversation_id
-    page = await chat.conversations(user, limit=1)
-    if not page.conversations:
-        raise ServiceError(ServiceErrorCode.CONVERSATION_NOT_FOUND, "There is no conversation to continue yet.")
-    return page.conversations[0].id
+    return await newest_conversation(chat, user)
 
 
 def _from_stdin() -> str:

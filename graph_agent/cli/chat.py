@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.cli.last import conversation_id_of
 from graph_agent.cli.options import Conversation, Model, User, asking_as, with_files
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.printed_answer import failed
@@ -50,6 +51,7 @@ def chat(
     """
     answers = has_launch_token(settings, token_file) or shows_questions()
     with open_command_runtime(settings, model=model) as (runtime, run):
+        conversation = conversation_id_of(conversation, runtime.chat, user, run)
         print_stderr("/help lists the commands, /quit leaves.")
         pending: PendingAction | None = None
         whose = asking_as(user)
@@ -108,6 +110,7 @@ def step(
     """Send one message and print each state with its outcome and changes, then the reply."""
     answers = has_launch_token(settings, token_file)
     with open_command_runtime(settings, model=model) as (runtime, run):
+        conversation = conversation_id_of(conversation, runtime.chat, user, run)
         # It has shown no question, so it answers none.
         asked = {"conversation_id": conversation, "shown": None if answers else ShownQuestion()}
         answer = run(send_with_key(runtime.chat, user, text, **asked, hooks=[StepPrinter()]))

@@ -14,6 +14,7 @@ from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.database import open_log, open_queries
+from graph_agent.cli.last import LAST, decision_id_of
 from graph_agent.cli.options import AsJson, User, filter_by
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, print_findings, print_record, print_result, print_text, shorten, stdout_console
@@ -71,11 +72,7 @@ def show_decision(
     """
     with open_log() as (database, run):
         log = LogQueryService(database)
-        if decision_id in (None, "last"):
-            newest = run(log.query_decisions(limit=1)).items
-            if not newest:
-                raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "The log has no decision yet.")
-            decision_id = newest[0].decision_id
+        decision_id = decision_id_of(decision_id or LAST, database, run)
         trace = run(log.get_decision_trace(decision_id))
         record = run(DatabaseAuditWriter(database).load(decision_id))
     if record is None:

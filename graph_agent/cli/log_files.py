@@ -15,6 +15,7 @@ from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.database import open_log, open_queries
+from graph_agent.cli.last import decision_id_of
 from graph_agent.cli.options import command_settings, filter_by, option
 from graph_agent.cli.running import open_file, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import escape_json
@@ -32,7 +33,8 @@ def export_decisions(
     file: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; - is stdout.")] = "-",
     form: Annotated[str, option("--format", "FORMAT", "Write in this format: jsonl or json.")] = "jsonl",
     proof: Annotated[
-        str | None, option("--proof", "DECISION_ID", "Write the proof of this decision to the folder --out.")
+        str | None,
+        option("--proof", "DECISION_ID", "Write the proof of this decision (an id, or `last`) to --out."),
     ] = None,
     constitution: Annotated[
         Path | None, option("--constitution", "FILE", "With --proof: show what this constitution would have decided.")
@@ -75,6 +77,7 @@ def _write_proof(decision_id: str, folder: Path, constitution: Path | None, poli
         return {"rules": rules, **(await recorded.replay(Replayer(), other)).to_json()}
 
     with open_log(writes=True) as (database, run):
+        decision_id = decision_id_of(decision_id, database, run)
         tree = record_tree(read_settings(), database, SystemClock())
         run(tree.seal())
         files = run(proof_files(database, tree, decision_id, what_if=replay_by_others if constitution or policy else None))

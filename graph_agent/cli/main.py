@@ -86,7 +86,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "witness": {
-        "add": Command("transparency:add", "Add a witness, and print the key of the log that the witness needs."),
+        "add": Command("transparency:add", "Add a witness, and print the command that starts it, with the key of the log."),
     },
     "baseline": {
         "create": Command("baseline:create", "Create a baseline from the decisions in a time range."),

@@ -25,9 +25,9 @@ def option(
     return typer.Option(flag, metavar=metavar, help=text, show_default=default or False, callback=check)
 
 
-def not_blank(value: str) -> str:
+def not_blank(value: str | None) -> str | None:
     """Return an option's value. Raises a usage error that names the option if it is blank."""
-    if not value.strip():
+    if value is not None and not value.strip():
         raise typer.BadParameter("must not be empty")
     return value
 
@@ -36,7 +36,9 @@ Model = Annotated[
     str | None, option("--model", "MODEL", "Use this model: embedded, embedded:FILE, gemini, openai or scripted:FILE.")
 ]
 User = Annotated[str, option("--user", "ID", "Act as this user.", "the local user", not_blank)]
-Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
+Conversation = Annotated[
+    str | None, option("--conversation", "ID", "Continue this conversation, or the `last` one (default: a new one).")
+]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
 Roles = Annotated[list[str] | None, option("--role", "ROLE", "Act with this role, which conditions can name; may be repeated.")]
@@ -112,9 +114,9 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(\d{1,5})([mhdw])")
 
 _OPTIONS: Mapping[str, tuple[str, str | None, str]] = {
-    "decision_id": ("--id", "DECISION_ID", "Select only this decision."),
+    "decision_id": ("--id", "DECISION_ID", "Select only this decision: an id, or `last`."),
     "user_id": ("--user", "ID", "Select decisions of this user."),
-    "conversation_id": ("--conversation", "ID", "Select decisions of this conversation."),
+    "conversation_id": ("--conversation", "ID", "Select decisions of this conversation: an id, or `last`."),
     "since": ("--since", "TIME", "Select from this time on: ISO 8601, or an age such as 30m, 24h, 7d."),
     "until": ("--until", "TIME", "Select before this time."),
     "decision_type": ("--type", "TYPE", "Select this decision type."),
@@ -148,6 +150,12 @@ def _option(field: str) -> Parameter:
 
 def _filter(**values: Any) -> DecisionFilter:
     given = {name.removeprefix("by_"): value for name, value in values.items() if value is not None}
+    if named := [field for field in ("decision_id", "conversation_id") if given.get(field) == "last"]:
+        # Imported here, because it opens the database, which most commands with these options need later and some never.
+        from graph_agent.cli.last import last_ids
+
+        ids = last_ids()
+        given.update((field, ids[field]) for field in named)
     for field in given.keys() & {"since", "until"}:
         given[field] = parse_time(given[field])
     return DecisionFilter.of(**given)

@@ -6,6 +6,7 @@ import typer
 from pydantic import ValidationError
 
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.cli.last import conversation_id_of
 from graph_agent.cli.running import FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_text, whole_action
@@ -64,7 +65,8 @@ def show_pending(settings: Settings, user: str, conversation: str | None) -> Non
     if conversation is None:
         wrong_usage("--show needs --conversation ID")
     with open_command_runtime(settings) as (runtime, run):
-        pending = run(runtime.chat.conversation(user, conversation)).pending_action
+        named = conversation_id_of(conversation, runtime.chat, user, run) or ""
+        pending = run(runtime.chat.conversation(user, named)).pending_action
     if pending is None:
         print_stderr(_NOTHING_WAITS)
         raise typer.Exit(FAILED)

@@ -18,6 +18,7 @@ from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.cli.chat import print_step
 from graph_agent.cli.database import open_log
 from graph_agent.cli.executors import Division, divided, progress_bar
+from graph_agent.cli.last import decision_id_of
 from graph_agent.cli.log_files import other_rules
 from graph_agent.cli.options import AsJson, Model, filter_by, option
 from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, wrong_usage
@@ -41,7 +42,9 @@ def replay(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="DECISION_ID|FILE", help="Replay this decision, or the decisions of an exported file.", show_default=False
+            metavar="DECISION_ID|FILE",
+            help="Replay this decision (or `last`), or those of an exported file.",
+            show_default=False,
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replay every closed decision of the log.")] = False,
@@ -80,6 +83,8 @@ def replay(
             _replay_slices(run(split_log(database, filters)), job, printer, division)
         else:
             expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total if target is None else None
+            if target is not None and database is not None:
+                target = decision_id_of(target, database, run)
             sources = read_log(database, filters) if target is None else _read_target(target, database)
             run(_replay_all(sources, expected, printer, what_if, live=live, model=model))
     raise typer.Exit(DONE if printer.print_verdict() else FAILED)

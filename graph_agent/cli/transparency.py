@@ -66,7 +66,7 @@ def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="Submit checkpoints to the witness at this URL.")],
     key: Annotated[str, typer.Argument(metavar="KEY", help="Accept cosignatures with this key.")],
 ) -> None:
-    """Add a witness, and print the key of the log that the witness needs."""
+    """Add a witness, and print the command that starts it, with the key of the log."""
     with open_tree() as (settings, _stores, tree, run):
         try:
             witness = WitnessClient.parse(f"{url} {key}")
@@ -74,4 +74,5 @@ def add(
             wrong_usage(str(exc))
         add_witness(settings, witness)
         origin = run(tree.origin())
-    typer.echo(f"{witness.key.name} is a witness of this log; start it with --log {tree.keys.verifiers(origin)[0]}")
+    key_of_log = tree.keys.verifiers(origin)[0]
+    typer.echo(f"{witness.key.name} is a witness of this log; start it: graph-agent witness --log {key_of_log}")

@@ -23,7 +23,9 @@ from graph_agent.tlog.witness import Witness, open_witness_state
 
 
 def witness(
-    logs: Annotated[list[str], typer.Option("--log", metavar="KEY", help="Cosign checkpoints of the log with this key.")],
+    logs: Annotated[
+        list[str] | None, typer.Option("--log", metavar="KEY", help="Cosign checkpoints of the log with this key.")
+    ] = None,
     listen: Annotated[
         str, option("--listen", "HOST:PORT", "Listen on this address; port 0 takes a free one.")
     ] = "127.0.0.1:7380",
@@ -33,19 +35,25 @@ def witness(
 ) -> None:
     """Run a witness: it cosigns each checkpoint of a log that continues the last one, and refuses all others.
 
-    Run it where the log's operator has no access. Its key and its state are stored in GRAPH_AGENT_HOME. It speaks plain HTTP:
-    put a proxy with TLS in front of it.
+    Without --log it prints its key, which the operator of the log needs first, and ends: `log witness add URL KEY` then prints
+    the key of the log. Run it where the log's operator has no access. Its key and its state are stored in GRAPH_AGENT_HOME. It
+    speaks plain HTTP: put a proxy with TLS in front of it.
     """
     settings = read_settings()
     host, port = parse_address(listen, "--listen")
     try:
-        keys = [VerifierKey.parse(text) for text in logs]
+        keys = [VerifierKey.parse(text) for text in logs or []]
         new = SigningKey.generate(name or f"witness-{secrets.token_hex(4)}", KeyType.COSIGNATURE)
     except NoteError as exc:
         wrong_usage(str(exc))
     if any(key.kind is not KeyType.LOG for key in keys):
         wrong_usage("--log takes the key of a log, not that of a witness")
     key = key_file(settings.home / "witness.key", new)[0]
+    if not keys:
+        typer.echo(f"witness key: {key.verifier}")
+        print_stderr("the operator of the log adds it, with the address of this witness: graph-agent log witness add URL KEY")
+        print_stderr("that prints the command which starts this witness, with the key of the log")
+        return
     with closing(open_listener(host, port, "--listen")) as listener, open_in_loop(_open_state(settings)) as (database, run):
         app = witness_app(Witness(database, key, keys, clock=SystemClock()))
 

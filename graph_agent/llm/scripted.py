@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError, InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.llm.adapter_call import RequestAdapter
-from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 
 Step = LLMResponse | LLMError | Callable[[list[LLMMessage], list[ToolDeclaration]], LLMResponse]
 """The result of one call: a response, an error to raise, or a function of the request's messages and tools."""
@@ -21,8 +21,11 @@ _ERROR_TYPES = {kind.default_code: kind for kind in (RateLimitError, LLMTimeoutE
 """The errors that are raised; `LLMError` for every other code."""
 
 
-class ScriptExhaustedError(AssertionError):
+class ScriptExhaustedError(LLMError, AssertionError):
     """The runtime called the model more or less often than the script has steps."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, cause=LLMErrorCause.SCRIPT_ENDED)
 
 
 class ScriptedAdapter(RequestAdapter):

@@ -67,6 +67,7 @@ class LLMErrorCause(StrEnum):
     SERVER_ERROR = "SERVER_ERROR"
     UNREACHABLE = "UNREACHABLE"
     NOT_JSON = "NOT_JSON"
+    SCRIPT_ENDED = "SCRIPT_ENDED"
 
 
 class ContextOverflow(Frozen):

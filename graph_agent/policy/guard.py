@@ -305,7 +305,7 @@ def _check(
         raise _Refusal("the arguments cannot be checked") from None
     if issue is not None:
         where = f" at {issue.path}" if issue.path else ""
-        raise _Refusal(f"the arguments do not fit the schema{where}: {issue.keyword}")
+        raise _Refusal(f"the arguments do not fit the schema{where}: {issue.why}")
     return rule, arguments
 
 

@@ -40,6 +40,7 @@ _CAUSES = {
     "SERVER_ERROR": ("the model's server failed", "try again later; if the server is yours, read its log"),
     "UNREACHABLE": ("the model's endpoint cannot be reached", "check the base URL and the network, and start the server"),
     "NOT_JSON": ("the endpoint's answer is not JSON", "check the base URL, which may be that of a web page or a proxy"),
+    "SCRIPT_ENDED": ("the script that plays the model has ended", "add a step for this call to its file"),
     "TIMEOUT": ("the model did not answer in time", "use a faster model, or raise GRAPH_AGENT_TIMEOUT_SECONDS"),
     "INVALID_RESPONSE": ("the model's response cannot be used", "try again; if it happens often, use another model"),
     "BLOCKED": ("the provider's content filter blocked the answer", "rephrase the message"),

@@ -67,6 +67,7 @@ _BY_CAUSE = {
         "This conversation, with my instructions and tools, is more than the model here can read at once. "
         "A new conversation may help; `graph-agent doctor` says how much it takes."
     ),
+    LLMErrorCause.SCRIPT_ENDED: "The script that plays the model here has ended, so nothing answers this.",
     LLMErrorCause.CALLS_AS_TEXT: (
         "The model wrote a call as text instead of making it, so nothing came of it: "
         "it cannot call tools here as it should. `graph-agent doctor` says what to change."

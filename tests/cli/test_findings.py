@@ -112,7 +112,7 @@ def test_the_model_gave_no_answer_in_time(shown: Shown) -> None:
 def test_the_model_made_a_call_with_bad_arguments(shown: Shown) -> None:
     output = shown(lambda one: one.turn([call("add_task", description=5), says("That did not work.")]))
     assert "Tool call 1, add_task, was refused and not sent: VALIDATION_ERROR" in output
-    assert "do not fit the schema at description: type" in output
+    assert "do not fit the schema at description: expected string, got " in output
 
 
 def test_a_tool_failed(shown: Shown) -> None:

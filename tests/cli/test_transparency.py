@@ -60,13 +60,28 @@ def put_back(home: Path, file: Path) -> None:
     shutil.copy(file, home / "graph_agent.db")
 
 
+def test_a_witness_and_a_log_are_set_up_in_an_order_that_works(
+    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("GRAPH_AGENT_HOME", str(tmp_path))
+        made = cli("witness", "--name", "auditor.example/w1")
+        assert made.code == 0
+        key = made.out.removeprefix("witness key: ").strip()
+        # The key is kept.
+        assert cli("witness").out == made.out
+    added = cli("log", "witness", "add", "http://127.0.0.1:9", key)
+    assert added.code == 0
+    assert added.out.endswith(f"start it: graph-agent witness --log {key_of(home)}\n")
+
+
 def test_a_witness_shows_that_yesterdays_copy_was_put_back_until_the_log_is_forked(
     cli: Cli, home: Path, tmp_path: Path
 ) -> None:
     cli("ask", "add a task to call mom")
     with witness_in_thread(tmp_path, key_of(home)) as witness:
         added = cli("log", "witness", "add", witness.url, str(witness.key))
-        assert added.out == f"{witness.key.name} is a witness of this log; start it with --log {key_of(home)}\n"
+        assert added.out == f"{witness.key.name} is a witness of this log; start it: graph-agent witness --log {key_of(home)}\n"
         yesterday, head = copied(home, tmp_path / "yesterday"), (home / "log.head").read_bytes()
         decision = cli("ask", "show my tasks", "--json").json()["decision_id"]
         assert cli("log", "export", "--proof", decision, "--out", str(tmp_path / "proof")).code == 0

@@ -7,7 +7,7 @@ is counted in steps, not in seconds, because a replay has to reach the same verd
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
@@ -18,6 +18,7 @@ from graph_agent.policy.schema import keywords
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.strict import Schema, declares_all
 from graph_agent.policy.schema.upgrade import upgraded
+from graph_agent.reply.text import one_line
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
@@ -36,6 +37,9 @@ _INVALID: Final = "is not valid JSON Schema, or refers to what is not in it"
 _SMALL_ARGUMENTS: Final = 256
 UNDECLARED: Final = "unevaluatedProperties"
 """The keyword that is reported for a property that the schema does not declare."""
+_SHOWN_VALUES: Final = 10
+_SHOWN_CHARS: Final = 80
+"""The length to which a value is cut in an explanation."""
 _USUAL_DEPTH: Final = 5
 """A schema is refused if even arguments of this many bytes and levels can take more than MAX_STEPS. Most need no more levels.
 In a schema that refers to itself each level multiplies the cost, so that of deeper arguments is counted by their own levels."""
@@ -55,6 +59,8 @@ class ValidationIssue:
     """The keyword of JSON Schema that is violated."""
     path: str
     """The path to the value, separated by slashes; empty for the arguments themselves."""
+    why: str = field(default="", compare=False)
+    """The value that the schema expects there, and the one that it got, in a few words."""
 
 
 class ArgumentCheck:
@@ -85,7 +91,8 @@ class ArgumentCheck:
             if error is None or declares_all(self._original, arguments, _MAX_ANNOTATIONS // cost):
                 return None
             keyword = UNDECLARED if error.kind.name == "additionalProperties" else error.kind.name
-        return ValidationIssue(str(keyword), "/".join(str(step) for step in error.instance_path))
+        path = "/".join(str(step) for step in error.instance_path)
+        return ValidationIssue(str(keyword), path, _why(str(keyword), error))
 
 
 class ResultCheck:
@@ -105,6 +112,35 @@ class ResultCheck:
         if _too_deep(result, MAX_RESULT_DEPTH) or self._costs.of(_levels(result)) * len(canonical_json(result)) > MAX_STEPS:
             return False
         return self._validator.is_valid(result)
+
+
+def _why(keyword: str, error: ValidationError) -> str:
+    """Return what the violated keyword expects, and the value that it got."""
+    kind: Any = error.kind
+    if keyword == "required":
+        return f"{_shown(kind.property)} is missing"
+    if unexpected := getattr(kind, "unexpected", None):
+        return f"{_listed(unexpected)} is not declared"
+    if keyword == "type":
+        expected = " or ".join(sorted(kind.types))
+    elif keyword == "enum":
+        expected = f"one of {_listed(kind.options)}"
+    elif keyword == "const":
+        expected = _shown(kind.expected_value)
+    elif (limit := getattr(kind, "limit", getattr(kind, "pattern", None))) is not None:
+        expected = f"{keyword} {_shown(limit)}"
+    else:
+        expected = keyword
+    return f"expected {expected}, got {_shown(error.instance)}"
+
+
+def _listed(values: list[Any]) -> str:
+    more = [f"{len(values) - _SHOWN_VALUES} more"] if len(values) > _SHOWN_VALUES else []
+    return ", ".join([*map(_shown, values[:_SHOWN_VALUES]), *more])
+
+
+def _shown(value: Any) -> str:
+    return one_line(json.dumps(value, ensure_ascii=False), _SHOWN_CHARS)
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -156,6 +156,33 @@ def test_a_property_that_no_sibling_declares_is_reported_at_its_object() -> None
     assert issue == ValidationIssue("unevaluatedProperties", "a")
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "why"),
+    [
+        ({"type": ["integer", "null"]}, "five", 'expected integer or null, got "five"'),
+        ({"enum": ["a", "b"]}, 3, 'expected one of "a", "b", got 3'),
+        ({"enum": list(range(12))}, 12, "expected one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2 more, got 12"),
+        ({"const": 1}, [2], "expected 1, got [2]"),
+        ({"maximum": 5}, 9, "expected maximum 5, got 9"),
+        ({"maxLength": 1}, "ab", 'expected maxLength 1, got "ab"'),
+        ({"pattern": "^a"}, "b\u001b", 'expected pattern "^a", got "b'),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 3, "expected anyOf, got 3"),
+        ({"required": ["x"]}, {}, '"x" is missing'),
+        ({"properties": {"x": {}}}, {"y": 1}, '"y" is not declared'),
+    ],
+)
+def test_a_violation_says_what_was_expected_and_what_came(schema: dict[str, Any], value: Any, why: str) -> None:
+    issue = check({"properties": {"a": schema}}).first_issue({"a": value})
+    assert issue is not None
+    assert (issue.path, issue.why[: len(why)]) == ("a", why)
+
+
+def test_a_long_value_is_cut_in_the_explanation() -> None:
+    issue = check({"properties": {"a": {"type": "integer"}}}).first_issue({"a": "x" * 5_000})
+    assert issue is not None
+    assert len(issue.why) < 150
+
+
 def test_siblings_of_too_many_values_are_rejected_before_their_declarations_are_collected() -> None:
     wide = {
         "properties": {"rows": rows_of({"allOf": [X, Y]})},
