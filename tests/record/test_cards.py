@@ -6,6 +6,7 @@ import itertools
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ QUESTION = calls(("ask_user", {"question": "Anything else?", "reason": "missing_
 async def test_the_log_shows_what_was_confirmed_however_the_turn_went_on(
     log: Database, last: LLMResponse, decided: DecisionType
 ) -> None:
-    settings = {"clock": ManualClock(), "audit": DatabaseAuditWriter(log)}
+    settings: dict[str, Any] = {"clock": ManualClock(), "audit": DatabaseAuditWriter(log)}
     script = [calls(cancel("1"), cancel("2")), calls(note("5")), last]
     talk = desk(*script, after_yes=AfterYes.GO_ON, **settings)
     question = await talk.say("go")
