@@ -37,7 +37,8 @@ def main(sizes: list[int]) -> None:
         accepted = result.took(200)
         print(f"{size} turns at once, deadline {DEADLINE_SECONDS:g} s: {result.statuses()}")
         if accepted:
-            print(f"  accepted: last answer after {accepted[-1]:.2f} s")
+            late = sum(seconds > DEADLINE_SECONDS for seconds in accepted)
+            print(f"  accepted: last answer after {accepted[-1]:.2f} s, {late} after the deadline")
         _print_refusals(result.took(503))
         print(f"  every row closed after {result.all_closed_at:.2f} s")
         print(f"  after SIGTERM: {result.left_open} rows open, exit code {result.exit_code}")
@@ -50,13 +51,20 @@ def _print_load(name: str, load: Callable[[int], list[Answer]]) -> None:
         before = cpu_of(server)
         answers = load(port)
         spent = cpu_of(server) - before
+        memory = _peak_memory(server)
         answered = sorted(answer.took for answer in answers if answer.status == 200)
         refused = sorted(answer.took for answer in answers if answer.status == 503)
         print(f"{name}: {len(answered)} answered, {len(refused)} refused, {len(answers) - len(answered) - len(refused)} lost")
         if answered:
             print(f"  answered: median {_ms(answered, 0.5)}, 99 % within {_ms(answered, 0.99)}")
         _print_refusals(refused)
-        print(f"  CPU of the server: {spent:.1f} s; {open_rows(Path(folder))} rows open")
+        print(f"  CPU of the server: {spent:.1f} s; peak of its memory: {memory} MiB; {open_rows(Path(folder))} rows open")
+
+
+def _peak_memory(process: int) -> int:
+    """Return the largest resident memory of a process so far, in MiB (Linux)."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
 def _print_refusals(refused: list[float]) -> None:
