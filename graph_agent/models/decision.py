@@ -230,6 +230,11 @@ class PendingAction(Frozen):
         named = {name: getattr(self, name) for name in PendingCall.model_fields}
         return (PendingCall(**named),)
 
+    @property
+    def described(self) -> tuple[tuple[str], ...]:
+        """The first line of the description of every call, which begins with its title."""
+        return tuple((one.description.partition("\n")[0],) for one in self.each)
+
     def operation_key(self, number: int) -> str:
         """Return the operation key of the call with this number, from 1."""
         return self.id if number == 1 else f"{self.id}:{number}"

@@ -1,26 +1,28 @@
 """The user's answer to a confirmation question, read by code as yes, no, unclear or other.
 
-The vocabulary is closed: it is in `consent.txt`, for twenty languages. A yes or a no consists only of words from it; an
-unexpected character makes the answer unclear, and so does irony: a yes that is as often ironic as meant. An unclear answer does
-nothing. Nothing that a model says is read here.
+The vocabulary is closed: it is in `consent.txt`, for twenty languages. A yes or a no consists only of words from it and of
+words that name all actions of the question; an unexpected character makes the answer unclear, and so does irony: a yes that is
+as often ironic as meant. An unclear answer does nothing. Nothing that a model says is read here.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
-from itertools import combinations, pairwise, takewhile
+from itertools import combinations, dropwhile, pairwise, product, takewhile
 from pathlib import Path
 from typing import Final
 
 from rapidfuzz.distance import OSA
 
-MAX_ANSWER_WORDS = 12
-"""A longer message is a request, whatever its first word is."""
+MAX_ANSWER_WORDS = 16
+"""A longer message is a request, whatever its words are."""
+MAX_UNCLEAR_WORDS = 8
+"""A longer message with any word that does not belong to an answer is a request, whatever its first word is."""
 
 
 class Consent(StrEnum):
@@ -40,7 +42,7 @@ _FRIENDLY = "🙂😊😀😃😄😁🙏❤😉🎉"
 _EMOJI_PARTS = "\ufe0f🏻🏼🏽🏾🏿"
 """The variation selector and the skin tones, which follow an emoji."""
 
-_YESES = ("bare yes", "casual yes", "assurance", "praise", "yes")
+_YESES = ("bare yes", "casual yes", "assurance", "praise", "yes", "yes to one")
 """The sections of phrases that mean yes."""
 _IRONIC_TOGETHER: Final = {
     frozenset(sections)
@@ -52,7 +54,8 @@ _IRONIC_TOGETHER: Final = {
         ("drawl", "assurance"),
         ("drawl", "praise"),
         ("drawl", "casual yes"),
-        # Two phrases of one section.
+        # Two different phrases of one section.
+        ("bare yes", "bare yes"),
         ("assurance", "assurance"),
         ("praise", "praise"),
     ]
@@ -68,6 +71,8 @@ _DRAWL_SIGNS = re.compile(rf"\.\.|…|🙂|^[{_QUOTES}]")
 _DRAWN_OUT = ((re.compile(r"(\w)\1{2,}"), r"\1"), (re.compile(r"(\w)\1{2,}"), r"\1\1"), (re.compile(r"\b(\w+?)\1+\b"), r"\1"))
 """Patterns of drawn-out words, each with what it stands for: "suuure" for "sure", "goood" for "good", "okok" for "ok"."""
 
+_SLOT = re.compile(r"\{([^}]*)\}")
+
 # The shape of an answer, in which "w" stands for a letter and "e" for an emoji. A hyphen and an apostrophe are allowed within a
 # word, and quotes only around the whole: in `yes, "delete it"` they are ironic.
 _ALLOWED_SHAPE = re.compile(rf"[{_QUOTES}]*[we](?:[we{_BETWEEN_WORDS}]|(?<=w)[-'’](?=w))*[{_QUOTES}{_BETWEEN_WORDS}]*")
@@ -76,17 +81,18 @@ _ALLOWED_SHAPE = re.compile(rf"[{_QUOTES}]*[we](?:[we{_BETWEEN_WORDS}]|(?<=w)[-'
 def read_consent(message: str, actions: Sequence[Sequence[str]] = ()) -> Consent:
     """Read `message` as the answer to a confirmation question.
 
-    `actions` has the titles of each action of the question, in the constitution and at the server: "delete it", "delete the
-    task" and "go ahead with the deletion" are a yes only to an action with a title that begins with "delete". Other words of a
-    title name things, and "tasks" may be a request to see them. Of several actions a word must mean all: "delete both" is a
-    yes, and "delete it" is not.
+    `actions` has the titles of each action of the question, in order: in the constitution and at the server. "delete it",
+    "delete the task" and "go ahead with the deletion" are a yes only to an action with a title that begins with "delete". The
+    other words of a title alone name things, and "tasks" may be a request to see them. For several actions the verb must be
+    that of all: "delete both" is a yes to two deletions, and "delete it" is not.
     """
     composed = unicodedata.normalize("NFC", message)
     text = composed.casefold().strip()
     words = _words(text)
     if len(words) > MAX_ANSWER_WORDS:
         return Consent.OTHER
-    meaning = _meaning(words, _vocabulary(_Named.of(actions))) if words else _meaning_of_emoji(text)
+    known = _vocabulary(tuple(tuple(title.casefold() for title in titles) for titles in actions))
+    meaning = _meaning(words, known) if words else _meaning_of_emoji(text)
     if meaning in (Consent.YES, Consent.NO) and not _has_allowed_shape(text, meaning):
         return Consent.UNCLEAR
     if meaning is Consent.YES and (_is_in_mocking_case(composed) or _is_ironic(words, text)):
@@ -103,7 +109,7 @@ def _is_ironic(words: list[str], text: str) -> bool:
     """True for a yes that is ironic as often as it is meant, such as "yeah, sure", "claro, claro" or "great..."."""
     sections = _sections()
     phrases = [found.group() for found in _phrase().finditer(_spaced(words))]
-    said = [sections[phrase] for phrase in phrases]
+    said = [sections[phrase] for phrase in dict.fromkeys(phrases)]
     if _DRAWL_SIGNS.search(text):
         said.append("drawl")
     if any(frozenset(pair) in _IRONIC_TOGETHER for pair in combinations(said, 2)):
@@ -127,12 +133,14 @@ def _phrase() -> re.Pattern[str]:
 def _meaning(words: list[str], known: _Vocabulary) -> Consent:
     """Return the meaning of the words alone."""
     text = _spaced(words)
-    agrees, refuses = known.whole_yes.fullmatch(text), known.whole_no.fullmatch(text)
-    # "cancel it" and "cancel both" are both where the action itself is a cancellation.
-    if agrees and not refuses and any(word in known.refusals for word in words):
-        refuses = None if known.plain_yes.search(text) else agrees
-    if agrees or refuses:
-        return Consent.UNCLEAR if agrees and refuses else Consent.YES if agrees else Consent.NO
+    if known.whole_doubt.fullmatch(text):
+        return Consent.UNCLEAR
+    if known.whole_yes.fullmatch(text):
+        return Consent.YES
+    if known.whole_no.fullmatch(text):
+        return Consent.NO
+    if len(words) > MAX_UNCLEAR_WORDS:
+        return Consent.OTHER
     return Consent.UNCLEAR if _starts_like_an_answer(words, text, known) else Consent.OTHER
 
 
@@ -181,101 +189,126 @@ def _has_allowed_shape(text: str, meaning: Consent) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Vocabulary:
-    """Patterns for the words of an answer to one action. Each word in the text ends with a space."""
+    """Patterns for the words of an answer to one question. Each word in the text ends with a space."""
 
     yes: re.Pattern[str]
     no: re.Pattern[str]
     whole_yes: re.Pattern[str]
     """The whole of an answer: phrases that mean yes, and words that may stand beside them."""
     whole_no: re.Pattern[str]
+    whole_doubt: re.Pattern[str]
+    """The whole of an answer that may mean the action or the end of it: "cancel it" where the action is a cancellation."""
     yes_or_hedge: re.Pattern[str]
     """A yes that does not name the action, or a hedge."""
-    plain_yes: re.Pattern[str]
-    """A yes whatever the action is."""
-    refusals: frozenset[str]
-    """The verbs of the actions that are also a no, such as "cancel"."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """What names all actions of a question: their common verbs, and the common objects of one action."""
-
-    verbs: frozenset[str] = frozenset()
-    objects: frozenset[tuple[str, str]] = frozenset()
-    count: int = 1
-
-    @classmethod
-    def of(cls, actions: Sequence[Sequence[str]]) -> _Named:
-        if not actions:
-            return cls()
-        titles = [[words for title in of_one if (words := _words(title.casefold()))] for of_one in actions]
-        verbs = frozenset.intersection(*(frozenset(words[0] for words in of_one) for of_one in titles))
-        # An object is one thing: of several actions it would name one.
-        objects = frozenset(pair for words in titles[0] for pair in _objects(words)) if len(actions) == 1 else frozenset()
-        return cls(verbs, objects, len(actions))
-
-
-def _objects(title: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the verb of a title with its object: "cancel" with "whole reservation", and with "reservation".
-
-    The object ends at a preposition: "modify the order" is no yes to "Modify items in an order". A plural may mean more.
-    """
-    lists = _word_lists()
-    rest = [word for word in title[1:] if word not in lists["article"]]
-    thing = list(takewhile(lambda word: word not in lists["end of an object"], rest))
-    if thing and (not thing[-1].endswith("s") or thing[-1].endswith("ss")):
-        yield title[0], " ".join(thing)
-        yield title[0], thing[-1]
 
 
 @lru_cache(maxsize=64)
-def _vocabulary(of: _Named) -> _Vocabulary:
-    """Return the vocabulary for the actions of a question.
+def _vocabulary(actions: tuple[tuple[str, ...], ...]) -> _Vocabulary:
+    """Return the vocabulary for a question about `actions`, each given by its titles in lower case.
 
-    A verb, alone or with "it", "this", "that" or its object, is a yes; after "don't" or "do not" it is a no. For several
-    actions "both" or "all of them" takes the place of "it". After "go ahead with" an action is named by the noun or the gerund
-    of its verb.
+    A phrase that names the actions is a yes; after "don't" or "do not" it is a no.
     """
     lists = _word_lists()
-    several = of.count > 1
-    whole = [*lists["all of several"], *(lists["both"] if of.count == 2 else ())] if several else []
-    every = [*whole, *lists["every"]]
-    things = every if several else ["it", "that", "this"]
-    objects = [(verb, f"{the} {thing}") for verb, thing in sorted(of.objects) for the in ("the", "this", "that", "my")]
-    named = [f"{verb}{thing}" for verb in of.verbs for thing in ("", *(f" {one}" for one in things))]
-    named += [f"{verb} {thing}" for verb, thing in objects if not thing.startswith("my ")]
-    nouns = [noun for line in lists["nouns"] for verb, _, noun in [line.partition(": ")] if verb in of.verbs]
-    by_noun = [f"{the} {noun}" for noun in nouns for the in _articles(noun, several=several)]
-    gerunds = [(verb, gerund) for verb in of.verbs for gerund in _gerunds(verb)]
-    by_gerund = [f"{gerund} {thing}" for _, gerund in gerunds for thing in things]
-    by_gerund += [f"{gerund} {thing}" for verb, gerund in gerunds for own, thing in objects if own == verb]
-    led = [f"{lead} {one}" for lead in lists["lead to a noun"] for one in (*things, *by_noun, *by_gerund)]
-    led += [f"{lead} {verb}" for lead in lists["lead to a verb"] for verb in named]
-    # Beside a yes, what would be too little to be one.
-    beside = [f"{verb} {thing}" for verb, thing in objects] if not several else every
-    plain = [phrase for section in _YESES for phrase in lists[section]]
-    yes = [*plain, *named, *led, *whole]
-    no = [*lists["no"], *(f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in (*named, *led))]
+    slots = _slots(actions)
+    several = len(actions) > 1
+    named = _filled("name", slots)
+    if several:
+        named += [*lists["yes to several"], *(slots["it"] - {*lists["them"]})]
+    named_beside_yes = _filled("name beside yes", slots)
+    yes = [phrase for section in _YESES for phrase in lists[section] if not (several and section == "yes to one")]
+    refused = [f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in (*named, *named_beside_yes)]
+    no = [*lists["no"], *lists["cancel"], *refused]
+    doubtful = _doubtful(actions, slots)
     either = [*lists["beside either"], *lists["drawl"]]
-    beside += [*lists["beside yes"], *([] if several else lists["beside yes to one"])]
+    beside_yes = [*lists["beside yes"], *_filled(f"beside yes to {'several' if several else 'one'}", slots), *named_beside_yes]
     return _Vocabulary(
-        yes=re.compile(_any_of(yes)),
+        yes=re.compile(_any_of([*yes, *named])),
         no=re.compile(_any_of(no)),
-        whole_yes=_made_of(_any_of(yes), _any_of([*either, *beside])),
-        whole_no=_made_of(_any_of(no), _any_of([*either, *lists["beside no"]])),
-        yes_or_hedge=re.compile(_any_of([*plain, *led, *lists["hedge"]])),
-        plain_yes=re.compile(rf"(?<!\S)(?:{_any_of(plain)})"),
-        refusals=frozenset(of.verbs & {*lists["no"]}),
+        whole_yes=_made_of([*yes, *named], [*either, *beside_yes]),
+        whole_no=_made_of(no, [*either, *lists["beside no"]]),
+        whole_doubt=_made_of(doubtful, [*either, *lists["beside no"], *beside_yes]),
+        yes_or_hedge=re.compile(_any_of([*yes, *lists["hedge"], *(lists["yes to one"] if several else ())])),
     )
 
 
-def _articles(noun: str, *, several: bool) -> tuple[str, ...]:
-    """Return the words that may stand before the noun of an action: "the changes" are of one action or of several."""
-    return ("the", "these") if noun.endswith("s") else ("the",) if several else ("the", "this", "that")
+def _slots(actions: Sequence[Sequence[str]]) -> dict[str, frozenset[str]]:
+    """Return what may stand in each slot of a phrase that names the actions. It means all of them, so a verb is that of all."""
+    lists = _word_lists()
+    verbs = frozenset.intersection(*map(_verbs, actions)) if actions else frozenset()
+    nouns = frozenset(noun for verb in verbs for noun in _nouns().get(verb, ()))
+    slots = {"verb": verbs, "doing": frozenset(form for verb in verbs for form in _gerunds(verb))}
+    if len(actions) < 2:
+        objects = frozenset(found for titles in actions for title in titles for found in _objects(title))
+        nouns |= {f"{thing} {noun}" for thing in objects for noun in nouns}
+        slots["nouns"] = frozenset(noun for noun in nouns if noun.endswith("s"))
+        return {**slots, "object": objects, "noun": nouns, "it": frozenset(lists["it"]), "the": frozenset(lists["the"])}
+    two = len(actions) == 2
+    return {
+        **slots,
+        "object": frozenset(),
+        "nouns": frozenset(),
+        "noun": frozenset(noun if noun.endswith("s") else f"{noun}s" for noun in nouns),
+        "it": frozenset([*lists["every"], *lists["them"], *(lists["every of two"] if two else ())]),
+        "the": frozenset([*lists["the several"], *(["both"] if two else ())]),
+    }
+
+
+def _verbs(titles: Sequence[str]) -> frozenset[str]:
+    return frozenset(word for title in titles for word in _words(title)[:1])
 
 
 def _gerunds(verb: str) -> tuple[str, ...]:
-    return f"{verb.removesuffix('e')}ing", f"{verb}{verb[-1]}ing"
+    """Return the forms that may be the gerund of `verb`; those that are no words are never typed."""
+    return (f"{verb}ing", f"{verb}{verb[-1]}ing", f"{verb.removesuffix('e')}ing")
+
+
+def _objects(title: str) -> Iterator[str]:
+    """Yield the object in a title, which ends at a preposition: "pending order" and "order" of "Cancel a pending order by id".
+
+    "Change the order" is no yes to "Change items in an order". A plural may mean more than the call, and of two objects
+    one may be meant alone, so neither is an object.
+    """
+    lists = _word_lists()
+    words = _words(title)
+    phrase = list(takewhile(lambda word: word not in lists["preposition"], words[1:]))
+    phrase = list(dropwhile(lambda word: word in lists["article"], phrase))
+    if not phrase or words != title.split() or not {*lists["conjunction"]}.isdisjoint(words) or _is_plural(phrase[-1]):
+        return
+    yield " ".join(phrase)
+    yield phrase[-1]
+
+
+def _is_plural(word: str) -> bool:
+    return word.endswith("s") and not word.endswith(("ss", "us", "is"))
+
+
+def _doubtful(actions: Sequence[Sequence[str]], slots: Mapping[str, frozenset[str]]) -> list[str]:
+    """Return the phrases that may mean an action or the end of it, for the verbs that also decline: "cancel it"."""
+    lists = _word_lists()
+    declining = {*lists["no"], *lists["cancel"]}
+    verbs = frozenset[str]().union(*map(_verbs, actions))
+    things = {*lists["it"], *slots["it"]}
+    found = {verb for verb in verbs if not declining.isdisjoint([verb, *(f"{verb} {thing}" for thing in things)])}
+    cancels = lists["cancel"] if not found.isdisjoint(lists["cancel"]) else ()
+    return [*cancels, *_filled("doubtful name", {"verb": frozenset(found), "it": frozenset(things)})]
+
+
+def _filled(section: str, slots: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the phrases of a section with each `{slot}` filled by what `slots` or the section of that name has."""
+    fillings = {**_word_lists(), **slots}
+    return [
+        phrase.format(**dict(zip(names, words, strict=True)))
+        for phrase in fillings[section]
+        for names in [_SLOT.findall(phrase)]
+        for words in product(*(fillings[name] for name in names))
+    ]
+
+
+@cache
+def _nouns() -> dict[str, tuple[str, ...]]:
+    """Return the nouns of each verb, from "verb: noun, noun"."""
+    pairs = (phrase.partition(":") for phrase in _word_lists()["nouns of a verb"])
+    return {verb: tuple(noun.strip() for noun in nouns.split(",")) for verb, _, nouns in pairs}
 
 
 def _any_of(phrases: Iterable[str]) -> str:
@@ -284,9 +317,10 @@ def _any_of(phrases: Iterable[str]) -> str:
     return "|".join(map(re.escape, texts))
 
 
-def _made_of(phrases: str, words_beside: str) -> re.Pattern[str]:
+def _made_of(phrases: Iterable[str], words_beside: Iterable[str]) -> re.Pattern[str]:
     """Return the pattern of a text that consists of `phrases` and `words_beside`, with at least one phrase."""
-    return re.compile(f"(?:{words_beside})*(?:{phrases})(?:{phrases}|{words_beside})*")
+    needed, beside = _any_of(phrases), _any_of(words_beside)
+    return re.compile(f"(?:{beside})*(?:{needed})(?:{needed}|{beside})*" if needed else r"(?!)")
 
 
 def _words(text: str) -> list[str]:

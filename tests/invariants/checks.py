@@ -99,7 +99,7 @@ def _check_sent(record: DecisionRecord, sent: Sequence[SentCall]) -> None:
         if name == CONFIRMED_TOOL:
             pending = context.pending_confirmation
             assert pending is not None, "a call that needs confirmation was sent without a pending action"
-            assert read_consent(context.message, ("Remove tasks", "Delete task")) is Consent.YES
+            assert read_consent(context.message, [("Remove tasks", "Delete task")]) is Consent.YES
             shown = [(one.arguments, pending.operation_key(number)) for number, one in enumerate(pending.each, 1)]
             assert (arguments, key) in shown
 

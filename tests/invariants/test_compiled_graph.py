@@ -279,7 +279,7 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
         assert len(after.calls) <= 64 * rounds
         assert [call.sequence for call in after.calls] == list(range(1, len(after.calls) + 1))
         if state == "BUILD_REQUEST" and after.outcome == "confirmed":
-            assert read_consent(message, ("Remove tasks", "Delete task")) is Consent.YES
+            assert read_consent(message, [("Remove tasks", "Delete task")]) is Consent.YES
         consented = before.outcome == "confirmed"
         for call in sent:
             assert state == "EXECUTE_TOOLS"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -161,6 +163,64 @@ def test_naming_the_action_confirms_only_an_action_whose_title_begins_with_that_
     assert read_consent("yes, send it", [("Send mail",)]) is Consent.YES
     assert read_consent("delete it", [("Send mail",)]) is Consent.OTHER
     assert read_consent("delete it") is Consent.OTHER
+
+
+def _answers(kind: str) -> Iterator[tuple[list[list[str]], str]]:
+    """Yield the actions and the answers of `consent_answers.txt` of this kind."""
+    actions: list[list[str]] = []
+    for line in Path(__file__).with_name("consent_answers.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            actions = [titles.split(" / ") for titles in line.strip("[]").split(" + ")]
+        elif line.startswith(f"{kind}: "):
+            yield from ((actions, message) for message in line.removeprefix(f"{kind}: ").split(" | "))
+
+
+def test_an_answer_that_agrees_to_exactly_the_actions_is_a_yes() -> None:
+    assert [(message, actions) for actions, message in _answers("yes") if read_consent(message, actions) != Consent.YES] == []
+
+
+def test_an_answer_that_only_looks_like_a_yes_is_none() -> None:
+    assert [(message, actions) for actions, message in _answers("near") if read_consent(message, actions) == Consent.YES] == []
+
+
+def test_for_several_actions_a_word_for_one_of_them_is_no_yes() -> None:
+    two, three = [["Return item"]] * 2, [["Return item"]] * 3
+    for message in ("it", "yes, that one", "return it", "yes, return the item", "the first", "yes, do it"):
+        assert read_consent(message, two) is not Consent.YES, message
+    assert [read_consent(message, two) for message in ("both", "yes, return both", "all of them")] == [Consent.YES] * 3
+    assert [read_consent(message, three) for message in ("yes, both", "all of them")] == [Consent.UNCLEAR, Consent.YES]
+    assert read_consent("yes, both", two[:1]) is Consent.UNCLEAR
+    assert read_consent("yes, return both", [["Return item"], ["Refund payment"]]) is Consent.UNCLEAR
+
+
+def test_an_object_is_a_yes_only_in_the_words_of_the_title_up_to_a_preposition() -> None:
+    assert read_consent("yes, change the address", [["Change shipping address of an order"]]) is Consent.YES
+    assert read_consent("yes, change the order", [["Change shipping address of an order"]]) is Consent.UNCLEAR
+    for title in ("Delete user and files", "Delete user, file", "Delete users"):
+        for message in ("yes, delete the user", "yes, delete the users", "yes, delete the file"):
+            assert read_consent(message, [[title]]) is Consent.UNCLEAR, (title, message)
+
+
+def test_a_cancelling_word_in_any_language_neither_drops_nor_confirms_a_cancellation() -> None:
+    for message in (
+        "ja, bitte stornieren",
+        "stornieren",
+        "取消",
+        "sí, cancela",
+        "annulez",
+        "キャンセルしてください",
+        "iptal et",
+        "hủy",
+    ):
+        assert read_consent(message, [["Cancel order"]]) is Consent.UNCLEAR, message
+    for message in ("cancel it", "cancel both", "ok, cancel that", "let's cancel it", "i want to cancel them"):
+        assert read_consent(message, [["Cancel order"]] * 2) is Consent.UNCLEAR, message
+        assert read_consent(message, [["Cancel order"], ["Return item"]]) is Consent.UNCLEAR, message
+
+
+def test_a_long_answer_of_known_words_is_read_and_any_other_long_message_is_a_request() -> None:
+    assert read_consent("Yes, please, I would like to proceed with the deletion. Thank you!", [DELETION]) is Consent.YES
+    assert read_consent("Yes, please, I would like to proceed with the deletion. Thank Bob!", [DELETION]) is Consent.OTHER
 
 
 def test_a_word_that_both_names_the_action_and_declines_is_unclear() -> None:

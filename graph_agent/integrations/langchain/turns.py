@@ -161,7 +161,7 @@ def _read_answer(given: Any, pending: PendingAction) -> ConfirmationAnswer | str
         return None
     yes, text = given.get("yes"), given.get("text")
     if isinstance(text, str):
-        yes = {Consent.YES: True, Consent.NO: False}.get(read_consent(text), text)
+        yes = {Consent.YES: True, Consent.NO: False}.get(read_consent(text, pending.described), text)
     if isinstance(yes, bool):
         read = pending.whole_digest if given.get("read") == pending.whole_digest else ""
         return ConfirmationAnswer(pending_action=pending.id, yes=yes, read=read)

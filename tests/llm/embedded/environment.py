@@ -70,7 +70,7 @@ class TaskConversation:
     async def says(self, message: str) -> Turn:
         """Run one turn and remember what was said. A pending deletion is answered as the engine answers it."""
         waiting, self.pending = self.pending, None
-        consent = read_consent(message, ("Delete task",))
+        consent = read_consent(message, [("Delete task",)])
         if waiting is not None and consent in (Consent.YES, Consent.NO):
             turn = self._answered(waiting, delete=consent is Consent.YES)
         else:
