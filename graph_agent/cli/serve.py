@@ -185,7 +185,12 @@ def run_server(
         log_to_collector() if settings.otel else nullcontext(),
         closing(listener),
         open_command_runtime(
-            settings, model=options.model, announce=False, workers=options.workers, start_seconds=_START_SECONDS
+            settings,
+            model=options.model,
+            announce=False,
+            workers=options.workers,
+            # A worker that failed while it serves would be started again, and fail again.
+            start_seconds=_START_SECONDS if options.workers == 1 else None,
         ) as (runtime, run),
     ):
         page = read_page() if not options.no_page else None

@@ -43,7 +43,7 @@ _RECIPIENT: Final = (
 """The header of a message to a function, also without the special tokens, which some servers leave out."""
 _CALL_END: Final = r"</?[|｜]?(?:\w{1,20}[_:])?tool[_▁]calls?(?:[_▁]end)?[|｜]?>|<end_function_call>|(?=\[TOOL_CALLS\])|\Z"
 _PREFIX: Final = r"(?:[|｜]?\w{1,20}[|｜:])?"
-"""What some models write before the names of their tags."""
+"""Prefixes of tags that some models write."""
 _MARKUP: Final = re.compile(
     r"<function=(?P<function>[^<>\s]{1,80})>(?P<body>.*?)(?:</function>|\Z)"
     rf"|<{_PREFIX}invoke name=[\"'](?P<invoked>[^<>\"']{{1,80}})[\"']>(?P<parameters>.*?)(?:</{_PREFIX}invoke>|\Z)"
