@@ -94,8 +94,10 @@ function actionOf({ description, object_text: text }: ShownCall): string {
 /** The tool and the arguments that the card does not show already, one on each line. */
 function Call({ call }: { call: ShownCall }): VNode {
   const shown = call.by_id_only ? [] : call.description.split("\n");
+  // Of a list, an object or a number that JavaScript would round, the card may show another spelling.
+  const plain = (value: unknown): string | null => (typeof value === "string" ? `'${value}'` : typeof value === "number" ? `${value}` : null);
   const names = Object.entries(call.arguments)
-    .filter(([name, value]) => !shown.includes(`${name} = ${typeof value === "string" ? `'${value}'` : String(value)}`))
+    .filter(([name, value]) => plain(value) === null || !shown.includes(`${name} = ${plain(value)}`))
     .map(([name]) => name);
   return (
     <dl class="arguments">
