@@ -69,6 +69,7 @@ INVARIANTS = {
         "Consent works once, within five minutes, for that user and conversation.",
         (
             f"{HERE}/test_consent.py::test_consent_works_once_within_five_minutes_for_its_user_and_conversation",
+            f"{HERE}/test_one_approval.py::test_each_yes_is_for_one_effect_of_each_call_that_it_was_shown_for",
             "tests/policy/test_confirmation.py::test_a_signature_binds_every_field_the_user_and_the_conversation",
             "tests/chat/conversations/test_confirmations.py::test_one_of_many_concurrent_decisions_uses_a_confirmation",
         ),
@@ -186,6 +187,7 @@ NOT_PROVED = {
 """The statements that have no test yet: nothing may rely on them."""
 
 SUPPORTING = {
+    f"{HERE}/test_card_faults.py::test_a_fault_anywhere_on_a_card_leaves_each_effect_at_most_once",
     f"{HERE}/test_faults.py::test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects",
     f"{HERE}/test_faulty_ports.py::test_a_port_that_raises_yields_an_error_result",
     f"{HERE}/test_faulty_ports.py::test_a_failed_settlement_reports_the_change_as_unknown",
