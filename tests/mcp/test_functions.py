@@ -120,8 +120,10 @@ def test_a_constitution_for_functions_has_their_docstrings_and_their_marks(files
 
 
 def test_a_question_of_a_function_is_answered_and_a_refusal_is_quoted(
-    files: Files, cli: Cli, script: Callable[..., str], token: tuple[str, str]
+    files: Files, cli: Cli, script: Callable[..., str], token: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Without the model, which would explain the refusal in its own words.
+    monkeypatch.setenv("GRAPH_AGENT_AFTER_YES", "end")
     options = files(INVENTORY)
     model = script(call("in_stock"), call("order", item="bolt", count=20))
     asked = cli("ask", "20 bolts", *options, "--model", model)
