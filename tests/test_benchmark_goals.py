@@ -25,6 +25,7 @@ def measured(*ratios: float) -> tuple[Callable[[], tuple[str, Mapping[str, float
 def test_a_ratio_is_measured_up_to_three_times_until_it_meets_its_goal(
     ratios: tuple[float, ...], counted: float, unused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The list is of the whole process.
     monkeypatch.setattr(goals, "missed", [])
     measure, left = measured(*ratios)
     found, lowest = goals.settled(measure, GOAL)

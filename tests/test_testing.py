@@ -85,7 +85,7 @@ async def test_played_tools_give_the_results_that_they_were_given() -> None:
         [PlayedTool(name="water", traits=ToolTraits(title="Water"))],
         [PlayedResult(tool="water", arguments={"plant": "fern"}, result=ToolResult(success=True, data={"receipt": "wet"}))],
     )
-    adapter = ScriptedAdapter([calls("water", plant="fern"), calls("water", plant="rose")])
+    adapter = ScriptedAdapter([calls("water", plant="fern"), calls("water", plant="rose"), says("I cannot tell.")])
     async with open_installation(tools, CONSTITUTION, adapter) as client:
         await client.send("water the fern")
         assert (await client.send("yes")).decision.effects == ["Water: plant = 'fern'; the server returned \"wet\""]

@@ -31,7 +31,10 @@ OF_DECISION = func.substr(_WITHOUT_NUMBER, 1, func.length(_WITHOUT_NUMBER) - 1)
 
 _calls, _rows = tool_invocation_logs.c, call_operations.c
 _OPERATION_OF_CALL = (_rows.decision_id == _calls.decision_id) & (_rows.sequence == _calls.sequence)
-_KEY = func.coalesce(_rows.operation_key, _calls.decision_id + ":" + cast(_calls.sequence, String)).label("operation_key")
+# A text also where others wrote another type into the column.
+_KEY = func.coalesce(cast(_rows.operation_key, String), _calls.decision_id + ":" + cast(_calls.sequence, String)).label(
+    "operation_key"
+)
 """The key under which a call was sent: that of its operation, which was committed before it. A read has none of its own."""
 
 

@@ -24,7 +24,7 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     names = ("model", "endpoint", "constitution", "database", "retention", "tools", "key")
     assert verdicts(ended) == dict.fromkeys(names, "ok")
-    assert "rules: no GEMINI_API_KEY is set" in ended.out
+    assert "embedded: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
     assert ended.code == 0
 

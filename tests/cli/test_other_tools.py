@@ -23,6 +23,7 @@ ONLY_SHIPPED = "it can only serve the shipped tools, and the constitution grants
 def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands run with the tool of a file of functions."""
     monkeypatch.chdir(tmp_path)
+    # The server of the functions starts faster as a fork.
     monkeypatch.setattr(sys, "executable", fork_server.python())
     Path("inventory.py").write_text(INVENTORY, encoding="utf-8")
     Path("servers.json").write_text(json.dumps({"mcpServers": {"stock": {"functions": "inventory.py"}}}))
@@ -32,7 +33,7 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_embedded_model_says_that_it_cannot_serve_them(cli: Cli) -> None:
-    assert f"model: rules: no GEMINI_API_KEY is set; {ONLY_SHIPPED}\n" in cli("ask", "what is there?").err
+    assert f"model: embedded: no GEMINI_API_KEY is set; {ONLY_SHIPPED}\n" in cli("ask", "what is there?").err
     checked = cli("doctor")
     assert checked.code == 1
     (line,) = (line for line in checked.out.splitlines() if line.startswith("model"))

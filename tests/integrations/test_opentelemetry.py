@@ -216,7 +216,7 @@ async def test_spans_are_exported_as_the_standard_variables_say(
     await _one_turn(GRAPH_AGENT_HOME=tmp_path)
     assert collector.spans == []
     await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
-    assert collector.spans == ["chat rules", "execute_tool add_task", "chat rules", "invoke_agent graph-agent"]
+    assert collector.spans == ["chat embedded", "execute_tool add_task", "chat embedded", "invoke_agent graph-agent"]
     monkeypatch.setenv("OTEL_SERVICE_NAME", "ours")
     await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
     assert collector.services == {"graph-agent", "ours"}

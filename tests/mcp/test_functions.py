@@ -82,6 +82,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 def folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 (the commands need it)
     """The commands run in an empty folder, and start processes quickly."""
     monkeypatch.chdir(tmp_path)
+    # The server of the functions starts faster as a fork.
     monkeypatch.setattr(sys, "executable", fork_server.python())
 
 

@@ -52,6 +52,7 @@ def gate(tmp_path: Path, servers: Servers) -> Path:
 async def test_a_server_that_starts_is_named_until_it_has_started(
     tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # It is reported every three seconds.
     monkeypatch.setattr("graph_agent.tools.server_group.REPORT_EVERY_SECONDS", 0.05)
     constitution = tmp_path / "constitution.md"
     constitution.write_text("## Available Tools\n- read: Read a file (reads)\n", encoding="utf-8")
@@ -86,6 +87,7 @@ async def test_one_that_does_not_fit_the_constitution_is_an_error_also_if_it_sta
 async def test_an_engine_without_a_runtime_waits_for_a_server_as_long_as_a_turn_permits(
     tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # It is reported every three seconds.
     monkeypatch.setattr("graph_agent.tools.server_group.REPORT_EVERY_SECONDS", 0.05)
     reported = asyncio.Event()
     shown: list[str | None] = []

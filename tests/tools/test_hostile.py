@@ -22,7 +22,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.transcript import result_json
 from graph_agent.models.result_size import LEFT_OUT, MAX_KEPT_BYTES
 from graph_agent.models.tools import ToolResult
-from graph_agent.tools import answers, session, transport
+from graph_agent.tools import answers, lists, session, transport
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.progress import ToolProgress, progress_to
 from tests.permission import permitted
@@ -379,7 +379,7 @@ async def test_a_rejected_tool_list_is_logged_without_server_text(
     what: str, why: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The real limit takes many megabytes.
-    monkeypatch.setattr(transport, "MAX_LIST_BYTES", 1_000_000)
+    monkeypatch.setattr(lists, "MAX_LIST_BYTES", 1_000_000)
     async with hostile(what) as executor:
         assert executor.get_available_tools() == []
     lines = [record.getMessage() for record in caplog.records if record.name == session.logger.name]
