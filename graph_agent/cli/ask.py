@@ -10,7 +10,7 @@ import typer
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.service import ChatService
-from graph_agent.cli.last import conversation_id_of, newest_conversation
+from graph_agent.cli.last_conversation import conversation_id_of, newest_conversation
 from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, option, with_files
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import answer_by_id, show_pending, type_answer

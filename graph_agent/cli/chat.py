@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.cli.last import conversation_id_of
+from graph_agent.cli.last_conversation import conversation_id_of
 from graph_agent.cli.options import Conversation, Model, User, asking_as, with_files
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.printed_answer import failed

@@ -6,7 +6,7 @@ import typer
 from pydantic import ValidationError
 
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.cli.last import conversation_id_of
+from graph_agent.cli.last_conversation import conversation_id_of
 from graph_agent.cli.running import FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_text, whole_action

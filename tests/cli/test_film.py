@@ -49,7 +49,7 @@ def test_the_saved_file_plays_the_turn_and_shows_the_difference_to_other_rules(c
         expect(page.locator(".note-body")).to_contain_text("call mom")
         assert page.evaluate("document.documentElement.scrollWidth") == 320
         # The film of a record that is not proved is not shown.
-        page.fill("#policy", "")
+        page.fill("#trusted-keys", "")
         expect(page.locator("#verdict")).to_have_text("Not proved")
         expect(page.locator("#film")).to_be_hidden()
         assert problems == []
