@@ -15,7 +15,8 @@ from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_re
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined
 
-_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
+MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
+"""The calls whose result is that of a server."""
 _MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING})
 
 
@@ -32,7 +33,7 @@ def report_call(turn: Turn, call: TurnCall, policy: CompiledPolicy, *, interrupt
     if turn.confirmed is not None and interrupted and not call.result.may_be_done:
         return by_code(fixed.CONFIRMED_NOT_DONE)
     rule = policy.rules.get(call.call.name)
-    if rule is not None and call.disposition in _MADE and (refusal := quoted_refusal(rule, call.result)):
+    if rule is not None and call.disposition in MADE and (refusal := quoted_refusal(rule, call.result)):
         return by_code(fixed.TOOL_REFUSED_REPLY) + refusal + quoted_result(rule, call.result)
     failed = by_code(fixed.failed_call_reply(call.result.error_code, unknown=call.result.unknown))
     if rule is None:
@@ -78,7 +79,7 @@ def _report_one_of_several(call: TurnCall, shown: PendingCall, policy: CompiledP
     """Return the line about one call of a card. It names the action, because each line is about another one."""
     rule = policy.rules.get(call.call.name)
     quote = () if rule is None else quoted_result(rule, call.result)
-    if rule is not None and call.disposition in _MADE:
+    if rule is not None and call.disposition in MADE:
         # Why it failed is quoted from its server; of a call that was not sent, the text of the error is our own.
         quote = quoted_refusal(rule, call.result) + quote
     if rule is not None and call.result.success:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.authorized import run_authorized
-from graph_agent.graph.call_reports import is_done, report_call, report_confirmed
+from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.models.decision import AfterYes, PendingAction, PendingCall
@@ -40,7 +40,6 @@ from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
 from graph_agent.reply.forms import REPLY_FORMS
 
-_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
 _WOULD_BE_DONE = "this is a dry run: it would be done"
 _WOULD_BE_ASKED = "this is a dry run: you would be asked first"
 # For the model and, as a clause, for the user.
@@ -137,7 +136,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         return _after_yes(turn, runtime, confirmed)
     if turn.context.called:
         interrupted = runtime.ports.interrupted
-        made = [report_call(turn, call, policy, interrupted=interrupted) for call in turn.calls if call.disposition in _MADE]
+        made = [report_call(turn, call, policy, interrupted=interrupted) for call in turn.calls if call.disposition in MADE]
         # Why a call was refused is said by a notice.
         text = joined("\n\n", dict.fromkeys(made)) or by_code(fixed.NOTHING_CHANGED)
         return turn.to("called_done", ending=Ending.of(EndingKind.CALLED, text))
@@ -179,10 +178,10 @@ def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Tu
     all_done = all(is_done(call, policy) for call in turn.calls)
     goes_on = confirmed.then is AfterYes.GO_ON or (confirmed.then is AfterYes.EXPLAIN and not all_done)
     # After an unknown outcome code has the last word: a model might do the same again in other words.
-    if not goes_on or interrupted or any(call.result.unknown for call in turn.calls):
-        return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, report))
+    unknown = any(call.result.unknown for call in turn.calls)
     # These calls are the first round.
-    if runtime.snapshot.config.max_iterations == 1:
+    has_round_left = runtime.snapshot.config.max_iterations > 1
+    if not goes_on or interrupted or unknown or not has_round_left:
         return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, report))
     return turn.to("executed", report=report)
 

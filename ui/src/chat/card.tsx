@@ -95,10 +95,9 @@ function actionOf({ description, object_text: text }: ShownCall): string {
 function Call({ call }: { call: ShownCall }): VNode {
   const shown = call.by_id_only ? [] : call.description.split("\n");
   // Of a list, an object or a number that JavaScript would round, the card may show another spelling.
-  const plain = (value: unknown): string | null => (typeof value === "string" ? `'${value}'` : typeof value === "number" ? `${value}` : null);
-  const names = Object.entries(call.arguments)
-    .filter(([name, value]) => plain(value) === null || !shown.includes(`${name} = ${plain(value)}`))
-    .map(([name]) => name);
+  const isShown = (name: string, value: unknown): boolean =>
+    (typeof value === "string" && shown.includes(`${name} = '${value}'`)) || (typeof value === "number" && shown.includes(`${name} = ${value}`));
+  const names = Object.keys(call.arguments).filter((name) => !isShown(name, call.arguments[name]));
   return (
     <dl class="arguments">
       <dt>tool</dt>
