@@ -324,13 +324,14 @@ async def test_a_connection_closed_by_the_server_fails_only_its_own_work(fresh_p
 
 @pytest.mark.postgresql
 async def test_connections_that_ended_while_they_were_idle_are_replaced(
-    fresh_postgresql_url: str, caplog: pytest.LogCaptureFixture
+    migrated_postgresql_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    database = Database.open(fresh_postgresql_url)
+    database = Database.open(migrated_postgresql_url)
     await database.write(metadata.create_all)
     # All at once, so that every thread has opened a connection.
     barrier = threading.Barrier(CONNECTIONS - CLOSING_CONNECTIONS)
     await asyncio.gather(*(database.read(lambda _: barrier.wait(10)) for _ in range(barrier.parties)))
+    # The test has a database of its own: the tests beside it share theirs, and would lose their connections.
     others = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
