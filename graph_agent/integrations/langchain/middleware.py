@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -18,7 +18,7 @@ from graph_agent.integrations.langchain.turns import LOCAL_USER, Roles, TaskTurn
 from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.llm.wire import OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import CallDisposition
+from graph_agent.models.record import CallDisposition, ToolInvocation
 from graph_agent.models.tools import ToolResult
 from graph_agent.tools.parts import AnswerParts, collected_parts, media
 from graph_agent.turn.engine import LLMAgentEngine
@@ -58,8 +58,8 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
         turns = TaskTurns(self._engine, self._user, self._roles, get_config(), position=len(state["messages"]))
         with collected_parts() as parts:
             judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
-            ended = await turns.confirmed(judged, texts=False)
-        return {"messages": list(_answers(requested, judged, ended, parts))}
+            answered = await turns.confirmed(judged, texts=False)
+        return {"messages": list(_answers(requested, [judged, *answered], parts))}
 
     async def awrap_tool_call(
         self,
@@ -79,20 +79,29 @@ def _open_calls(messages: list[AnyMessage]) -> list[ToolCall]:
     return [call for call in last.tool_calls if call["id"] not in answered] if isinstance(last, AIMessage) else []
 
 
-def _answers(requested: list[ToolCall], judged: FinishedTurn, ended: FinishedTurn, parts: AnswerParts) -> Iterator[ToolMessage]:
-    """Yield the answer to each call. `ended` is the turn in which the user answered the question of `judged`, if it asked.
+def _answers(requested: list[ToolCall], turns: Sequence[FinishedTurn], parts: AnswerParts) -> Iterator[ToolMessage]:
+    """Yield the answer to each call: that of the last of `turns` that judged it.
 
     The model reads a line about each image, sound and file, which many models do not take; the artifact has them.
     """
-    invocations = {one.sequence: one for one in judged.record.invocations}
-    confirmed = iter(ended.record.invocations)
-    for sequence, call in enumerate(requested, 1):
-        made, turn = invocations.get(sequence), judged
-        if made is not None and made.disposition is CallDisposition.AWAITING:
-            made, turn = next(confirmed, None), ended
+    for call, (turn, made) in zip(requested, _judged(len(requested), turns), strict=True):
         result = ToolResult(success=False, error=turn.decision.reply) if made is None else made.tool_result
         decision_id = turn.record.header.decision_id
         blocks = parts.of_call.get((decision_id, 0 if made is None else made.sequence), [])
         files = [found for block in blocks if (found := media(block)) is not None]
         artifact = {"decision_id": decision_id, **({"files": files} if files else {})}
         yield tool_message(call["name"], call["id"], result, artifact=artifact)
+
+
+def _judged(count: int, turns: Sequence[FinishedTurn]) -> list[tuple[FinishedTurn, ToolInvocation | None]]:
+    """Return for each of `count` calls the last turn that judged it, and what became of it there; None if it was not reached.
+
+    The first turn has all calls, each of the others those that the turn before it asked about, in the same order.
+    """
+    judged: dict[int, tuple[FinishedTurn, ToolInvocation | None]] = {}
+    asked = list(range(count))
+    for turn in turns:
+        invocations = {one.sequence: one for one in turn.record.invocations}
+        judged |= {call: (turn, invocations.get(sequence)) for sequence, call in enumerate(asked, 1)}
+        asked = [call for call in asked if (made := judged[call][1]) and made.disposition is CallDisposition.AWAITING]
+    return [judged[call] for call in range(count)]

@@ -84,26 +84,30 @@ class TaskTurns:
         """Make a decision without a model, or return what it was."""
         return await self.run(DecisionContext.for_calls(self.user_id, called, self.conversation_id))
 
-    async def confirmed(self, finished: FinishedTurn, *, texts: bool) -> FinishedTurn:
+    async def confirmed(self, asked: FinishedTurn, *, texts: bool) -> list[FinishedTurn]:
         """Interrupt the graph with the question of a turn, and answer it as `Command(resume=...)` says, until none is open.
+
+        Returns the turns of the answers in their order; empty if nothing was asked.
 
         With `texts`, a text that is neither yes nor no is a message to the model. An answer after the lifetime of the action
         does nothing: its object is looked up again, and the user is asked anew. Whatever does not name the open question, or
         was its answer before, does nothing either.
         """
         used: list[tuple[str, ConfirmationAnswer | str]] = []
+        answered: list[FinishedTurn] = []
         notice: str | None = None
-        while (pending := finished.decision.pending_action) is not None:
-            given = interrupt(_question(finished, pending, notice), response_schema=_answer_schema(pending))
+        while (pending := asked.decision.pending_action) is not None:
+            given = interrupt(_question(asked, pending, notice), response_schema=_answer_schema(pending))
             answer = _read_answer(given, pending)
             notice = _problem(answer, repeated=(pending.id, answer) in used)
             if answer is None or notice is not None or (isinstance(answer, str) and not texts):
                 continue
             used.append((pending.id, answer))
-            finished = await self._answered(finished, pending, answer)
-        return finished
+            asked = await self._answer(asked, pending, answer)
+            answered.append(asked)
+        return answered
 
-    async def _answered(self, asked: FinishedTurn, pending: PendingAction, answer: ConfirmationAnswer | str) -> FinishedTurn:
+    async def _answer(self, asked: FinishedTurn, pending: PendingAction, answer: ConfirmationAnswer | str) -> FinishedTurn:
         """Run the turn of an answer; after a late yes also the one that asks anew."""
         by_id = None if isinstance(answer, str) else answer
         finished = await self.run(
@@ -197,8 +201,8 @@ def as_node(engine: LLMAgentEngine, *, user: User = LOCAL_USER, roles: Roles = (
         context = DecisionContext(
             user_id=turns.user_id, message=text, conversation_id=turns.conversation_id, message_history=_history(earlier)
         )
-        finished = await turns.confirmed(await turns.run(context), texts=True)
-        decision = finished.decision
+        asked = await turns.run(context)
+        decision = [asked, *await turns.confirmed(asked, texts=True)][-1].decision
         reply = AIMessage(decision.reply, id=decision.decision_id, response_metadata={"decision": decision.to_json()})
         return {"messages": [reply]}
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from graph_agent.clock import ManualClock
 from graph_agent.integrations.langchain import GovernedTools, LangChainTools
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.tools import ToolResult
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.tools.server_file import ServerConfig
@@ -95,6 +96,29 @@ async def test_a_confirmation_is_an_interrupt_and_only_its_answer_makes_the_call
         ("REQUEST_CONFIRMATION", ["executed", "awaiting", "awaiting"]),
         ("EXECUTE_PENDING", ["executed", "executed"]),
     ]
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_each_call_of_a_card_that_is_asked_again_halfway_gets_its_own_answer(yes: bool) -> None:
+    update = ("update_task", {"task_id": "t2", "description": "call dad"})
+    server = TableServer(previews=PREVIEWS | {"update_task": done({"description": "call pa"})})
+
+    def delete(_: dict[str, Any]) -> ToolResult:
+        server.previews["update_task"] = done({"description": "call papa"})
+        return done({"receipt": "deleted 'call mom'"})
+
+    server.answers = {"delete_task": delete}
+    engine = engine_of(server=server)
+    agent, model = agent_of(engine, requests(DELETE, update, ADD), AIMessage("Done."))
+    (first,) = (await agent.ainvoke(said("tidy up"), THREAD))["__interrupt__"]
+    (second,) = (await agent.ainvoke(resume(first, True), THREAD))["__interrupt__"]
+    assert "call papa" in second.value["question"]
+    await agent.ainvoke(resume(second, yes), THREAD)
+    read = [json.loads(message.text) for message in model.asked[-1] if isinstance(message, ToolMessage)]
+    rest = ["update_task", "add_task"] if yes else []
+    expected = ["deleted 'call mom'", *(f"did {tool}" for tool in rest)]
+    assert [one["data"]["receipt"] for one in read if one["success"]] == expected
+    assert [sent[0] for sent in server.sent] == ["delete_task", *rest]
 
 
 async def test_a_no_and_a_late_yes_do_nothing() -> None:
