@@ -37,7 +37,10 @@ SECTION = "## Available Tools"
 PROMPTS_SECTION = "## Available Prompts"
 MAX_CHARACTERS = 256 * 1024
 """The constitution is part of every request to the model; a longer text is a wrong file. Also the limit of `policy.cedar`."""
-MARKERS = "(requires confirmation), (without confirmation), (reads), (at most N per message), (ARGUMENT is the signed-in user)"
+MARKERS = (
+    "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
+    "(ARGUMENT is the signed-in user)"
+)
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 # MCP allows names that could be read as something else here, such as "1st: tool"; ASCII, so that none is a look-alike.
@@ -45,8 +48,8 @@ _QUOTED_NAME = r'"(?=[^"]*[!#-~])[ !#-~]{1,192}"'
 _ENTRY = re.compile(rf"- (?P<name>{_NAME}|{_QUOTED_NAME}): (?P<rest>\S.*)")
 _MARKER = re.compile(
     r"(?P<before>.*?) "
-    r"\((?P<words>requires confirmation|without confirmation|reads|at most (?P<limit>[1-9][0-9]{0,2}) per message"
-    r"|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user)\)"
+    r"\((?P<words>requires confirmation|without confirmation|reads|trusted results"
+    r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user)\)"
 )
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
@@ -70,6 +73,8 @@ class ToolGrant:
     """The operator accepts that a tool which its server marks as destructive runs without confirmation."""
     reads: bool = False
     """The tool only reads: it may run any number of times and leaves no receipt."""
+    trusted_results: bool = False
+    """The results of the tool decide about calls as those of a trusted server do."""
     max_per_message: int | None = None
     """The number of calls that one message of the user permits."""
     bound_argument: str | None = None

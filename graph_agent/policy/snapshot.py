@@ -86,6 +86,8 @@ class PolicySnapshot:
 def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:
     if grant.requires_confirmation and not earlier.requires_confirmation:
         return False
+    if earlier.trusted_results and not grant.trusted_results:
+        return False
     # What was a read may be a change today, and what any user could name may be the signed-in user's alone.
     if grant.reads != earlier.reads or grant.bound_argument not in (None, earlier.bound_argument):
         return False

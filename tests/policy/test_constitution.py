@@ -133,6 +133,7 @@ def test_an_invalid_line_is_an_error_with_its_number(lines: list[str], line: int
         ("", ToolGrant("act", "Act")),
         (" (reads)", ToolGrant("act", "Act", reads=True)),
         (" (without confirmation)", ToolGrant("act", "Act", without_confirmation=True)),
+        (" (reads) (trusted results)", ToolGrant("act", "Act", reads=True, trusted_results=True)),
         (" (at most 1 per message)", ToolGrant("act", "Act", max_per_message=1)),
         (" (at most 999 per message)", ToolGrant("act", "Act", max_per_message=999)),
         (
@@ -157,6 +158,8 @@ def test_a_line_can_have_several_markers(markers: str, grant: ToolGrant) -> None
         "(requires confirmation) (without confirmation)",
         "(requires confirmation)(reads)",
         "(reads) and more",
+        "(trusted results) (trusted results)",
+        "(trusted result)",
         "(read)",
         "(Reads)",
         "(at most 0 per message)",

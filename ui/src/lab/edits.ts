@@ -7,7 +7,7 @@ const HEADING = "## Available Tools";
 const ASKS = "(requires confirmation)";
 const RUNS = "(without confirmation)";
 const MARKERS =
-  /(?: \((?:requires confirmation|without confirmation|reads|at most [1-9]\d{0,2} per message|[A-Za-z_][\w-]* is the signed-in user)\))*\s*$/;
+  /(?: \((?:requires confirmation|without confirmation|reads|trusted results|at most [1-9]\d{0,2} per message|[A-Za-z_][\w-]* is the signed-in user)\))*\s*$/;
 const LIMIT = /^\(at most (\d+) per message\)$/;
 
 /** The place of a tool's line in the constitution; -1 if it is not listed. */
