@@ -52,6 +52,12 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDecision, str]]]
         ("stock", {"sku": "a"}, {"facts": facts(hour=23)}, RUNS, ""),
     ],
     [
+        (PRICE, {"sku": "a", "price": 1}, {}, REFUSED, "stock and prices are for managers"),
+        (STOCK, {"sku": "a", "count": 1}, {}, REFUSED, "stock and prices are for managers"),
+        (STOCK, {"sku": "a", "count": 1}, {"roles": ("manager",)}, RUNS, ""),
+        (REFUND, refund(1), {}, RUNS, ""),
+    ],
+    [
         (MAIL, {"to": ["a@example.com"], "text": "x"}, {}, RUNS, ""),
         (MAIL, {"to": ["a@example.com", "b@evil.org"], "text": "x"}, {}, ASKS, "mail outside needs a yes"),
         (MAIL, {"to": ["a@evil.org,b@example.com"], "text": "x"}, {}, ASKS, "mail outside needs a yes"),
@@ -79,7 +85,7 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDecision, str]]]
 ]
 
 
-@pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:6], CASES, strict=True)))
+@pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:7], CASES, strict=True)))
 def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> None:
     policy = policy_of(SHOP, rules)
     for tool, arguments, situation, verdict, reason in cases:
