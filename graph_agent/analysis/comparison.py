@@ -13,7 +13,7 @@ from typing import Final
 import z3
 from cedarpy import pst
 
-from graph_agent.analysis.encoding import Encoder, Outcomes, outcomes
+from graph_agent.analysis.encoding import Encoder, Outcomes, in_words, outcomes
 from graph_agent.analysis.examples import find_example
 from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fact, formulas
 from graph_agent.analysis.schema_changes import unseen_changes
@@ -66,22 +66,26 @@ class _Tool:
         self.rules = old.rules.get(name), new.rules.get(name)
         self.actions = _action(old, name), _action(new, name)
 
-    def call(self, analysis: Analysis) -> tuple[SymbolicCall, list[Outcomes]]:
-        """Return a call that either policy may accept, and what each decides. Raises `Unencodable`."""
+    def call(self, analysis: Analysis, left_out: dict[str, str]) -> tuple[SymbolicCall, list[Outcomes]]:
+        """Return a call that either policy may accept, and what each decides. Raises `Unencodable`.
+
+        Conditions that are not encoded are named in `left_out`.
+        """
         (before, after), bound = self.actions, [None if rule is None else rule.grant.bound_argument for rule in self.rules]
         if before is None or after is None:
             index = 0 if after is None else 1
             call = analysis.call(self.name, self.policies[index])
-            return call, [outcomes(call, one) if i == index else Outcomes(FALSE, FALSE) for i, one in enumerate(self.policies)]
+            decided = outcomes(call, self.policies[index], left_out)
+            return call, [decided if i == index else Outcomes(FALSE, FALSE) for i in range(2)]
         same = bound[0] == bound[1]
         call = analysis.call_of(_joined(before, after), bound[0] if same else None)
-        decided = []
+        both = []
         for policy, action, argument in zip(self.policies, (before, after), bound, strict=True):
             possible = [] if before == after else [call.fits(action)]
             if argument is not None and not same:
                 possible.append(call.is_bound(argument))
-            decided.append(Outcomes(*(z3.And(one, *possible) for one in outcomes(call.under(action), policy))))
-        return call, decided
+            both.append(Outcomes(*(z3.And(one, *possible) for one in outcomes(call.under(action), policy, left_out))))
+        return call, both
 
     @property
     def is_unchanged(self) -> bool:
@@ -111,12 +115,20 @@ def _changes(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]
 
 def _decided(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[AnalysisResult]:
     """Yield what the solver finds. Raises `Unencodable`."""
-    call, (before, after) = tool.call(analysis)
+    left_out: dict[str, str] = {}
+    unconfirmed = False
+    call, (before, after) = tool.call(analysis, left_out)
     for change, effects in _DIFFERENCES.items():
         decided = before.one_of(effects[0]), after.one_of(effects[1])
         if (solver := analysis.possible(call, *formulas(facts[change], call), *decided)) is not None:
             expected = list(zip(tool.policies, effects, strict=True))
-            yield AnalysisResult(tool.name, change, find_example(solver, call, expected))
+            example = find_example(solver, call, expected)
+            if example.confirmed or not left_out:
+                yield AnalysisResult(tool.name, change, example)
+            else:
+                unconfirmed = True
+    if unconfirmed:
+        yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=in_words(left_out))
 
 
 def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:

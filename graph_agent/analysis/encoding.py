@@ -29,7 +29,7 @@ from graph_agent.analysis.symbols import (
 )
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import Decision
-from graph_agent.policy.cedar.syntax import covers, walk
+from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
 from graph_agent.policy.compiled import CompiledPolicy
@@ -71,11 +71,11 @@ class Outcomes(NamedTuple):
         return disjunction([conditions[effect] for effect in effects])
 
 
-def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str] | None = None) -> Outcomes:
+def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str]) -> Outcomes:
     """Encode the guard's decision on a call: the constitution, and the conditions if there are any.
 
-    Raises `Unencodable` for a condition outside the fragment. With `left_out` such a one is named there, with the reason, and
-    the formulas are those of more calls: what no such call does, no call that the guard accepts does.
+    A condition outside the fragment is named in `left_out`, with the reason. Whether it matches is free then, so what no call
+    and no match makes true is true of no call that the guard judges.
     """
     rule = policy.rules.get(call.action.name)
     if rule is None or call.action.name in policy.unavailable:
@@ -84,11 +84,10 @@ def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str
     allowed = TRUE if limit is None else call.used("message", "calls") <= limit
     without = with_yes = TRUE
     if policy.conditions is not None:
-        conditions, unencoded = policy.conditions.by_key, None if left_out is None else dict[str, str]()
+        unencoded: dict[str, str] = {}
         encoders = (Encoder(call, confirmed=yes) for yes in (False, True))
-        (without, failed), (with_yes, failed_too) = (one.decision(conditions, unencoded) for one in encoders)
-        if left_out is not None and unencoded is not None:
-            left_out |= {policy.conditions.names[key]: why for key, why in unencoded.items()}
+        (without, failed), (with_yes, failed_too) = (one.decision(policy.conditions.by_key, unencoded) for one in encoders)
+        left_out |= {policy.conditions.names[key]: why for key, why in unencoded.items()}
         allowed = z3.And(allowed, z3.Not(failed), z3.Not(failed_too), _texts_are_read(call, policy.conditions))
     accepted = z3.And(allowed, with_yes)
     return Outcomes(FALSE if rule.grant.requires_confirmation else z3.And(accepted, without), accepted)
@@ -120,35 +119,45 @@ class Encoder:
         self._call = call
         self._confirmed = confirmed
 
-    def decision(self, conditions: Parsed, left_out: dict[str, str] | None = None) -> tuple[Any, Any]:
+    def decision(self, conditions: Parsed, left_out: dict[str, str]) -> tuple[Any, Any]:
         """Return the formulas that say when the conditions allow the call, and when one of them fails.
 
-        With `left_out`, a condition that is not encoded never fails; a `permit` always matches then and a `forbid` never, and
-        the reason is added under the key of the condition. Without it, such a condition raises `Unencodable`.
+        The reason why a condition is not encoded is added to `left_out`, under its key.
         """
         encoded = []
         for key, condition in conditions.items():
-            if not covers(condition, self._call.action):
-                continue
-            try:
-                encoded.append((condition.effect, *self.condition(condition)))
-            except (Unencodable, z3.Z3Exception) as exc:
-                if left_out is None:
-                    raise
-                left_out[key] = str(exc) if isinstance(exc, Unencodable) else "it is not encoded"
-                encoded.append((condition.effect, FALSE, z3.BoolVal(condition.effect == "permit")))
+            if covers(condition, self._call.action):
+                unencoded: list[str] = []
+                encoded.append((condition.effect, *self.condition(condition, unencoded)))
+                if unencoded:
+                    left_out[key] = unencoded[0]
         permits, forbids = ([match for effect, _, match in encoded if effect == one] for one in ("permit", "forbid"))
         failed = disjunction([error for _, error, _ in encoded])
         return z3.And(disjunction(permits), z3.Not(disjunction(forbids))), failed
 
-    def condition(self, condition: pst.Template) -> tuple[Any, Any]:
-        """Return the formulas that say when a condition that covers the tool fails, and when it matches."""
+    def condition(self, condition: pst.Template, unencoded: list[str] | None = None) -> tuple[Any, Any]:
+        """Return the formulas that say when a condition that covers the tool fails, and when it matches.
+
+        A clause outside the fragment raises `Unencodable`. With `unencoded` it has any value, and the reason is added there.
+        """
         failed, holds = FALSE, self._principal(condition.principal)
         for clause in condition.clauses:
-            error, value = self.encode(clause.expr)
+            try:
+                error, value = self.encode(clause.expr)
+            except (Unencodable, z3.Z3Exception) as exc:
+                if unencoded is None:
+                    raise
+                unencoded.append(str(exc) if isinstance(exc, Unencodable) else "it is not encoded")
+                error, value = self._unknown(clause.expr)
             failed = z3.Or(failed, z3.And(holds, error))
             holds = z3.And(holds, value.term if isinstance(clause, pst.When) else z3.Not(value.term))
         return failed, z3.And(holds, z3.Not(failed))
+
+    def _unknown(self, node: pst.Expr) -> Encoded:
+        """Return variables for an expression that is not encoded: the same ones wherever it has the same value."""
+        reads_yes = Reads([node]).has("confirmed")
+        name = repr((node, self._call.action, self._confirmed if reads_yes else None))
+        return z3.Bool(f"fails: {name}"), Value(Kind.BOOL, z3.Bool(f"holds: {name}"))
 
     def _principal(self, scope: pst.PrincipalOrResourceConstraint) -> Any:
         user = Value(ENTITY, ("User", self._call.user))
@@ -375,6 +384,11 @@ def literals(conditions: Iterable[Parsed]) -> Literals:
         elif isinstance(node, pst.UnaryOp) and node.op == "decimal" and isinstance(node.arg, pst.StringLit):
             found[Kind.DECIMAL].add(scaled(Kind.DECIMAL, node.arg.value, "decimal"))
     return {kind: frozenset(values) for kind, values in found.items()}
+
+
+def in_words(left_out: Mapping[str, str]) -> str:
+    """Return which conditions are not encoded, and why."""
+    return "; ".join(f"'{name}' is not encoded: {why}" for name, why in left_out.items())
 
 
 def text_of(term: Any) -> str:

@@ -1,9 +1,10 @@
 """The questions about policies: what may run, what a change newly permits, and whether promises hold.
 
-Nothing is answered by the solver alone: an example counts only if the guard decides the same about it, and a condition outside
-of the encoded fragment makes the answer unknown, unless a promise holds without it, for more calls. Proofs are by induction:
-`used` holds the state after the call, which only accepted calls change, and about `succeeded` and `attempted` the facts are
-proved first that each accepted call keeps. The guard judges each call by what the calls before it have done, also in one batch.
+Nothing is answered by the solver alone: an example counts only if the guard decides the same about it. Whether a condition
+outside of the encoded fragment holds is left open: what is so either way is proved, and an example that the guard does not
+confirm then makes the answer unknown. Proofs are by induction: `used` holds the state after the call, which only accepted calls
+change, and about `succeeded` and `attempted` the facts are proved first that each accepted call keeps. The guard judges each
+call by what the calls before it have done, also in one batch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import z3
 from cedarpy import pst
 
-from graph_agent.analysis.encoding import Encoder, Parsed, literals, outcomes
+from graph_agent.analysis.encoding import Encoder, Parsed, in_words, literals, outcomes
 from graph_agent.analysis.examples import Example, find_example
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
@@ -148,7 +149,7 @@ class Analysis:
                 continue
             try:
                 call = self.call(name, policy)
-                accepted = outcomes(call, policy, left_out={}).accepted
+                accepted = outcomes(call, policy, {}).accepted
                 if self.possible(call, accepted) is None:
                     facts.append((not_made,))
                     continue
@@ -177,8 +178,11 @@ def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
         call = analysis.call(tool)
         known = formulas(facts, call)
         answers: list[Answer] = []
+        left_out: dict[str, str] = {}
         example = otherwise = None
-        for condition, effects in zip(outcomes(call, policy), ([Decision.RUNS], [Decision.RUNS, Decision.ASKS]), strict=True):
+        for condition, effects in zip(
+            outcomes(call, policy, left_out), ([Decision.RUNS], [Decision.RUNS, Decision.ASKS]), strict=True
+        ):
             if (found := analysis.possible(call, *known, condition)) is None:
                 answers.append(Answer.NEVER)
                 continue
@@ -188,7 +192,10 @@ def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
                 continue
             answers.append(Answer.SOMETIMES)
             otherwise = otherwise or find_example(found, call, [(policy, [one for one in Decision if one not in effects])])
-        return AnalysisResult(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
+        found_result = AnalysisResult(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
+        if left_out and not found_result.is_certain:
+            return AnalysisResult(tool, Answer.UNKNOWN, why=in_words(left_out))
+        return found_result
 
     return _answers(explained, ((tool,) for tool in analysis.tools))
 
@@ -222,8 +229,7 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
                 if not left_out or example.confirmed:
                     return AnalysisResult(name, Answer.FAILS, example)
                 # The condition that was left out may be what keeps the promise.
-                left_out_text = "; ".join(f"'{condition}' is not encoded: {why}" for condition, why in left_out.items())
-                unknown = unknown or AnalysisResult(name, Answer.UNKNOWN, why=left_out_text)
+                unknown = unknown or AnalysisResult(name, Answer.UNKNOWN, why=in_words(left_out))
         return unknown or AnalysisResult(name, Answer.PROVED)
 
     return _answers(proved, ((promised.names[key], key) for key in conditions))

@@ -206,14 +206,6 @@ def test_a_promise_that_a_mistake_breaks_fails(right: str, wrong: str, promise: 
     assert proofs(text, RULES.replace(right, wrong))["it"].answer is Answer.FAILS
 
 
-def test_what_is_not_encoded_is_unknown() -> None:
-    rules = PERMIT + "forbid (principal, action, resource) when { context.arguments.a.containsAny(context.arguments.b) };"
-    policy = policy_of([TWO_LISTS], rules)
-    (result,) = explain(policy, SECONDS)
-    assert (result.answer, result.why) == (Answer.UNKNOWN, "`contains_any` of two arguments of the call")
-    assert {one.answer for one in compare(policy, policy_of([TWO_LISTS], PERMIT), SECONDS)} == {Change.NOT_COMPARED}
-
-
 LISTS = {"type": "array", "items": TEXT}
 TWO_LISTS = ShopTool("act", schema("a", "b", "n", a=LISTS, b=LISTS, n={"type": "integer"}))
 OVERLAP = "context.arguments.a.containsAny(context.arguments.b)"
@@ -226,6 +218,33 @@ def promised(rules: str, condition: str, *tools: ShopTool) -> AnalysisResult:
     promises = ConditionsFile(f"forbid (principal, action, resource) when {{ {condition} }};")
     (result,) = prove(policy_of(tools or [TWO_LISTS], rules), promises, SECONDS)
     return result
+
+
+def test_what_depends_on_a_condition_that_is_not_encoded_is_unknown() -> None:
+    policy = policy_of([TWO_LISTS], PERMIT + UNENCODED)
+    why = "'overlap' is not encoded: `contains_any` of two arguments of the call"
+    (result,) = explain(policy, SECONDS)
+    assert (result.answer, result.why) == (Answer.UNKNOWN, why)
+    (change,) = compare(policy, policy_of([TWO_LISTS], PERMIT), SECONDS)
+    assert (change.answer, change.why, change.may_loosen) == (Change.NOT_COMPARED, why, True)
+
+
+def test_what_does_not_depend_on_a_condition_that_is_not_encoded_is_known() -> None:
+    never = "forbid (principal, action, resource);"
+    (result,) = explain(policy_of([TWO_LISTS], PERMIT + UNENCODED + never), SECONDS)
+    assert (result.answer, result.with_yes) == (Answer.NEVER, Answer.NEVER)
+    asks = "forbid (principal, action, resource) unless { context.confirmed };"
+    (result,) = explain(policy_of([TWO_LISTS], PERMIT + never + UNENCODED + asks), SECONDS)
+    assert (result.answer, result.with_yes, result.is_certain) == (Answer.NEVER, Answer.NEVER, True)
+
+
+def test_two_policies_with_the_same_condition_that_is_not_encoded_are_compared() -> None:
+    small = "forbid (principal, action, resource) when { context.arguments.n > %d };"
+    old, new = (policy_of([TWO_LISTS], PERMIT + UNENCODED + small % limit) for limit in (5, 9))
+    looser, tighter = compare(old, new, SECONDS), compare(new, old, SECONDS)
+    assert shown(looser) == ["newly possible without a yes: act(a=[], b=[], n=6) (refused -> runs)"]
+    assert [one.answer for one in tighter] == [Change.REFUSED]
+    assert shown(compare(old, policy_of([TWO_LISTS], PERMIT + small % 5 + UNENCODED), SECONDS)) == []
 
 
 def test_a_promise_is_proved_without_a_forbid_that_is_not_encoded() -> None:
