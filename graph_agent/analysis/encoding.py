@@ -24,6 +24,7 @@ from graph_agent.analysis.symbols import (
     Unencodable,
     Value,
     conjunction,
+    constant,
     disjunction,
     text,
 )
@@ -316,7 +317,9 @@ class Encoder:
                 return disjunction([self._contains(first, one) for one in second.term])
             case "contains_any" if first.kind == LITERAL_SET:
                 return disjunction([self._contains(second, one) for one in first.term])
-        raise Unencodable(f"`{op}` of two arguments of the call")
+            case "contains_any":
+                return self._contains_any(first.term, second.term)
+        raise Unencodable(f"`{op}`")
 
     def _equal(self, first: Value, second: Value) -> Any:
         if first.kind == second.kind == ENTITY:
@@ -340,24 +343,42 @@ class Encoder:
             if found.kind is Kind.ACTION:
                 return FALSE
             raise Unencodable("an element that no condition names")
-        if element.kind is not Kind.STRING:
+        if element.kind is not found.kind or element.kind not in (Kind.STRING, *NUMBERS):
             raise Unencodable("`contains` of a value of the call")
-        known = [z3.And(element.term == text(one), bit) for one, bit in found.elements.items()]
-        others = [element.term != text(one) for one in found.elements]
+        known = [z3.And(element.term == constant(one), bit) for one, bit in found.elements.items()]
+        others = [element.term != constant(one) for one in found.elements]
         # Which other elements there are is not modelled: any of them may be this one.
-        return z3.Or(*known, z3.And(found.other, *others, z3.Bool(f"{found.name} has {element.term}")))
+        return z3.Or(*known, z3.And(found.other, *others, self._call.has(found, element.term)))
 
     def _contains_all(self, group: Value, part: Value) -> Any:
         if part.kind == LITERAL_SET:
             return conjunction([self._contains(group, one) for one in part.term])
         if group.kind != LITERAL_SET:
-            raise Unencodable("`containsAll` of two arguments of the call")
+            whole, found = group.term, part.term
+            if whole.kind is not found.kind:
+                return found.is_empty
+            shared = [z3.Implies(bit, self._has_element(whole, element)) for element, bit in found.elements.items()]
+            others = z3.And(whole.others_than(found.elements), self._call.overlap(whole, found).all)
+            return z3.And(*shared, z3.Implies(found.other, others))
         keys = [_constant(one) for one in group.term]
         if None in keys:
             raise Unencodable("`containsAll` with values of the call")
-        found: SymbolicSet = part.term
+        found = part.term
         outside = [bit for key, bit in found.elements.items() if key not in keys]
         return z3.Not(disjunction([found.other, *outside]))
+
+    def _contains_any(self, group: SymbolicSet, part: SymbolicSet) -> Any:
+        if group.kind is not part.kind:
+            return FALSE
+        shared = [z3.And(bit, self._has_element(group, element)) for element, bit in part.elements.items()]
+        overlap = self._call.overlap(group, part)
+        others = z3.And(part.other, group.others_than(part.elements), z3.Or(overlap.all, overlap.some))
+        return z3.Or(*shared, others)
+
+    def _has_element(self, group: SymbolicSet, element: Any) -> Any:
+        """Return the condition that a set of the call has a constant that is an element of another one."""
+        bit = group.elements.get(element)
+        return bit if bit is not None else z3.And(group.other, self._call.has(group, constant(element)))
 
     def _is_in(self, entity: Value, group: Value) -> Any:
         if entity.kind != ENTITY:

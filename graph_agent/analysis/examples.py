@@ -125,6 +125,7 @@ class _Reader:
         self._conditions = [one for one in (promises, *(policy.conditions for policy in policies)) if one is not None]
         self._policies = [one for one in policies if call.action.name in one.rules]
         self._policy = self._policies[-1]
+        self._others = self._other_elements()
         self._context: dict[str, Any] = self._value(call.context)
         self.arguments = self._arguments()
         self.roles = tuple(sorted(name for name, bit in call.roles.items() if self._holds(bit)))
@@ -172,11 +173,37 @@ class _Reader:
             return {name: self._value(part) for name, (part, present) in value.term.items() if self._holds(present)}
         if isinstance(found := value.term, SymbolicSet):
             elements = [element for element, bit in found.elements.items() if self._holds(bit)]
-            return [*elements, *([_OTHERS[found.kind]] if self._holds(found.other) else [])]
-        term = self._model.eval(value.term, model_completion=True)
-        if value.kind is Kind.BOOL:
+            return [*elements, *self._others.get(found.name, [])]
+        return self._constant(value.kind, value.term)
+
+    def _constant(self, kind: Kind | str, value: Any) -> Any:
+        term = self._model.eval(value, model_completion=True)
+        if kind is Kind.BOOL:
             return z3.is_true(term)
-        return text_of(term) if value.kind is Kind.STRING else term.as_long()
+        return text_of(term) if kind is Kind.STRING else term.as_long()
+
+    def _other_elements(self) -> dict[str, list[Any]]:
+        """Return, for each set with elements that no condition names, such elements: those that the model says it shares."""
+        sets = [one for one in self._call.variables.values() if isinstance(one, SymbolicSet) and self._holds(one.other)]
+        compared = {name for pair in self._call.overlaps for name in pair}
+        found: dict[str, list[Any]] = {one.name: [] for one in sets}
+        for asked in self._call.memberships.values():
+            element = self._constant(asked.group.kind, asked.element)
+            if asked.group.name in found and element not in asked.group.elements and self._holds(asked.holds):
+                found[asked.group.name].append(element)
+        for number, one in enumerate(sets):
+            if not found[one.name]:
+                other = _OTHERS[one.kind]
+                # Two sets that a condition compares share only what the model says.
+                is_own = one.name in compared and one.kind is not Kind.BOOL
+                found[one.name].append(
+                    other if not is_own else f"{other}/{number}" if isinstance(other, str) else other + number
+                )
+        for overlap in self._call.overlaps.values():
+            if overlap.group.name in found and self._holds(z3.Or(overlap.all, overlap.some)):
+                shared = found.get(overlap.part.name, [])
+                found[overlap.group.name] += shared if self._holds(overlap.all) else shared[:1]
+        return {name: list(dict.fromkeys(elements)) for name, elements in found.items()}
 
     def _arguments(self) -> dict[str, Any]:
         """Return arguments as JSON that have the domains, lengths and hidden parts of the model."""

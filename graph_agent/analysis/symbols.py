@@ -7,7 +7,7 @@ calls made before, time, roles) is a variable, with the facts that hold for ever
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -47,6 +47,10 @@ class SymbolicSet:
     def parts(self) -> list[Any]:
         return [*self.elements.values(), self.other]
 
+    def others_than(self, named: Collection[Any]) -> Any:
+        """Return the condition that it has an element that is not one of `named`."""
+        return z3.Or([self.other, *(bit for element, bit in self.elements.items() if element not in named)])
+
     @property
     def is_empty(self) -> Any:
         return z3.Not(z3.Or(self.parts))
@@ -55,6 +59,25 @@ class SymbolicSet:
     def size(self) -> Any:
         """The least number of elements."""
         return z3.Sum([z3.If(part, 1, 0) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A variable that says that a set has a value of the call, if it is none of the elements that conditions name."""
+
+    group: SymbolicSet
+    element: Any
+    holds: Any
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Variables about the elements of `part` that no condition names: `group` has all of them, or some."""
+
+    group: SymbolicSet
+    part: SymbolicSet
+    all: Any
+    some: Any
 
 
 @dataclass(frozen=True)
@@ -81,6 +104,8 @@ class SymbolicCall:
         self.roles: dict[str, Any] = {}
         self.variables: dict[str, Any] = {}
         """The terms and sets by their path, in the order in which an example is made small."""
+        self.memberships: dict[str, Membership] = {}
+        self.overlaps: dict[tuple[str, str], Overlap] = {}
         self.facts: list[Any] = [self.user != z3.StringVal("")]
         self._tools = sorted({*tools})
         self._literals = literals
@@ -142,6 +167,18 @@ class SymbolicCall:
 
     def role(self, name: str) -> Any:
         return self.roles.setdefault(name, z3.Bool(f"principal in {name}"))
+
+    def has(self, group: SymbolicSet, element: Any) -> Any:
+        """Return the variable that says that a set has a value that no condition names."""
+        name = f"{group.name} has {element}"
+        return self.memberships.setdefault(name, Membership(group, element, z3.Bool(name))).holds
+
+    def overlap(self, group: SymbolicSet, part: SymbolicSet) -> Overlap:
+        """Return the variables about the elements of `part` that no condition names."""
+        if group is part:
+            return Overlap(group, part, TRUE, TRUE)
+        names = [f"{group.name} has {share} others of {part.name}" for share in ("all", "some")]
+        return self.overlaps.setdefault((group.name, part.name), Overlap(group, part, *map(z3.Bool, names)))
 
     def made(self, part: str, tool: str) -> Any:
         """Return the variable that says that `tool` is in a set of the context: `succeeded` or `attempted`."""
@@ -282,6 +319,11 @@ def text(value: str) -> Any:
     if any(ord(character) > _MAX_CHARACTER for character in value):
         raise Unencodable("a character beyond U+2FFFF")
     return z3.StringVal(value.replace("\\", "\\u{5c}"))
+
+
+def constant(value: str | int) -> Any:
+    """Return an element of a set as a term. Raises `Unencodable`."""
+    return text(value) if isinstance(value, str) else z3.IntVal(value)
 
 
 def conjunction(terms: Sequence[Any]) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 
 import z3
 
-from graph_agent.analysis.encoding import outcomes
+from graph_agent.analysis.encoding import outcomes, text_of
 from graph_agent.analysis.questions import Analysis
-from graph_agent.analysis.symbols import SymbolicSet, Unencodable, Value, text
+from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Unencodable, Value, text
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
@@ -88,6 +88,7 @@ def compare_with_cedar(
             continue
         given = [*_values(call.context, context), (call.user, text(situation.user_id))]
         given += [(bit, z3.BoolVal(name in situation.roles)) for name, bit in call.roles.items()]
+        given += _shared(call, context, given)
         decided = [z3.simplify(z3.substitute(term, *given)) for term in (silent, accepted)]
         if not all(z3.is_true(one) or z3.is_false(one) for one in decided):
             found.undetermined += 1
@@ -161,6 +162,25 @@ def _values(value: Value, given: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
             yield part.term, z3.BoolVal(given[name])
         else:
             yield part.term, z3.IntVal(_plain(given[name]))
+
+
+def _shared(call: SymbolicCall, context: dict[str, Any], given: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Yield the variables about elements that no condition names, with their values in a context."""
+
+    def elements(group: SymbolicSet) -> set[Any]:
+        found: Any = context
+        for name in group.name.split(".")[1:]:
+            found = found.get(name, {})
+        return {_plain(one) for one in found}
+
+    for asked in call.memberships.values():
+        element = z3.simplify(z3.substitute(asked.element, *given))
+        known = z3.is_string_value(element) or z3.is_int_value(element)
+        value = None if not known else text_of(element) if z3.is_string_value(element) else element.as_long()
+        yield asked.holds, z3.BoolVal(value in elements(asked.group))
+    for overlap in call.overlaps.values():
+        others = [one in elements(overlap.group) for one in elements(overlap.part) - overlap.part.elements.keys()]
+        yield from ((overlap.all, z3.BoolVal(all(others))), (overlap.some, z3.BoolVal(any(others))))
 
 
 def _plain(value: Any) -> Any:
@@ -295,6 +315,11 @@ class RandomPolicies:
                 f'["a", "x", ""].containsAll({here}l)',
                 f'["a", "b"].containsAny({here}l)',
                 f'{here}l == ["a", "x"]',
+                f"{here}l.{pick(['containsAll', 'containsAny'])}(context.domain.{pick('sl')})",
+                f"context.{pick(['hidden', 'domain.s'])}.{pick(['containsAll', 'containsAny'])}({here}l)",
+                f"{here}l == context.domain.l",
+                f"{here}k.contains({self._number()})",
+                "context.attempted.containsAll(context.succeeded)",
                 f"{here}l.isEmpty()",
                 f"{here}k.contains({pick(['0', '5'])})",
                 f"[0, 1].containsAll({here}k)",

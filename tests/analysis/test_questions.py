@@ -206,45 +206,73 @@ def test_a_promise_that_a_mistake_breaks_fails(right: str, wrong: str, promise: 
     assert proofs(text, RULES.replace(right, wrong))["it"].answer is Answer.FAILS
 
 
-LISTS = {"type": "array", "items": TEXT}
-TWO_LISTS = ShopTool("act", schema("a", "b", "n", a=LISTS, b=LISTS, n={"type": "integer"}))
-OVERLAP = "context.arguments.a.containsAny(context.arguments.b)"
+RECORD = schema("k", k=TEXT)
+TWO_RECORDS = ShopTool("act", schema("a", "b", "n", a=RECORD, b=RECORD, n={"type": "integer"}))
+DIFFER = "context.arguments.a != context.arguments.b"
 """A condition that is not encoded."""
-UNENCODED = f'@id("overlap") forbid (principal, action, resource) when {{ {OVERLAP} }};'
+UNENCODED = f'@id("differ") forbid (principal, action, resource) when {{ {DIFFER} }};'
 
 
 def promised(rules: str, condition: str, *tools: ShopTool) -> AnalysisResult:
     """Return whether no accepted call meets a condition."""
     promises = ConditionsFile(f"forbid (principal, action, resource) when {{ {condition} }};")
-    (result,) = prove(policy_of(tools or [TWO_LISTS], rules), promises, SECONDS)
+    (result,) = prove(policy_of(tools or [TWO_RECORDS], rules), promises, SECONDS)
     return result
 
 
 def test_what_depends_on_a_condition_that_is_not_encoded_is_unknown() -> None:
-    policy = policy_of([TWO_LISTS], PERMIT + UNENCODED)
-    why = "'overlap' is not encoded: `contains_any` of two arguments of the call"
+    policy = policy_of([TWO_RECORDS], PERMIT + UNENCODED)
+    why = "'differ' is not encoded: `==` of records"
     (result,) = explain(policy, SECONDS)
     assert (result.answer, result.why) == (Answer.UNKNOWN, why)
-    (change,) = compare(policy, policy_of([TWO_LISTS], PERMIT), SECONDS)
+    (change,) = compare(policy, policy_of([TWO_RECORDS], PERMIT), SECONDS)
     assert (change.answer, change.why, change.may_loosen) == (Change.NOT_COMPARED, why, True)
 
 
 def test_what_does_not_depend_on_a_condition_that_is_not_encoded_is_known() -> None:
     never = "forbid (principal, action, resource);"
-    (result,) = explain(policy_of([TWO_LISTS], PERMIT + UNENCODED + never), SECONDS)
+    (result,) = explain(policy_of([TWO_RECORDS], PERMIT + UNENCODED + never), SECONDS)
     assert (result.answer, result.with_yes) == (Answer.NEVER, Answer.NEVER)
     asks = "forbid (principal, action, resource) unless { context.confirmed };"
-    (result,) = explain(policy_of([TWO_LISTS], PERMIT + never + UNENCODED + asks), SECONDS)
+    (result,) = explain(policy_of([TWO_RECORDS], PERMIT + never + UNENCODED + asks), SECONDS)
     assert (result.answer, result.with_yes, result.is_certain) == (Answer.NEVER, Answer.NEVER, True)
 
 
 def test_two_policies_with_the_same_condition_that_is_not_encoded_are_compared() -> None:
     small = "forbid (principal, action, resource) when { context.arguments.n > %d };"
-    old, new = (policy_of([TWO_LISTS], PERMIT + UNENCODED + small % limit) for limit in (5, 9))
+    old, new = (policy_of([TWO_RECORDS], PERMIT + UNENCODED + small % limit) for limit in (5, 9))
     looser, tighter = compare(old, new, SECONDS), compare(new, old, SECONDS)
-    assert shown(looser) == ["newly possible without a yes: act(a=[], b=[], n=6) (refused -> runs)"]
+    assert shown(looser) == ['newly possible without a yes: act(a={"k": ""}, b={"k": ""}, n=6) (refused -> runs)']
     assert [one.answer for one in tighter] == [Change.REFUSED]
-    assert shown(compare(old, policy_of([TWO_LISTS], PERMIT + small % 5 + UNENCODED), SECONDS)) == []
+    assert shown(compare(old, policy_of([TWO_RECORDS], PERMIT + small % 5 + UNENCODED), SECONDS)) == []
+
+
+WORDS = {"type": "array", "items": TEXT}
+TWO_LISTS = ShopTool("act", schema("a", "b", "s", a=WORDS, b=WORDS, s=TEXT))
+
+
+@pytest.mark.parametrize(
+    ("kept", "promise", "answer"),
+    [
+        ("{a}.containsAll({b})", '{b}.contains("x") && !{a}.contains("x")', Answer.PROVED),
+        ("{a}.containsAll({b})", "{b}.contains({s}) && !{a}.contains({s})", Answer.FAILS),
+        ("{a}.containsAll({b})", "!{b}.containsAll({a})", Answer.FAILS),
+        ("{a}.containsAll({b})", "!{b}.isEmpty() && {a}.isEmpty()", Answer.PROVED),
+        ("!{a}.containsAny({b})", '{a}.contains("x") && {b}.contains("x")', Answer.PROVED),
+        ("!{a}.containsAny({b})", "{b}.containsAny({a})", Answer.FAILS),
+        ("{a}.containsAny({b})", "{a}.isEmpty()", Answer.PROVED),
+        ("{a}.containsAny({b})", "{a}.containsAll({b})", Answer.FAILS),
+        ("{a}.containsAll({a})", "{b}.isEmpty()", Answer.FAILS),
+        ("{a}.containsAll({b})", "!{a}.containsAll({a})", Answer.PROVED),
+    ],
+)
+def test_sets_of_two_arguments_are_compared(kept: str, promise: str, answer: Answer) -> None:
+    def written(condition: str) -> str:
+        return condition.format(**{name: f"context.arguments.{name}" for name in "abs"})
+
+    rules = f"forbid (principal, action, resource) unless {{ {written(kept)} }};"
+    found = promised(PERMIT + rules, written(promise), TWO_LISTS)
+    assert (found.answer, found.example is None) == (answer, answer is Answer.PROVED)
 
 
 def test_a_promise_is_proved_without_a_forbid_that_is_not_encoded() -> None:
@@ -259,19 +287,19 @@ def test_a_promise_is_proved_without_a_forbid_that_is_not_encoded() -> None:
 def test_a_counterexample_found_without_a_rule_counts_only_if_the_guard_confirms_it() -> None:
     found = promised(PERMIT + UNENCODED, "context.arguments.n > 9")
     assert (found.answer, found.is_certain) == (Answer.FAILS, True)
-    found = promised(PERMIT + UNENCODED, 'context.arguments.a.contains("x") && context.arguments.b.contains("x")')
+    found = promised(PERMIT + UNENCODED, 'context.arguments.a.k == "x" && context.arguments.b.k == "y"')
     assert (found.answer, found.example) == (Answer.UNKNOWN, None)
-    assert found.why == "'overlap' is not encoded: `contains_any` of two arguments of the call"
-    found = promised(PERMIT + UNENCODED, OVERLAP)
-    assert (found.answer, found.why) == (Answer.UNKNOWN, "`contains_any` of two arguments of the call")
+    assert found.why == "'differ' is not encoded: `==` of records"
+    found = promised(PERMIT + UNENCODED, DIFFER)
+    assert (found.answer, found.why) == (Answer.UNKNOWN, "`==` of records")
 
 
 def test_a_permit_that_is_not_encoded_permits_whatever_it_may() -> None:
-    permit = f'@id("overlap") permit (principal, action, resource) when {{ {OVERLAP} && context.arguments.n < 5 }};'
+    permit = f'@id("differ") permit (principal, action, resource) when {{ {DIFFER} && context.arguments.n < 5 }};'
     found = promised(permit, "context.arguments.n > 9")
     assert (found.answer, found.why) == (
         Answer.UNKNOWN,
-        "'overlap' is not encoded: `contains_any` of two arguments of the call",
+        "'differ' is not encoded: `==` of records",
     )
     small = "forbid (principal, action, resource) when { context.arguments.n > 5 };"
     assert promised(permit + small, "context.arguments.n > 9").answer is Answer.PROVED
@@ -280,7 +308,7 @@ def test_a_permit_that_is_not_encoded_permits_whatever_it_may() -> None:
 def test_a_promise_about_what_was_called_is_proved_without_a_forbid_that_is_not_encoded() -> None:
     login, pay, act = (
         ShopTool("login", schema()),
-        ShopTool("pay", schema("a", "b", a=LISTS, b=LISTS)),
+        ShopTool("pay", schema("a", "b", a=RECORD, b=RECORD)),
         ShopTool("act", schema()),
     )
     rules = UNENCODED.replace("action,", 'action == Action::"pay",')
