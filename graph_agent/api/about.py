@@ -25,7 +25,7 @@ from graph_agent.policy.compiled import ToolRule
 
 router = APIRouter(prefix="/api")
 
-_VIEWS = ("chat", "decisions", "lab", "behavior")
+_VIEWS = ("chat", "inbox", "decisions", "lab", "behavior")
 _HEADING = re.compile(r"^# +(?!constitution\b)(\S.*?) *$", re.IGNORECASE | re.MULTILINE)
 _ROLE = re.compile(r"\bYou are (?:an? |the )?([^.,;:\n]{3,80})")
 

@@ -22,7 +22,7 @@ from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, Responses, event, stream_route
 from graph_agent.api.turn_admission import ARRIVED_AT
 from graph_agent.chat.answer import ChatAnswer, ChatReply, StartedTurn
-from graph_agent.chat.conversations.reading import Conversation, ConversationPage
+from graph_agent.chat.conversations.reading import Conversation, ConversationPage, OpenConfirmations
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
@@ -220,3 +220,12 @@ async def conversation(
 ) -> Conversation:
     """Return one conversation with its latest messages, oldest first."""
     return await services(request).runtime.chat.conversation(caller.user_id, conversation_id, limit, before)
+
+
+@router.get("/confirmations", tags=["conversations"], responses=errors(401, 403, 422, 503))
+async def confirmations(request: Request, caller: AuthenticatedCaller, limit: Limit = 50) -> OpenConfirmations:
+    """List the questions that wait for the caller's yes or no, of all conversations and of the gateway.
+
+    `POST /api/chat` answers one of them: its `answers` has the id of the pending action.
+    """
+    return await services(request).runtime.chat.confirmations(caller.user_id, limit)

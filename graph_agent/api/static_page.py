@@ -27,6 +27,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "/": _CHAT_REQUESTS,
     "/chat": _CHAT_REQUESTS,
     "/chat/{conversation_id}": _CHAT_REQUESTS,
+    "/inbox": (),
     "/decisions": ("/api/decisions?limit=50", "/api/about"),
     "/decisions/{decision_id}": ("/api/topology",),
     "/lab": (),

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Unpack
 
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
-from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
+from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore, OpenConfirmations
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
@@ -205,6 +205,10 @@ class ChatService:
         """Return one conversation with its last messages; `before` is the first message of the next page."""
         before = None if before is None else well_formed_id(before)
         return await self._conversations.one(user_id, well_formed_id(conversation_id), limit, before)
+
+    async def confirmations(self, user_id: str, limit: int = 50) -> OpenConfirmations:
+        """Return the questions that wait for the user, in any conversation, the one that expires next first."""
+        return await self._conversations.open_confirmations(user_id, self._stores.clock.now(), limit)
 
     async def pending_action(
         self, user_id: str, conversation_id: str | None, pending_id: str | None = None

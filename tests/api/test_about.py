@@ -16,7 +16,7 @@ from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
 
-VIEWS = ["chat", "decisions", "lab", "behavior"]
+VIEWS = ["chat", "inbox", "decisions", "lab", "behavior"]
 DISCLOSURE = "You are talking to an AI system."
 
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.llm.embedded.planning import EmbeddedAdapter
-from graph_agent.models.llm import LLMMessage, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.chat.environment import Environment, calls, open_environment, says
 from tests.permission import permitted
@@ -279,3 +279,49 @@ async def test_a_user_of_a_server_with_other_rules_reads_one_sentence_and_no_fil
     assert refused["decision"]["void_answer"] == "other_rules"
     assert "policy.cedar" not in json.dumps(refused)
     assert (await laptop.answer(pending))["reply"] == "Done: deleted 'call mom'."
+
+
+async def inbox(client: Client, **query: Any) -> list[tuple[str, str]]:
+    """Return the conversation and the description of every question that waits for this client's user."""
+    found = (await client.http.get("/api/confirmations", params=query)).json()["confirmations"]
+    return [(one["conversation_id"], one["pending_action"]["description"]) for one in found]
+
+
+async def test_the_inbox_has_the_open_question_of_every_conversation_until_it_is_answered_replaced_or_expired(
+    clients: tuple[Client, Client], clock: ManualClock
+) -> None:
+    phone, laptop = clients
+    assert await inbox(phone) == []
+    await phone.ask_to_delete("call mom")
+    clock.advance(minutes=1)
+    pending = await laptop.ask_to_delete("buy bread")
+    first, second = (phone.conversation, "Delete 'call mom'"), (laptop.conversation, "Delete 'buy bread'")
+    assert await inbox(phone) == await inbox(laptop) == [first, second]
+    assert await inbox(phone, limit=1) == [first]
+    whole = (await phone.http.get("/api/confirmations", params={"limit": 1})).json()
+    assert (whole["has_more"], whole["confirmations"][0]["title"]) == (True, "delete call mom")
+    # A question that is asked again stays; a later one of its conversation replaces it.
+    assert (await phone.say("perhaps"))["decision"]["pending_action"] is not None
+    await phone.ask_to_delete("buy bread")
+    assert sorted(description for _, description in await inbox(phone)) == ["Delete 'buy bread'", "Delete 'buy bread'"]
+    await laptop.answer(pending, yes=False)
+    assert await inbox(phone) == [(phone.conversation, "Delete 'buy bread'")]
+    clock.advance(minutes=5)
+    assert await inbox(phone) == []
+
+
+async def test_the_inbox_has_the_calls_of_mcp_clients_and_nothing_of_other_users(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    runtime = environment.runtime()
+    for user, task in (("local", "call mom"), ("bob", "buy bread")):
+        assert (await environment.tools.execute(permitted("add_task", {"description": task}, user))).success
+        task_id = await environment.task_id(task)
+        await runtime.chat.call(user, [FunctionCall("delete_task", {"task_id": task_id})])
+    client = Client(served(runtime))
+    ((_, description),) = await inbox(client)
+    assert description == "Delete 'call mom'"
+    waiting = (await client.http.get("/api/confirmations")).json()["confirmations"][0]["pending_action"]
+    assert (await client.answer(waiting))["decision"]["effects"] == ["deleted 'call mom'"]
+    assert await inbox(client) == []
+    assert len((await runtime.chat.confirmations("bob")).confirmations) == 1

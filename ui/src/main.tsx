@@ -7,6 +7,8 @@ import { DecisionView } from "./decisions/one";
 import { DecisionsView, prepareDecisions } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
 import { HelpView } from "./help/view";
+import { InboxLink } from "./inbox/link";
+import type { InboxView } from "./inbox/view";
 import type { LabView } from "./lab/view";
 import { loadAbout, Starting } from "./shared/about";
 import { Account } from "./shared/account";
@@ -21,6 +23,7 @@ import "./style.css";
 
 const VIEWS: readonly (readonly [name: string, title: string])[] = [
   ["chat", "Chat"],
+  ["inbox", "Inbox"],
   ["decisions", "Decisions"],
   ["lab", "Lab"],
   ["behavior", "Behavior"],
@@ -41,9 +44,13 @@ function Page(): VNode {
       <header class="bar">
         <Brand />
         <nav aria-label="Views">
-          {VIEWS.map(([view, title]) => (
-            <ViewLink key={view} href={`/${view}`} current={name === view} text={title} />
-          ))}
+          {VIEWS.map(([view, title]) =>
+            view === "inbox" ? (
+              <InboxLink key={view} current={name === view} />
+            ) : (
+              <ViewLink key={view} href={`/${view}`} current={name === view} text={title} />
+            ),
+          )}
         </nav>
         {signedIn.value && <Account />}
       </header>
@@ -54,12 +61,15 @@ function Page(): VNode {
   );
 }
 
+const loadInboxView = async (): Promise<typeof InboxView> => (await import("./inbox/view")).InboxView;
 const loadLab = async (): Promise<typeof LabView> => (await import("./lab/view")).LabView;
 
 function View({ name, id }: { name: string; id: string | null }): VNode {
   switch (name) {
     case "decisions":
       return id === null ? <DecisionsView /> : <DecisionView id={id} />;
+    case "inbox":
+      return <Later load={loadInboxView} id={id} />;
     case "lab":
       return <Later load={loadLab} id={id} />;
     case "behavior":

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.chat.conversations.tables import asked_confirmations, turns, used_confirmations
+from graph_agent.chat.conversations.tables import asked_confirmations, conversations, turns, used_confirmations
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError, insert_new
 from graph_agent.errors import RecordUnavailableError
@@ -106,6 +107,30 @@ def shown_question(
     )
     others = connection.execute(found).scalars().all()
     return None if all(_answered(connection, pending_id) for pending_id in others) else ShownQuestion()
+
+
+def open_questions(connection: Connection, user_id: str, now: datetime) -> list[Row[Any]]:
+    """Return the conversations in which a question to the user waits at the time `now`, the one that expires next first.
+
+    A question that a running turn answers does not wait any more.
+    """
+    asked = asked_confirmations.c
+    # A user gets no more questions in five minutes than the rate limit allows, so that all of them can be read.
+    wanted = (
+        select(conversations.c.id, conversations.c.title, conversations.c.pending, asked.pending_id)
+        .join(asked_confirmations, asked.conversation_id == conversations.c.id)
+        .outerjoin(used_confirmations, used_confirmations.c.pending_id == asked.pending_id)
+        .where(
+            asked.user_id == user_id,
+            asked.expires_at > now,
+            conversations.c.pending.is_not(None),
+            used_confirmations.c.pending_id.is_(None),
+        )
+        .order_by(asked.expires_at, asked.pending_id)
+    )
+    found: list[Row[Any]] = list(connection.execute(wanted))
+    # A later question of the same conversation has replaced the others.
+    return [row for row in found if row.pending["id"] == row.pending_id]
 
 
 def _answered(connection: Connection, pending_id: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 
-from graph_agent.chat.conversations.confirmations import conversation_of
+from graph_agent.chat.conversations.confirmations import conversation_of, open_questions
 from graph_agent.chat.conversations.tables import conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -60,6 +61,22 @@ class Conversation(ConversationSummary):
     pending_action: PendingAction | None
 
 
+class OpenConfirmation(Frozen):
+    """A question that waits for the user's yes or no, and the conversation in which it was asked."""
+
+    conversation_id: str
+    title: str
+    """The title of the conversation."""
+    pending_action: PendingAction
+
+
+class OpenConfirmations(Frozen):
+    """The questions that wait for a user, in any conversation: the one that expires next first."""
+
+    confirmations: list[OpenConfirmation]
+    has_more: bool
+
+
 class ConversationStore:
     """Reads conversations. Raises `ServiceError`: SERVICE_UNAVAILABLE, and the errors of `owned_conversation`."""
 
@@ -73,6 +90,13 @@ class ConversationStore:
     async def asked_in(self, user_id: str, pending_id: str) -> str | None:
         """Return the conversation in which the user was asked about the action; None if there was none."""
         return await self._database.read(lambda connection: conversation_of(connection, pending_id, user_id))
+
+    async def open_confirmations(self, user_id: str, now: datetime, limit: int = 50) -> OpenConfirmations:
+        """Return up to `limit` questions that the user can answer at the time `now`, in any conversation."""
+        rows = await self._database.read(lambda connection: open_questions(connection, user_id, now))
+        found = [OpenConfirmation(conversation_id=row.id, title=row.title, pending_action=row.pending) for row in rows]
+        waiting = [one for one in found if one.pending_action.can_be_answered(now)]
+        return OpenConfirmations(confirmations=waiting[:limit], has_more=len(waiting) > limit)
 
     async def page(self, user_id: str, limit: int = 50, before: str | None = None) -> ConversationPage:
         """Return up to `limit` conversations of a user: those after the conversation `before` in the list."""

@@ -116,4 +116,6 @@ asked_confirmations = Table(
     Column("expires_at", UtcDateTime, nullable=False),
     # The files with which the process was started that asked, for a process with other rules: option -> path.
     Column("files", JsonText),
+    # Finds the questions of a user that can still be answered.
+    Index("ix_asked_confirmations_user_id_expires_at", "user_id", "expires_at"),
 )

@@ -10,9 +10,11 @@ interface Props {
   readonly pending: PendingAction;
   readonly busy: boolean;
   readonly onAnswer: (yes: boolean) => void;
+  /** Another way to answer. */
+  readonly hint?: string;
 }
 
-export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
+export function PendingCard({ pending, busy, onAnswer, hint }: Props): VNode {
   const [created, expires] = [Date.parse(pending.created_at), Date.parse(pending.expires_at)];
   const left = expires - Math.max(created, now.value);
   const expired = left <= 0;
@@ -72,7 +74,7 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
           <button type="button" disabled={busy} onClick={() => onAnswer(false)}>
             Decline
           </button>
-          <span class="quiet">You can also write yes or no.</span>
+          {hint && <span class="quiet">{hint}</span>}
         </div>
       )}
     </section>

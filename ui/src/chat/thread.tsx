@@ -84,7 +84,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
           isNotice={ending === "cap" && message.decision_id === ended.decisionId}
           card={
             message === asking && pending ? (
-              <PendingCard pending={pending} busy={running} onAnswer={onAnswer} />
+              <PendingCard pending={pending} busy={running} onAnswer={onAnswer} hint="You can also write yes or no." />
             ) : message.decision_type === "REQUEST_CONFIRMATION" ? (
               <ClosedCard message={message} later={messages.slice(index + 1).filter((next) => next.role === "assistant")} />
             ) : null

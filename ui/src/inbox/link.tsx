@@ -1,0 +1,19 @@
+// The link to the inbox in the bar, with the number of questions that wait.
+import type { VNode } from "preact";
+import { openCount, useInbox } from "./store";
+
+export function InboxLink({ current }: { current: boolean }): VNode {
+  useInbox(current);
+  const count = openCount.value;
+  return (
+    <a href="/inbox" {...(current ? { "aria-current": "page" as const } : {})}>
+      Inbox
+      {count > 0 && (
+        <span class="badge">
+          {count}
+          <span class="visually-hidden"> {count === 1 ? "question waits" : "questions wait"}</span>
+        </span>
+      )}
+    </a>
+  );
+}
