@@ -14,6 +14,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime, located_violation
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory, require_storable
 from graph_agent.models.record import RecordStatus
+from graph_agent.record.search import matching, words_of
 from graph_agent.record.tables import REFUSED, decision_logs, tool_invocation_logs
 
 _OPEN = "PENDING"
@@ -54,6 +55,10 @@ class DecisionFilter(Frozen):
     response_model: _Name | None = None
     """The model that answered; `model` is the one that was requested."""
     constitution: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    search: str | None = Field(default=None, min_length=1, max_length=200)
+    """Words of the message, the reply, the tools or the arguments of a closed decision, each from its beginning: `gro` finds
+    groceries.
+    """
     refused: bool | None = None
     """True selects the decisions with a tool call that code refused, false those without one."""
 
@@ -93,6 +98,13 @@ class DecisionFilter(Frozen):
             raise ValueError(f"must be one of {', '.join(known)}")
         return value
 
+    @field_validator("search")
+    @classmethod
+    def _check_search(cls, value: str | None) -> str | None:
+        if value is not None and not words_of(value):
+            raise ValueError("must have a letter or a digit")
+        return value
+
     @model_validator(mode="after")
     def _check_range(self) -> Self:
         if self.since is not None and self.until is not None and self.until <= self.since:
@@ -115,6 +127,8 @@ class DecisionFilter(Frozen):
         if self.refused is False:
             # No index helps here, so that it is checked like the time range: in addition to the other conditions.
             others.append(columns.decision_id.not_in(_WITH_REFUSALS))
+        if self.search is not None:
+            others.append(matching(connection, decision_logs, self.search))
         equalities = self._equalities()
         if connection.dialect.name != "sqlite" or len(equalities) < 2:
             return [*(_matches(column, value) for column, value in equalities), *others]

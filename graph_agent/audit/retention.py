@@ -20,6 +20,7 @@ from graph_agent.record import tables
 from graph_agent.record.blobs import TOUCH_EVERY
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
+from graph_agent.record.search import begin_compaction, compact, continue_compaction
 from graph_agent.record.settlements import OF_DECISION, remove_settlements
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import decision_logs, record_blobs, reports_table
@@ -79,6 +80,9 @@ async def prune(
         since = batch[-1].created_at
         on_batch(removed)
     texts = await write(database, lambda connection: pruning.remove_texts(connection, before))
+    await write(database, begin_compaction)
+    while await write(database, continue_compaction):
+        pass
     return PruneReport(before=before, decisions=removed, texts=texts)
 
 
@@ -138,7 +142,10 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
     settled = OF_DECISION.in_(select(decision_logs.c.decision_id).where(of_user))
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
     connection.execute(delete(tables.call_operations).where(tables.call_operations.c.user_id == user_id))
-    return remove_decisions(connection, ids)
+    removed = remove_decisions(connection, ids)
+    # In the same transaction: no word of the user stays in the index after it.
+    compact(connection)
+    return removed
 
 
 def remove_decisions(connection: Connection, decision_ids: Sequence[str]) -> int:

@@ -125,6 +125,7 @@ _OPTIONS: Mapping[str, tuple[str, str | None, str]] = {
     "status": ("--status", "STATUS", "Select this status: PENDING, completed or interrupted."),
     "model": ("--by-model", "NAME", "Select decisions for which this model was requested."),
     "response_model": ("--response-model", "NAME", "Select decisions that this model answered."),
+    "search": ("--search", "WORDS", "Select decisions with these words in the message, the reply or the arguments."),
     "refused": ("--refused", None, "Select decisions with a tool call that code refused."),
 }
 """Field of `DecisionFilter` -> the option that sets it: flag, metavar (None for an option without a value) and help."""

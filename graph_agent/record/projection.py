@@ -14,6 +14,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode, TokenUsage
 from graph_agent.models.record import EntryKind
+from graph_agent.record.search import words_of
 
 Json = Mapping[str, Any]
 
@@ -37,8 +38,16 @@ def terminal_columns(record: Json) -> dict[str, Any]:
         "response_model": response_model([entry["result"] for entry in _model_entries(record)]),
         "iterations": record["iterations"],
         "states": record["states"],
+        "words": search_words(record),
         **_usage_columns(record["usage"]),
     }
+
+
+def search_words(record: Json) -> str:
+    """Return the words of the message, the reply, and the tools and arguments of all calls."""
+    decision = record["decision"]
+    said = record["header"]["context"]["message"], decision["response_text"], decision["clarification_question"]
+    return words_of(*said, *((call["tool_name"], call["parameters"]) for call in record["invocations"]))
 
 
 def decision_row(record: Json) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import CallDisposition, CallState, RecordStatus
+from graph_agent.record.search import SQLITE_INDEX, Words
 
 _OPEN = sa.text("status = 'PENDING'")
 REFUSED = sa.text("tool_invocation_logs.disposition = 'refused'")
@@ -59,6 +60,9 @@ decision_logs = sa.Table(
     sa.Column("record", sa.Text),
     # The leaf of a closed decision commits to the record with this salt, in base64. It is deleted with the record.
     sa.Column("salt", sa.String(44)),
+    # The words of a closed decision, by which it is found.
+    sa.Column("words", Words),
+    sa.Index("ix_decision_logs_words", "words", postgresql_using="gin").ddl_if(dialect="postgresql"),
     sa.Index("ix_decision_logs_created_at", "created_at"),
     sa.Index("ix_decision_logs_user", "user_id", "created_at"),
     sa.Index("ix_decision_logs_conversation", "conversation_id", "created_at"),
@@ -71,6 +75,10 @@ decision_logs = sa.Table(
     sa.Index("ix_decision_logs_open", "created_at", sqlite_where=_OPEN, postgresql_where=_OPEN),
     postgresql_partition_by=_BY_ID,
 )
+
+for _statement in SQLITE_INDEX:
+    _index = sa.DDL(_statement)  # type: ignore[no-untyped-call]  # SQLAlchemy's
+    sa.event.listen(decision_logs, "after_create", _index.execute_if(dialect="sqlite"))
 
 CLOSED = decision_logs.c.record.is_not(None)
 """The condition that a decision is closed, and so never changes again."""

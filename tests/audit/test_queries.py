@@ -241,6 +241,8 @@ def _explain_postgresql(element: Explain, compiler: Any, **options: Any) -> str:
         ({"intent_type": "DELETE_TASK"}, "ix_decision_logs_intent"),
         ({"model": "embedded"}, "ix_decision_logs_model"),
         ({"status": "PENDING"}, "ix_decision_logs_open"),
+        ({"search": "unknown"}, "search_index VIRTUAL TABLE"),
+        ({"user_id": "ann", "search": "unknown"}, "search_index VIRTUAL TABLE"),
         ({"user_id": "ann", "refused": True}, "ix_tool_invocation_logs_refused"),
         ({"user_id": "rare", "outcome": "SUCCESS", "decision_type": "INVOKE_TOOL"}, "ix_decision_logs_user"),
         ({"decision_type": "ASK_CLARIFICATION", "outcome": "SUCCESS"}, "ix_decision_logs_type"),

@@ -96,6 +96,9 @@ def test_turns_with_refused_calls_are_marked_and_can_be_selected(cli: Cli, scrip
     first, second = cli("log", "list").out.splitlines()
     assert second.endswith("add a task  1 call refused")
     assert "refused" not in first
+    for option in (["--refused"], ["--search", "add mom"], ["--search", "ADD", "--user", "local", "--since", "1h"]):
+        assert cli("log", "list", *option).out.splitlines() == [second]
+    assert cli("log", "list", "--search", "nothing").out == ""
     (only,) = cli("log", "list", "--refused", "--json").out.splitlines()
     row = json.loads(only)
     assert (row["decision_id"], row["outcome_category"], row["refused_calls"]) == (

@@ -1,4 +1,4 @@
-"""The inbox in a browser: the questions of all conversations and of MCP clients, counted in the bar, answered in one place."""
+"""The inbox in a browser: the questions of all conversations and programs, counted in the bar and answered in one place."""
 
 from __future__ import annotations
 

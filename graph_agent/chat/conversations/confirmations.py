@@ -5,11 +5,11 @@ Each can be used for one decision. The stored questions give the state of the qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from graph_agent.chat.conversations.tables import asked_confirmations, conversations, turns, used_confirmations
@@ -109,7 +109,7 @@ def shown_question(
     return None if all(_answered(connection, pending_id) for pending_id in others) else ShownQuestion()
 
 
-def open_questions(connection: Connection, user_id: str, now: datetime) -> list[Row[Any]]:
+def open_questions(connection: Connection, user_id: str, now: datetime) -> Sequence[Any]:
     """Return the conversations in which a question to the user waits at the time `now`, the one that expires next first.
 
     A question that a running turn answers does not wait any more.
@@ -128,9 +128,8 @@ def open_questions(connection: Connection, user_id: str, now: datetime) -> list[
         )
         .order_by(asked.expires_at, asked.pending_id)
     )
-    found: list[Row[Any]] = list(connection.execute(wanted))
     # A later question of the same conversation has replaced the others.
-    return [row for row in found if row.pending["id"] == row.pending_id]
+    return [row for row in connection.execute(wanted) if row.pending["id"] == row.pending_id]
 
 
 def _answered(connection: Connection, pending_id: str) -> bool:

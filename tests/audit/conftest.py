@@ -1,0 +1,1 @@
+from tests.chat.conftest import clock, each_environment  # noqa: F401 (fixtures)
