@@ -22,6 +22,7 @@ from graph_agent.models.config import Rounds
 from graph_agent.models.decision import AfterYes
 
 MAX_RETENTION_DAYS = 36_500
+_PUBLIC_URL = re.compile(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d{1,5})?(/(?!\.{1,2}(/|$))[\w.~-]+)*/?", re.ASCII | re.IGNORECASE)
 
 
 class Settings(BaseModel):
@@ -99,6 +100,9 @@ class Settings(BaseModel):
     disclosure: str = Field(default="You are talking to an AI system.", max_length=500, alias="GRAPH_AGENT_DISCLOSURE")
     """The line by which users learn that they talk to an AI, with the first answer of a conversation; `off`: none."""
 
+    public_url: str | None = Field(default=None, alias="GRAPH_AGENT_PUBLIC_URL")
+    """The address of the page, such as `https://example.org/agent`, if a proxy serves it under a path of its host or by TLS."""
+
     otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
     """Export traces, metrics and logs by OpenTelemetry; its SDK reads its own OTEL_* variables."""
 
@@ -148,6 +152,13 @@ class Settings(BaseModel):
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError("must be the name of a time zone, such as Europe/Berlin") from None
         return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _address_of_a_folder(cls, value: str | None) -> str | None:
+        if value is not None and not _PUBLIC_URL.fullmatch(value):
+            raise ValueError("must be an http or https URL without a query, such as https://example.org/agent")
+        return value and value.rstrip("/")
 
     @field_validator("jwt_secret")
     @classmethod

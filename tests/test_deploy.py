@@ -48,6 +48,20 @@ def test_the_dockerfile_has_no_finding_of_hadolint() -> None:
     assert (found.returncode, found.stdout) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
+def test_systemd_has_no_finding_in_the_unit_and_gives_turns_their_time(tmp_path: Path) -> None:
+    unit = (DEPLOY / "graph-agent.service").read_text(encoding="utf-8")
+    installed = tmp_path / "graph-agent.service"
+    installed.write_text(unit.replace("/opt/graph-agent/bin/graph-agent", sys.executable), encoding="utf-8")
+    # It also succeeds when it has found something.
+    found = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(installed)], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    [stop] = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert float(stop) >= Settings().timeout_seconds + 5
+
+
 def test_the_replicas_of_compose_can_write_only_to_their_own_volumes() -> None:
     services = read_compose()["services"]
     replicas = {name: service for name, service in services.items() if service["image"] == "graph-agent"}

@@ -75,3 +75,32 @@ def test_a_user_without_a_home_reads_which_variable_names_one(monkeypatch: pytes
 
 def test_settings_are_equal_by_value_and_can_be_keys() -> None:
     assert len({read_settings({}), Settings()}) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:8080/agent/", "https://example.org", "https://[::1]:8443/a/b.c", "HTTPS://example.org/Agent"]
+)
+def test_a_public_url_has_a_path_that_may_end_with_a_slash(url: str) -> None:
+    assert read_settings({"GRAPH_AGENT_PUBLIC_URL": url}).public_url == url.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/agent",
+        "example.org/agent",
+        "ftp://example.org",
+        "https://example.org/agent?x=1",
+        "https://example.org/agent#b",
+        "https://ann:secret@example.org/",
+        "https://example.org/a/../b",
+        "https://example.org/a//b",
+        "https://example.org/a b",
+        "https://example.org/agent\nSet-Cookie: a=b",
+        "https://example.org/%2e%2e",
+        "https://example.org/a;b",
+    ],
+)
+def test_a_public_url_with_anything_else_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="GRAPH_AGENT_PUBLIC_URL"):
+        read_settings({"GRAPH_AGENT_PUBLIC_URL": url})

@@ -25,6 +25,7 @@ from graph_agent.api.errors import envelope
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.middleware import Refuse, layers_before, refuse_other_hosts, refuse_other_origins
 from graph_agent.api.oidc_issuer import oidc_issuer
+from graph_agent.api.public_address import PublicAddress, RemovePath
 from graph_agent.api.server_metrics import server_metrics
 from graph_agent.api.services import ApiServices
 from graph_agent.api.sse import StreamPlaces
@@ -70,6 +71,9 @@ def create_app(
     if launch is not None:
         refusals.append(partial(launch.refuse, open_to_all=is_page_request if page else None))
     layers = layers_before(refusals)
+    address = PublicAddress(settings.public_url or "")
+    if address.path:
+        layers.insert(0, Middleware(RemovePath, address.path))
     if settings.otel:
         layers.append(Middleware(import_opentelemetry("spans").TraceParent))
 
@@ -115,6 +119,7 @@ def create_app(
         summary="A message goes in, a governed decision comes out.",
         docs_url=None,
         redoc_url=None,
+        servers=[{"url": address.url}] if address.url else None,
         redirect_slashes=False,
         generate_unique_id_function=_OPERATION_ID,
         middleware=layers,
@@ -123,6 +128,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.services = shared
+    address.install(app)
     errors.install(app)
     if shared.oidc is not None:
         app.include_router(oidc.router)

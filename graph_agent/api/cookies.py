@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fastapi import Request
 from starlette.responses import Response
 
+from graph_agent.api.public_address import public_address
+
 
 @dataclass(frozen=True, slots=True)
 class BrowserCookie:
@@ -21,11 +23,20 @@ class BrowserCookie:
     def set(self, request: Request, answer: Response, value: str, seconds: int | None = None) -> None:
         """Set the cookie for so many seconds, or until the browser is closed."""
         # TLS ends at a proxy. A browser says by Origin what it has used; requests without a body have no Origin.
-        encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
-        answer.set_cookie(self._name(request), value, seconds, httponly=True, samesite="strict", secure=encrypted)
+        addresses = (str(request.url), request.headers.get("origin", ""), public_address(request).url)
+        encrypted = any(address.startswith("https:") for address in addresses)
+        answer.set_cookie(
+            self._name(request),
+            value,
+            seconds,
+            path=public_address(request).root,
+            httponly=True,
+            samesite="strict",
+            secure=encrypted,
+        )
 
     def delete(self, request: Request, answer: Response) -> None:
-        answer.delete_cookie(self._name(request), httponly=True, samesite="strict")
+        answer.delete_cookie(self._name(request), public_address(request).root, httponly=True, samesite="strict")
 
     def _name(self, request: Request) -> str:
         """Return the name of the cookie. It contains the port, because the ports of a host share their cookies."""

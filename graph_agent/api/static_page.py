@@ -53,7 +53,8 @@ PAGE_POLICY = "; ".join(
 
 _FIRST_PARTS = frozenset({"page", *(view.split("/")[1] for view in VIEWS)})
 _DOCUMENT = "index.html"
-_SIGN_IN_MARK = "SIGN-IN"
+_SIGN_IN_MARK = b"SIGN-IN"
+_ROOT_MARK = b"ROOT"
 _NAMED_BY_CONTENT = re.compile(r".+-[A-Z0-9]{8}\.(js|css)")
 _FOREVER = "public, max-age=31536000, immutable"
 _ENCODINGS = {"br": ".br", "gzip": ".gz"}
@@ -71,9 +72,9 @@ class Page:
 
     files: Mapping[str, bytes]
 
-    def document(self, way: SignInWay) -> bytes:
-        """Return the HTML document, which says how to sign in."""
-        return self.files[_DOCUMENT].replace(_SIGN_IN_MARK.encode(), escape(way).encode())
+    def document(self, way: SignInWay, root: str) -> bytes:
+        """Return the HTML document, which says how to sign in, and from which `root` it loads its files."""
+        return self.files[_DOCUMENT].replace(_SIGN_IN_MARK, escape(way).encode()).replace(_ROOT_MARK, escape(root).encode())
 
     def encoded(self, name: str, accepted: str) -> tuple[str | None, bytes]:
         """Return a file as the build compressed it, with its encoding, or as it is.
@@ -104,28 +105,37 @@ def is_page_request(request: Request) -> bool:
     return request.scope["path"].removeprefix("/").partition("/")[0] in _FIRST_PARTS
 
 
+def path_to_root(request: Request) -> str:
+    """Return the relative path from the address of a request to the root of this server, such as `..` for `/chat/4b`.
+
+    A proxy may serve this server under a path of its host, and need not say so: relative addresses are right in any case.
+    """
+    depth = request.scope["raw_path"].count(b"/") - 1
+    return "/".join([".."] * depth) or "."
+
+
 def page_router(page: Page, way: SignInWay, session: LaunchSession | None = None) -> APIRouter:
     """Return the routes of the page: one document for every view, and its files under `/page/`.
 
     With a `session` the link that `serve` prints signs a browser in.
     """
     router = APIRouter(include_in_schema=False)
-    document = page.document(way)
 
     def add_view(path: str, requests: tuple[str, ...]) -> None:
         headers = {"Content-Security-Policy": PAGE_POLICY}
-        # With a bearer token the browser cannot send these requests early: only the script of the page has the token.
-        early = {"Link": ", ".join(map(_preload, requests))} if requests and session is not None else {}
 
         async def view(request: Request) -> Response:
             if session is not None and is_same(request.query_params.get("token", ""), session.token):
                 # The redirect removes the token from the address bar.
-                answer = RedirectResponse(request.url.path, status_code=303)
+                answer = RedirectResponse(f"./{request.url.path.rpartition('/')[2]}", status_code=303)
                 session.sign_in(request, answer)
                 return answer
             # A view with a query, such as a filtered list, sends other requests; without the session they would be refused.
+            # With a bearer token the browser cannot send them early: only the script of the page has the token.
             is_plain = not request.query_params and session is not None and session.has_cookie(request)
-            return Response(document, media_type="text/html", headers={**headers, **early} if is_plain else headers)
+            root = path_to_root(request)
+            early = {"Link": ", ".join(_preload(root + one) for one in requests)} if requests and is_plain else {}
+            return Response(page.document(way, root), media_type="text/html", headers={**headers, **early})
 
         router.add_api_route(path, view, methods=["GET", "HEAD"])
 

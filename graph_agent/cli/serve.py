@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, NoReturn
+from urllib.parse import urlsplit
 
 import typer
 
@@ -108,6 +109,9 @@ def serve(*, options: ServerOptions, settings: Settings) -> None:
             f"without authentication only loopback addresses are served, and {host} is not one: "
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
+    public_host = urlsplit(settings.public_url or "").hostname
+    if public_host and not settings.authenticates and not is_loopback(public_host):
+        wrong_usage(f"without authentication only localhost is served, and GRAPH_AGENT_PUBLIC_URL names {public_host}")
     if workers > 1 and dialect_of(settings.database) != "postgresql":
         wrong_usage(
             "several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL, or serve without --workers"
@@ -148,7 +152,7 @@ def _announce(task: ServerTask, listener: socket.socket, model: str) -> None:
     if task.session is not None:
         print_stderr(f"programs send the header in {token_file(task.settings)}")
     if not options.no_page:
-        print_stderr(_how_to_open(task.session, url))
+        print_stderr(_how_to_open(task.session, task.settings.public_url or url))
 
 
 def _users(task: ServerTask) -> str:

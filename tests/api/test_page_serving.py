@@ -74,7 +74,7 @@ async def test_a_browser_keeps_the_files_whose_names_change_with_their_content(c
 async def test_a_signed_in_browser_is_told_what_a_view_begins_with(client: httpx.AsyncClient) -> None:
     assert "link" not in (await client.get("/decisions")).headers
     await client.get("/", params={"token": SESSION.token})
-    link = ", ".join(f"<{url}>; rel=preload; as=fetch; crossorigin" for url in ("/api/decisions?limit=50", "/api/about"))
+    link = ", ".join(f"<{url}>; rel=preload; as=fetch; crossorigin" for url in ("./api/decisions?limit=50", "./api/about"))
     assert (await client.get("/decisions")).headers["link"] == link
     # Those of a filtered list depend on the filters.
     assert "link" not in (await client.get("/decisions?outcome=ERROR")).headers
@@ -127,7 +127,7 @@ async def test_a_browser_that_has_opened_the_link_has_a_cookie_that_outlives_a_r
     wrong = await client.get("/", params={"token": "wrong"})
     assert (wrong.status_code, wrong.headers.get("set-cookie")) == (200, None)
     exchanged = await client.get("/", params={"token": SESSION.token})
-    assert (exchanged.status_code, exchanged.headers["location"]) == (303, "/")
+    assert (exchanged.status_code, exchanged.headers["location"]) == (303, "./")
     assert {part.strip() for part in exchanged.headers["set-cookie"].split(";")[1:]} == {
         "HttpOnly",
         "Path=/",
@@ -149,3 +149,43 @@ async def test_a_browser_that_has_opened_the_link_has_a_cookie_that_outlives_a_r
 async def test_with_bearer_tokens_the_document_says_so(environment: Environment) -> None:
     tokens: dict[str, Any] = {"jwt_secret": SecretStr("k" * 32), "jwt_audience": "tests"}
     assert (await client_of(environment, Page(FILES), **tokens).get("/")).text == '<html data-sign-in="bearer"></html>'
+
+
+ROOTED = Page({**FILES, "index.html": b'<html data-root="ROOT" data-sign-in="SIGN-IN"></html>'})
+PUBLIC = "https://example.org/agent"
+
+
+@pytest.mark.parametrize(("path", "root"), [("/", "."), ("/chat", "."), ("/chat/4b", ".."), ("/agent/chat/4b", "..")])
+async def test_the_document_names_the_root_of_the_server_by_a_relative_path(
+    environment: Environment, path: str, root: str
+) -> None:
+    client = client_of(environment, ROOTED, SESSION, public_url=PUBLIC if path.startswith("/agent") else None)
+    assert f'data-root="{root}"' in (await client.get(path)).text
+
+
+async def test_under_a_public_url_cookies_links_and_the_api_belong_to_its_path(environment: Environment) -> None:
+    client = client_of(environment, ROOTED, SESSION, public_url=PUBLIC)
+    signed_in = await client.get("/agent/chat/4b", params={"token": SESSION.token})
+    assert (signed_in.status_code, signed_in.headers["location"]) == (303, "./4b")
+    assert {"Path=/agent", "Secure"} <= {part.strip() for part in signed_in.headers["set-cookie"].split(";")}
+
+    cookie = {"Cookie": signed_in.headers["set-cookie"].partition(";")[0]}
+    preloaded = (await client.get("/agent/chat/4b", headers=cookie)).headers["link"]
+    assert preloaded.startswith("<../api/conversations?limit=40>; rel=preload")
+    # A proxy may have removed the path.
+    for path in ("/agent/api/session", "/api/session"):
+        assert (await client.get(path, headers=cookie)).status_code == 200
+    assert (await client.get("/agent/openapi.json", headers=cookie)).json()["servers"] == [{"url": PUBLIC}]
+
+    signed_out = await client.delete("/agent/api/session", headers={**cookie, **BROWSER})
+    assert "Path=/agent" in signed_out.headers["set-cookie"]
+    folder = await client.get("/agent", params={"token": "t"})
+    assert (folder.status_code, folder.headers["location"]) == (308, "/agent/?token=t")
+
+
+@pytest.mark.parametrize("path", ["/agents/api/session", "/agentapi/session", "/agent/agent/api/session"])
+async def test_only_the_whole_public_path_is_removed_and_only_once(environment: Environment, path: str) -> None:
+    client = client_of(environment, ROOTED, SESSION, public_url=PUBLIC)
+    assert (await client.get(path, headers={"Authorization": f"Bearer {SESSION.token}"})).status_code == 404
+    # What is removed opens no other path: the token is needed as before.
+    assert (await client.get("/agent/api/session")).status_code == 401

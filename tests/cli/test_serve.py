@@ -151,6 +151,26 @@ def test_without_the_token_every_program_of_the_machine_is_the_user_and_the_serv
     assert not (home / "authorization").exists()
 
 
+def test_the_printed_link_is_the_one_of_the_public_url(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_PUBLIC_URL", "http://localhost:8080/agent/")
+    log = tmp_path / "stderr"
+    command = [graph_agent(), "serve", "--port", "0", "--model", "embedded"]
+    with log.open("wb") as errors, subprocess.Popen(command, stderr=errors) as server:
+        try:
+            opened = address_of(server, log, "open")
+        finally:
+            server.terminate()
+    token = launch_header(home)["Authorization"].removeprefix("Bearer ")
+    assert opened == f"http://localhost:8080/agent/?token={token}"
+
+
+def test_without_authentication_the_public_url_is_one_of_this_machine(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_PUBLIC_URL", "https://example.org/agent")
+    ended = cli("serve")
+    assert (ended.code, ended.out) == (2, "")
+    assert "GRAPH_AGENT_PUBLIC_URL names example.org" in ended.err
+
+
 def test_with_bearer_tokens_there_is_no_launch_token(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPH_AGENT_JWT_SECRET", "k" * 32)
     monkeypatch.setenv("GRAPH_AGENT_JWT_AUDIENCE", "tests")

@@ -12,6 +12,7 @@ import type { InboxView } from "./inbox/view";
 import type { LabView } from "./lab/view";
 import { loadAbout, Starting } from "./shared/about";
 import { Account } from "./shared/account";
+import { addressOf } from "./shared/address";
 import { Brand } from "./shared/brand";
 import { signedIn } from "./shared/client";
 import { Later } from "./shared/later";
@@ -83,7 +84,7 @@ function View({ name, id }: { name: string; id: string | null }): VNode {
 
 function ViewLink({ href, current, text }: { href: string; current: boolean; text: string }): VNode {
   return (
-    <a href={href} {...(current ? { "aria-current": "page" as const } : {})}>
+    <a href={addressOf(href)} {...(current ? { "aria-current": "page" as const } : {})}>
       {text}
     </a>
   );

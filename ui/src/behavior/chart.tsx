@@ -1,6 +1,7 @@
 // A chart over time. All charts have the same range and point at the same part of it; the legend has the numbers.
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { day, fullTime, timeOfDay } from "../shared/format";
 
 export interface Series {
@@ -45,7 +46,7 @@ export function Chart(props: Props): VNode {
         {series.map((one) => (
           <li key={one.name}>
             {kind !== "rows" && <span class={`swatch ${one.color}`} aria-hidden="true" />}
-            {one.href ? <a href={one.href}>{one.name}</a> : <span>{one.name}</span>}{" "}
+            {one.href ? <a href={addressOf(one.href)}>{one.name}</a> : <span>{one.name}</span>}{" "}
             {kind === "rows" && <Bars series={[one]} top={Math.max(...series.flatMap(({ values }) => values.map(Number)), 1)} />}
             <strong>{at.value === null ? one.total : shown(one.values[at.value], format)}</strong>
           </li>

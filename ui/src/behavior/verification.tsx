@@ -1,6 +1,7 @@
 // The verification of the record: progress, and every difference from what was written.
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { ApiError } from "../shared/client";
 import { events } from "../shared/events";
 import { counted } from "../shared/format";
@@ -112,7 +113,7 @@ function Outcome({ result }: { result: Result }): VNode {
         {result.violations.map((violation, index) => (
           <li key={index}>
             {violation.decision_id ? (
-              <a href={`/decisions/${violation.decision_id}`}>
+              <a href={addressOf(`/decisions/${violation.decision_id}`)}>
                 <Visible text={violation.text} />
               </a>
             ) : (

@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { ComponentChildren, VNode } from "preact";
 import { hasTasks, loadAbout } from "../shared/about";
+import { addressOf } from "../shared/address";
 import { getJson } from "../shared/client";
 import { LATE_MS, serverNow } from "../shared/clock";
 import type { Metrics } from "../shared/client";
@@ -107,7 +108,7 @@ function Figures({ whole, parts, range }: Loaded & { readonly range: string }): 
         <Tile
           name="Tool calls"
           value={integer(whole.tool_calls)}
-          note={refused > 0 ? <a href={`/decisions?refused=true&within=${range}`}>{integer(refused)} refused</a> : "none refused"}
+          note={refused > 0 ? <a href={addressOf(`/decisions?refused=true&within=${range}`)}>{integer(refused)} refused</a> : "none refused"}
         />
         <Tile
           name="Tokens"

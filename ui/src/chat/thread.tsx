@@ -5,6 +5,7 @@ import { endingOf, SIGNS, verdictOf } from "../machine/path";
 import type { Visit } from "../machine/path";
 import { brief } from "../machine/score";
 import { Disclosure } from "../shared/about";
+import { addressOf } from "../shared/address";
 import { byline, Reply } from "../shared/authored";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
@@ -188,7 +189,7 @@ function StoredItem({ message, card, chosen, isNotice, onChoose }: ItemProps): V
             {shortTime(message.created_at)}
           </time>
           <span class="quiet">{byline(message.authors)}</span>
-          <a href={`/decisions/${message.decision_id}`}>Decision</a>
+          <a href={addressOf(`/decisions/${message.decision_id}`)}>Decision</a>
           <button type="button" class="plain" aria-pressed={chosen}>
             Path
           </button>

@@ -1,5 +1,6 @@
 // The turn that runs in this tab: sent once, followed to its decision, and continued after a reload or a lost connection.
 import { computed, signal } from "@preact/signals";
+import { ownName } from "../shared/address";
 import { ApiError, post, request, whenSignedOut } from "../shared/client";
 import type { ChatReply } from "../shared/client";
 import { decisionEvents, pause, POLL_MS, SilentStreamError, turnEvents } from "../shared/events";
@@ -7,7 +8,7 @@ import type { ServerEvent } from "../shared/events";
 import { parseJson } from "../shared/json";
 import { visitsOf } from "../machine/path";
 
-const STORAGE_KEY = "graph_agent.turn";
+const STORAGE_KEY = ownName("turn");
 const MAX_ATTEMPTS = 6;
 
 export interface Message {

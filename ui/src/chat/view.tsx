@@ -2,9 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { about, Disclosure, hasTasks } from "../shared/about";
+import { addressOf } from "../shared/address";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
-import { navigate, query } from "../shared/router";
+import { navigate, path, query } from "../shared/router";
 import { Visible, visible } from "../shared/visible";
 import { loadTopology } from "../machine/machine";
 import { Composer } from "./composer";
@@ -76,7 +77,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
   return (
     <main class="chat">
       <aside class={`conversations ${listShown ? "shown" : ""}`} aria-label="Conversations">
-        <a class="new" href="/chat">
+        <a class="new" href={addressOf("/chat")}>
           New conversation
         </a>
         <Conversations current={id} />
@@ -133,9 +134,9 @@ async function ended(): Promise<void> {
   const current = turn.value;
   const id = current?.reply?.conversation_id ?? current?.message.conversation_id;
   if (!current || !id) return;
-  const begun = !current.message.conversation_id && window.location.pathname === "/chat";
+  const begun = !current.message.conversation_id && path.value === "/chat";
   // The user may look at another conversation meanwhile.
-  if (begun || window.location.pathname === `/chat/${id}`) await open(id);
+  if (begun || path.value === `/chat/${id}`) await open(id);
   if (begun) navigate(`/chat/${id}`, true);
   announce(id);
   if (hasTasks()) void loadTasks();
@@ -167,7 +168,7 @@ function Conversations({ current }: { current: string | null }): VNode {
       <ul>
         {list.map((item) => (
           <li key={item.id}>
-            <a href={`/chat/${item.id}`} {...(item.id === current ? { "aria-current": "page" as const } : {})}>
+            <a href={addressOf(`/chat/${item.id}`)} {...(item.id === current ? { "aria-current": "page" as const } : {})}>
               <span class="title">
                 <Visible text={item.title} />
               </span>

@@ -1,6 +1,7 @@
 // Copy buttons: the ids of a decision, and its message as a request on the command line.
 import { useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { signInWay } from "../shared/client";
 import type { DecisionDetail } from "../shared/client";
 import { copy } from "../shared/download";
@@ -14,7 +15,7 @@ function quoted(text: string): string {
 function curl({ message }: DecisionDetail): string {
   const authorization = signInWay === "link" ? "@$HOME/.graph_agent/authorization" : '"Authorization: Bearer $TOKEN"';
   const body = quoted(JSON.stringify({ content: message }));
-  return `curl -s ${window.location.origin}/api/chat -H ${authorization} -H 'content-type: application/json' -d ${body}`;
+  return `curl -s ${window.location.origin}${addressOf("/api/chat")} -H ${authorization} -H 'content-type: application/json' -d ${body}`;
 }
 
 export function CopyButtons({ detail }: { detail: DecisionDetail }): VNode {

@@ -1,5 +1,6 @@
 // The filters of the list. They are in the address, so a filtered list has a link and the back button undoes a choice.
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import type { components } from "../shared/schema";
 import { about, hasTasks } from "../shared/about";
 import { serverNow } from "../shared/clock";
@@ -71,7 +72,7 @@ export function Filters(): VNode {
         />
       </label>
       {query.value.has("conversation_id") && <span class="chip">one conversation</span>}
-      {filtered() && <a href="/decisions">Clear</a>}
+      {filtered() && <a href={addressOf("/decisions")}>Clear</a>}
     </form>
   );
 }

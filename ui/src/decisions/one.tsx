@@ -1,6 +1,7 @@
 // One decision: why it came out as it did, and its path with every call.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { byline, Reply } from "../shared/authored";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionDetail } from "../shared/client";
@@ -57,18 +58,18 @@ export function DecisionView({ id }: { id: string }): VNode {
   return (
     <main class="decision" tabindex={0}>
       <header class="view-title">
-        <a class="back" href={listAddress()}>
+        <a class="back" href={addressOf(listAddress())}>
           Decisions
         </a>
         <h1>
           <Visible text={titleOf(detail)} />
         </h1>
-        <a href="/help" class="explained">
+        <a href={addressOf("/help")} class="explained">
           <Outcome outcome={detail.outcome_category} type={detail.decision_type} />
         </a>
         {detail.refused_calls > 0 && <span class="verdict refused">{counted(detail.refused_calls, "call")} refused</span>}
         {detail.status !== "PENDING" && (
-          <a class="button" href={`/lab/${detail.decision_id}`}>
+          <a class="button" href={addressOf(`/lab/${detail.decision_id}`)}>
             Try other rules
           </a>
         )}
@@ -166,8 +167,8 @@ function Facts({ detail }: { detail: DecisionDetail }): VNode {
         )}
         <dt>Conversation</dt>
         <dd>
-          <a href={`/chat/${detail.conversation_id}`}>open</a> ·{" "}
-          <a href={`/decisions?conversation_id=${encodeURIComponent(detail.conversation_id)}`}>its decisions</a>
+          <a href={addressOf(`/chat/${detail.conversation_id}`)}>open</a> ·{" "}
+          <a href={addressOf(`/decisions?conversation_id=${encodeURIComponent(detail.conversation_id)}`)}>its decisions</a>
         </dd>
       </dl>
     </section>

@@ -1,5 +1,6 @@
 // One decision as a row that links to it, in every list of decisions.
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import type { LoggedDecision } from "../shared/client";
 import { counted, duration, fullTime, isQuestion, outcomeWords, shortTime, words } from "../shared/format";
 import { OUTCOMES } from "../shared/meanings";
@@ -15,7 +16,7 @@ interface Options {
 /** The row. Not a component, because a long list makes many of them while it scrolls. */
 export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.decision_id}`, brief = false }: Options = {}): VNode {
   return (
-    <a class={brief ? "row brief" : "row"} href={href}>
+    <a class={brief ? "row brief" : "row"} href={addressOf(href)}>
       <time dateTime={item.created_at} title={fullTime(item.created_at)}>
         {shortTime(item.created_at)}
       </time>

@@ -1,12 +1,13 @@
 // The link to the inbox in the bar, with the number of questions that wait.
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { openCount, useInbox } from "./store";
 
 export function InboxLink({ current }: { current: boolean }): VNode {
   useInbox(current);
   const count = openCount.value;
   return (
-    <a href="/inbox" {...(current ? { "aria-current": "page" as const } : {})}>
+    <a href={addressOf("/inbox")} {...(current ? { "aria-current": "page" as const } : {})}>
       Inbox
       {count > 0 && (
         <span class="badge">

@@ -1,6 +1,7 @@
 // The inbox: what waits for the user's yes or no, from every conversation and from the programs that use the gateway.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { answerTo, PendingCard } from "../chat/card";
 import { announce } from "../chat/store";
 import { Reply } from "../shared/authored";
@@ -110,13 +111,13 @@ function Item({ item, open }: { item: OpenConfirmation; open: boolean }): VNode 
       )}
       <p class="quiet">
         Asked in{" "}
-        <a href={`/chat/${conversation_id}`}>
+        <a href={addressOf(`/chat/${conversation_id}`)}>
           <Visible text={title} />
         </a>
         {reply && (
           <>
             {" · "}
-            <a href={`/decisions/${reply.decision_id}`}>Decision</a>
+            <a href={addressOf(`/decisions/${reply.decision_id}`)}>Decision</a>
           </>
         )}
       </p>

@@ -1,6 +1,7 @@
 // The last decisions under the tried rules: a sentence, the diagram, and the decisions of a band.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { request } from "../shared/client";
 import { download } from "../shared/download";
 import { counted, integer } from "../shared/format";
@@ -116,7 +117,7 @@ function Decisions({ band }: { band: Band }): VNode {
       <ol class="rows band-decisions">
         {band.items.map((item) => (
           <li key={item.decision_id}>
-            <a class="row what-if" href={`/lab/${item.decision_id}`}>
+            <a class="row what-if" href={addressOf(`/lab/${item.decision_id}`)}>
               <span class="row-text">
                 <Visible text={item.message} />
               </span>

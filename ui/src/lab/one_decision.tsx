@@ -1,6 +1,7 @@
 // One decision made again from its record, and what the tried rules would have decided.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { ApiError, getJson, post, request } from "../shared/client";
 import type { DecisionDetail } from "../shared/client";
 import { copy, download } from "../shared/download";
@@ -31,7 +32,7 @@ export function OneDecision({ id, rules }: { id: string; rules: VNode }): VNode 
   return (
     <main class="replay lab" tabindex={0}>
       <header class="view-title">
-        <a class="back" href="/lab">
+        <a class="back" href={addressOf("/lab")}>
           Policy lab
         </a>
         <h1>
@@ -102,7 +103,7 @@ function Actions({ loaded }: { loaded: Loaded }): VNode {
       <span class="quiet" role="status">
         {said}
       </span>
-      <a href={`/decisions/${detail.decision_id}`}>Decision</a>
+      <a href={addressOf(`/decisions/${detail.decision_id}`)}>Decision</a>
       <button type="button" onClick={() => void copyTestCase().catch((error: Error) => setSaid(error.message))}>
         Copy as test case
       </button>

@@ -1,6 +1,7 @@
 // The policy lab: rules are changed here and nowhere else, and tried on recorded decisions and on every possible call.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
 import { copy } from "../shared/download";
 import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
@@ -47,7 +48,7 @@ function Lab(): VNode {
 function CopyLink(): VNode {
   const [said, setSaid] = useState("");
   const copyLink = async (): Promise<void> => {
-    const address = `${window.location.origin}/lab${await link()}`;
+    const address = `${window.location.origin}${addressOf("/lab")}${await link()}`;
     setSaid((await copy(address, "link.txt")) ? "Copied." : "Saved as a file.");
   };
   return (

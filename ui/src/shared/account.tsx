@@ -1,6 +1,7 @@
 // The signed-in user, in the bar: who it is, the help, and signing out.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { addressOf } from "./address";
 import { getJson, request, signInWay, signOut } from "./client";
 import type { Session } from "./client";
 import { visible } from "./visible";
@@ -35,7 +36,7 @@ export function Account(): VNode {
             Signed in as <strong>{visible(user)}</strong>
           </p>
         )}
-        <a href="/help">What do the words mean?</a>
+        <a href={addressOf("/help")}>What do the words mean?</a>
         <button type="button" onClick={() => void leave().catch(() => undefined)}>
           Sign out
         </button>

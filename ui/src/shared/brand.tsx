@@ -1,9 +1,10 @@
 // The name of the program with its sign, as index.html shows it before the script runs.
 import type { VNode } from "preact";
+import { addressOf } from "./address";
 
 export function Brand(): VNode {
   return (
-    <a class="brand" href="/chat">
+    <a class="brand" href={addressOf("/chat")}>
       {/* Drawn here: an image would be one more document for the browser to load. */}
       <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
         <rect width="32" height="32" rx="8" />

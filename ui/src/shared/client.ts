@@ -1,5 +1,6 @@
 // Requests to the API. Types come from its OpenAPI document (`make page-types`).
 import { signal } from "@preact/signals";
+import { addressOf } from "./address";
 import { hearServerTime } from "./clock";
 import { parseJson } from "./json";
 import type { components } from "./schema";
@@ -50,10 +51,10 @@ export type Comparison = Schemas["Comparison"];
 
 /** How a user signs in: with the `link` that `serve` prints, with a `bearer` token, or at an `oidc` issuer. */
 export const signInWay = document.documentElement.dataset["signIn"] ?? "link";
-/** The address at which the browser comes back from the issuer. */
+/** The path at which the browser comes back from the issuer. */
 export const RETURN_PATH = "/signed-in";
 // A cookie that scripts cannot read may have the session; the first request that is refused says that it does not.
-export const signedIn = signal(signInWay !== "bearer" && window.location.pathname !== RETURN_PATH);
+export const signedIn = signal(signInWay !== "bearer" && window.location.pathname !== addressOf(RETURN_PATH));
 /** Why the user has been signed out, if it was not their wish. */
 export const signOutReason = signal("");
 /** False after a request that got no answer, until one gets an answer. */
@@ -95,8 +96,8 @@ export class ApiError extends Error {
   }
 }
 
-export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
-  const response = await request(url, signal ? { signal } : {});
+export async function getJson<T>(path: string, signal?: AbortSignal): Promise<T> {
+  const response = await request(path, signal ? { signal } : {});
   return parseJson(await response.text()) as T;
 }
 
@@ -104,15 +105,15 @@ export function post(body: unknown, headers: Record<string, string> = {}): Reque
   return { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
 }
 
-/** Send a request; throws `ApiError` for every answer that is not a success, and with code OFFLINE if there is none. */
-export async function request(url: string, init: RequestInit): Promise<Response> {
+/** Send a request to a path of this server; throws `ApiError` for every answer that is not a success, and with code OFFLINE if there is none. */
+export async function request(path: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   const token = bearerToken;
   if (token) headers.set("authorization", `Bearer ${token}`);
   const sent = Date.now();
   let response: Response;
   try {
-    response = await fetch(url, { credentials: "same-origin", ...init, headers });
+    response = await fetch(addressOf(path), { credentials: "same-origin", ...init, headers });
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     online.value = false;

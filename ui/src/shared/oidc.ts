@@ -1,17 +1,18 @@
 // Signing in at an OIDC issuer with an authorization code and PKCE. Our own server exchanges the code and keeps the secret of
 // PKCE in a cookie, so that the page sends no request to another origin and sees no token.
+import { addressOf, ownName } from "./address";
 import { RETURN_PATH, getJson, post, request, signIn } from "./client";
 import type { SignInStart } from "./client";
 import { navigate, path } from "./router";
 
-const STORAGE_KEY = "graph_agent.sign_in";
-const RETURN_ADDRESS = window.location.origin + RETURN_PATH;
+const STORAGE_KEY = ownName("sign_in");
+const RETURN_ADDRESS = window.location.origin + addressOf(RETURN_PATH);
 
 /** What this tab must know when the browser comes back. */
 interface Started {
   readonly state: string;
-  /** The address to show afterwards. */
-  readonly address: string;
+  /** The view to show afterwards. */
+  readonly view: string;
 }
 
 /** True if the browser has just come back from the issuer. */
@@ -23,7 +24,7 @@ export function returned(): boolean {
 export async function beginSignIn(): Promise<void> {
   if (!window.isSecureContext) throw new Error("Signing in needs https.");
   const { authorization_endpoint, client_id, scope, state, code_challenge } = await getJson<SignInStart>("/api/sign-in");
-  const started: Started = { state, address: window.location.pathname + window.location.search };
+  const started: Started = { state, view: path.value + window.location.search };
   sessionStorage.setItem(STORAGE_KEY, JSON.stringify(started));
   const url = new URL(authorization_endpoint);
   const asked = {
@@ -46,7 +47,7 @@ export async function finishSignIn(): Promise<void> {
   sessionStorage.removeItem(STORAGE_KEY);
   const started = stored === null ? null : (JSON.parse(stored) as Started);
   // The code leaves the address bar and the history.
-  navigate(started?.address ?? "/chat", true);
+  navigate(started?.view ?? "/chat", true);
   const code = answer.get("code");
   // Without this check a link from elsewhere could sign the user in to another account.
   if (!started || answer.get("state") !== started.state) throw new Error("That sign-in was not begun in this tab. Please sign in here.");

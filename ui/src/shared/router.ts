@@ -1,7 +1,8 @@
 // The address bar as a signal. Every view has a URL, so the back button and deep links work.
 import { computed, signal } from "@preact/signals";
+import { ROOT, addressOf } from "./address";
 
-const location_ = signal({ path: window.location.pathname, query: window.location.search, hash: window.location.hash });
+const location_ = signal(shown());
 
 /** True if the user has come to this address by the back or the forward button. */
 export let isReturn = false;
@@ -11,8 +12,13 @@ window.addEventListener("popstate", () => {
   read();
 });
 
+function shown(): { path: string; query: string; hash: string } {
+  const { pathname, search, hash } = window.location;
+  return { path: pathname.slice(ROOT.length), query: search, hash };
+}
+
 function read(): void {
-  location_.value = { path: window.location.pathname, query: window.location.search, hash: window.location.hash };
+  location_.value = shown();
 }
 
 export const path = computed(() => location_.value.path);
@@ -22,11 +28,12 @@ export const selection = computed(() => location_.value.hash.slice(1));
 
 /** Select something in the view, or nothing. It leaves no entry in the history. */
 export function select(name: string | null): void {
-  navigate(`${window.location.pathname}${window.location.search}${name ? `#${name}` : ""}`, true);
+  navigate(`${path.value}${window.location.search}${name ? `#${name}` : ""}`, true);
 }
 
-/** Go to `url`, a path with an optional query and selection; `replace` leaves no entry in the history. */
-export function navigate(url: string, replace = false): void {
+/** Go to `view`, a path with an optional query and selection; `replace` leaves no entry in the history. */
+export function navigate(view: string, replace = false): void {
+  const url = addressOf(view);
   if (url === window.location.pathname + window.location.search + window.location.hash) return;
   isReturn = false;
   if (replace) window.history.replaceState(null, "", url);
@@ -39,6 +46,7 @@ export function follow(event: MouseEvent): void {
   const link = (event.target as Element).closest("a");
   const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   if (!link || !plain || link.origin !== window.location.origin || link.hasAttribute("download")) return;
+  if (!link.pathname.startsWith(`${ROOT}/`)) return;
   event.preventDefault();
-  navigate(link.pathname + link.search + link.hash);
+  navigate(link.pathname.slice(ROOT.length) + link.search + link.hash);
 }

@@ -1,6 +1,7 @@
 // What the page shows until the user has signed in.
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentChildren, VNode } from "preact";
+import { addressOf } from "./address";
 import { signIn, signInWay, signOutReason } from "./client";
 import { beginSignIn, finishSignIn, returned } from "./oidc";
 
@@ -26,7 +27,7 @@ function LaunchLink(): VNode {
         The link looks like this; its token is in your terminal only. The sign-in belongs to the host in it: <code>localhost</code> and{" "}
         <code>127.0.0.1</code> are two hosts.
       </p>
-      <pre>{window.location.origin}/?token=…</pre>
+      <pre>{window.location.origin + addressOf("/")}?token=…</pre>
     </SignInPage>
   );
 }
