@@ -176,10 +176,12 @@ def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
     if before == after:
         return after
     kinds = {before.kind, after.kind}
-    if kinds != {after.kind} or after.kind is Kind.VARIANT:
+    if kinds != {after.kind} or after.kind is Kind.VARIANT or before.is_list is not after.is_list:
         raise Unencodable(f"the type of '{path}' changed" if path else "the type of its arguments changed")
+    low = None if before.low is None or after.low is None else min(before.low, after.low)
+    high = None if before.high is None or after.high is None else max(before.high, after.high)
     if after.kind is Kind.HIDDEN:
-        return after
+        return replace(after, low=low, high=high)
     if after.kind is Kind.RECORD:
         names = dict.fromkeys(one.name for type_ in (after, before) for one in type_.fields)
         return replace(after, fields=tuple(_union_field(name, before, after, path) for name in names))
@@ -187,8 +189,6 @@ def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
     if item is not None and before.item is not None:
         item = _union(before.item, item, path)
     values = tuple(dict.fromkeys([*before.values, *after.values])) if before.values and after.values else ()
-    low = None if before.low is None or after.low is None else min(before.low, after.low)
-    high = None if before.high is None or after.high is None else max(before.high, after.high)
     return CedarType(after.kind, values, low, high, item)
 
 

@@ -226,6 +226,10 @@ class _Reader:
                 types = declared.get("type") if isinstance(declared, dict) else None
                 first = next(iter(types), None) if isinstance(types, list) else types
                 arguments[name] = _SAMPLES.get(first, "x")
+                if name in action.lists:
+                    items = declared.get("items") if isinstance(declared, dict) else None
+                    item = _SAMPLES.get(items.get("type") if isinstance(items, dict) else "object", "x")
+                    arguments[name] = [item] * min(1000, context["length"][name])
         return arguments
 
     def _reads_domain(self, name: str) -> bool:

@@ -125,9 +125,8 @@ class SymbolicCall:
         """Return the condition that the arguments are those of `action`, the tool of one of the policies that are compared."""
         found = self._fits(action.arguments, "arguments")
         for name in action.lists:
-            (value, present), length = self.context.at("arguments").term[name], self.context.at("length", name).term
+            length, present = self.context.at("length", name).term, self._is_given(name)
             type_ = next(one.type for one in action.arguments.fields if one.name == name)
-            assert value.kind is Kind.SET
             found += [z3.Implies(present, limit) for limit in _bounds(length, type_)]
         hidden, declared = self.context.at("hidden").term, {one.name for one in action.arguments.fields}
         found += [
@@ -272,11 +271,19 @@ class SymbolicCall:
 
     def _add_facts_of_lists(self, arguments: dict[str, Any]) -> None:
         for name in self.action.lists:
-            (value, present), length = arguments[name], self.context.at("length", name).term
-            self.facts += [z3.Implies(z3.Not(present), length == 0), z3.Implies(present, (length == 0) == value.term.is_empty)]
-            self.facts.append(z3.Implies(present, length >= value.term.size))
+            length, present = self.context.at("length", name).term, self._is_given(name)
+            self.facts.append(z3.Implies(z3.Not(present), length == 0))
+            if name in arguments:
+                value, _ = arguments[name]
+                self.facts.append(z3.Implies(present, (length == 0) == value.term.is_empty))
+                self.facts.append(z3.Implies(present, length >= value.term.size))
             type_ = next(one.type for one in self.action.arguments.fields if one.name == name)
             self.facts += [z3.Implies(present, limit) for limit in _bounds(length, type_)]
+
+    def _is_given(self, argument: str) -> Any:
+        """Return the condition that a call has an argument: a hidden one is among those that conditions cannot see."""
+        given = self.context.at("arguments").term.get(argument)
+        return self.context.at("hidden").term.elements[argument] if given is None else given[1]
 
     def _add_facts_of_domains(self, arguments: dict[str, Any]) -> None:
         for name in self.action.texts:

@@ -102,6 +102,10 @@ class ToolTraits(Frozen):
     action: str | None = None
     """One word for the action, such as "Delete": with a preview it makes the question "Delete 'buy bread'."."""
     # Left out of the JSON if there are none.
+    untrusted: bool = Field(default=False, exclude_if=not_)
+    """True if the operator does not trust the server."""
+    output: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)
+    """The JSON Schema that the server declares for the data of results. None for a declared write, or if it declares none."""
     unread: tuple[str, ...] | None = Field(default=None, exclude_if=not_)
     """The fields of a result that only programs read; the model reads the result without them, without nulls, and times in
     whole seconds. None if the server names none."""

@@ -94,7 +94,15 @@ class CompiledPolicy:
     def actions(self) -> list[ToolAction]:
         """The tools as conditions see them."""
         return [
-            ToolAction.of(name, self.servers.get(name, ONE_SERVER), rule.declaration.parameters, writes=rule.mutating)
+            ToolAction.of(
+                name,
+                self.servers.get(name, ONE_SERVER),
+                rule.declaration.parameters,
+                writes=rule.mutating,
+                output=rule.traits.output,
+                bound_argument=rule.grant.bound_argument,
+                gives_facts=rule.grant.trusted_results or not rule.traits.untrusted,
+            )
             for name, rule in self.rules.items()
         ]
 

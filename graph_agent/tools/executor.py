@@ -206,7 +206,8 @@ class McpToolExecutor:
         destructive = hints.destructive_hint is True
         if not self._trusted:
             # A hint can only restrict. A title would be what the user confirms, so the operator's own summary is shown.
-            return ToolTraits(read_only=False if hints.read_only_hint is False else None, destructive=destructive or None)
+            read_only = False if hints.read_only_hint is False else None
+            return ToolTraits(read_only=read_only, destructive=destructive or None, untrusted=True, output=_data_schema(tool))
         meta = tool.meta or {}
         return ToolTraits(
             title=tool.title or hints.title,
@@ -215,6 +216,7 @@ class McpToolExecutor:
             ledger=meta.get(LEDGER_META) is True,
             preview=isinstance(meta.get(PREVIEW_META), str),
             action=action if isinstance(action := meta.get(ACTION_META), str) else None,
+            output=_data_schema(tool),
             unread=_names(meta.get(UNREAD_META)),
         )
 
@@ -391,6 +393,17 @@ class McpToolExecutor:
 
     def _with_duration(self, result: ToolResult, started: float) -> ToolResult:
         return result.model_copy(update={"duration_ms": max(0, round((self._clock.monotonic() - started) * 1000))})
+
+
+def _data_schema(tool: types.Tool) -> dict[str, Any] | None:
+    """Return the schema of the data that a tool returns: of an envelope, that of its `data`. None for a declared write."""
+    schema = tool.output_schema
+    properties = (schema or {}).get("properties")
+    if schema is None or (tool.annotations is not None and tool.annotations.read_only_hint is False):
+        return None
+    if not isinstance(properties, dict) or properties.keys() != answers.ENVELOPE:
+        return schema
+    return {**{key: schema[key] for key in ("$defs", "definitions") if key in schema}, "allOf": [properties["data"]]}
 
 
 def _names(value: Any) -> tuple[str, ...] | None:

@@ -28,6 +28,7 @@ from graph_agent.policy.cedar.conditions import (
     Situation,
     configured_roles,
 )
+from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, denies_by_like, nesting
 from graph_agent.policy.cedar.types import NUMBERS, Kind
@@ -64,7 +65,6 @@ class CedarConditions:
         for number, (_, statement) in enumerate(self._statements):
             if nesting(statement) > MAX_NESTING:
                 raise self._error(number, "its expressions are nested too deep")
-        self.schema = cedar_schema(actions, file.roles)
         try:
             tree = policies_to_pst(file.text)
             self._set = PolicySet.from_str(file.text)
@@ -81,9 +81,14 @@ class CedarConditions:
         self.names: Mapping[str, str] = self._names_of_conditions()
         """The name of each condition in reasons, by the same keys as `by_key`."""
         self.reads = Reads(condition.clauses for condition in self.by_key.values())
+        in_order = dict(sorted(self.by_key.items(), key=lambda item: _number(item[0])))
+        self.results = DeclaredFacts(in_order, self.actions)
+        """The facts from the results of tools."""
+        self.actions = self.results.actions()
+        self.schema = cedar_schema(list(self.actions.values()), file.roles)
         self._reads_about = {
             action.name: Reads(condition.clauses for condition in self.by_key.values() if covers(condition, action))
-            for action in actions
+            for action in self.actions.values()
         }
         self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
         # If no condition reads the user's yes, one evaluation is enough.
@@ -118,7 +123,9 @@ class CedarConditions:
         """Everything that the decisions depend on, as canonical JSON, for the record."""
 
     def require_valid(self) -> None:
-        """Raise `ConfigurationError`, with the line, for the first condition that does not fit the tools."""
+        """Raise `ConfigurationError`, with the line, for the first condition or fact that does not fit the tools."""
+        if (of_fact := self.results.first_problem()) is not None:
+            raise self._error(_number(of_fact.key or self.results.key or ""), str(of_fact))
         result = validate_policies(self.file.text, self.schema)
         if result.validation_passed:
             return

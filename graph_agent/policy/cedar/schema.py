@@ -3,7 +3,7 @@
 principal  User::"<id>", in Role::"<role>"
 action     Action::"<tool>", in "all tools", "all writes" or "all reads", and "server <name>"
 resource   Server::"<name>"
-context    arguments, confirmed, used, succeeded, attempted, hidden, length, domain, time, approver (reserved)
+context    arguments, confirmed, used, succeeded, attempted, hidden, length, domain, time, result, approver (reserved)
 """
 
 from __future__ import annotations
@@ -35,11 +35,29 @@ class ToolAction:
     arguments: CedarType
     open: bool = False
     """True if a call may have arguments that the schema does not declare."""
+    bound_argument: str | None = None
+    """The argument that is the signed-in user, whatever a call says."""
+    gives_facts: bool = True
+    """False if the tool's server is not trusted, so that its results decide about no call."""
+    output: CedarType | None = None
+    """The type of its results, if the server declares one."""
+    result: CedarType | None = None
+    """The facts that conditions name and that a call of this tool can have, each optional. None if no condition names any."""
 
     @classmethod
-    def of(cls, name: str, server: str, parameters: dict[str, Any], *, writes: bool) -> ToolAction:
-        """Return the action of a tool with the input schema `parameters`."""
-        return cls(name, server, writes, arguments_type(parameters), _is_open(parameters))
+    def of(
+        cls,
+        name: str,
+        server: str,
+        parameters: dict[str, Any],
+        *,
+        writes: bool,
+        output: dict[str, Any] | None = None,
+        **known: Any,
+    ) -> ToolAction:
+        """Return the action of a tool with these schemas of its arguments and of its results. `known` are other fields."""
+        results = None if output is None else arguments_type(output)
+        return cls(name, server, writes, arguments_type(parameters), _is_open(parameters), output=results, **known)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -55,7 +73,7 @@ class ToolAction:
     @cached_property
     def lists(self) -> tuple[str, ...]:
         """The arguments with a `length`."""
-        return tuple(one.name for one in self.arguments.fields if one.type.kind is Kind.SET)
+        return tuple(one.name for one in self.arguments.fields if one.type.kind is Kind.SET or one.type.is_list)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -79,6 +97,7 @@ class ToolAction:
             Field("length", _record(*(Field(name, _COUNT) for name in self.lists))),
             Field("domain", _record(*(Field(name, _TEXTS) for name in self.texts))),
             Field("time", _record(Field("now", CedarType(Kind.DATETIME)), Field("hour", hour), Field("weekday", weekday))),
+            *(() if self.result is None else (Field("result", self.result),)),
             Field("approver", CedarType(Kind.USER), required=False),
         )
 

@@ -86,22 +86,22 @@ def walk(node: object) -> Iterator[object]:
 
 def _paths(node: object) -> Iterator[tuple[Path, bool]]:
     """Yield the paths that an expression names, each with whether it reads the value, or only asks for its presence."""
-    path = _path(node)
+    path = path_of(node)
     if path is not None:
         yield path, True
         return
-    if isinstance(node, pst.HasAttr) and (base := _path(node.base)) is not None:
+    if isinstance(node, pst.HasAttr) and (base := path_of(node.base)) is not None:
         yield (*base, *node.attrs), False
         return
     for part in nodes(node):
         yield from _paths(part)
 
 
-def _path(node: object) -> Path | None:
+def path_of(node: object) -> Path | None:
     """Return the path that `context.a.b` reads; None for another expression."""
     if node == pst.Var("context"):
         return ()
-    if isinstance(node, pst.GetAttr) and (base := _path(node.base)) is not None:
+    if isinstance(node, pst.GetAttr) and (base := path_of(node.base)) is not None:
         return (*base, node.attr)
     return None
 

@@ -1,7 +1,7 @@
 """The Cedar types of tool arguments, read from JSON Schemas.
 
 What Cedar has no type for is HIDDEN, with the reason for the author of the conditions: a list of objects, an object with free
-keys, a value of any type.
+keys, a value of any type. Of a hidden list conditions see the length.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class CedarType:
     """For a text: True if its schema describes a number."""
     why: str = ""
     """For HIDDEN: the reason why conditions cannot see the value."""
+    is_list: bool = False
+    """For HIDDEN: True if every value is a list."""
 
     def field(self, name: str) -> Field | None:
         return next((one for one in self.fields if one.name == name), None)
@@ -194,9 +196,10 @@ class _Reader:
                 return CedarType(Kind.DECIMAL, low=_limit(schema, "inimum", 0), high=_limit(schema, "aximum", 0))
             case "array":
                 item = self.read(schema["items"], (*seen, "")) if schema.get("items") else hidden("items of any type")
+                low, high = schema.get("minItems"), schema.get("maxItems")
                 if "prefixItems" in schema or item.kind not in _SIMPLE:
-                    return hidden(f"a list of {_plural(item)}")
-                return CedarType(Kind.SET, item=item, low=schema.get("minItems"), high=schema.get("maxItems"))
+                    return CedarType(Kind.HIDDEN, low=low, high=high, why=f"a list of {_plural(item)}", is_list=True)
+                return CedarType(Kind.SET, item=item, low=low, high=high)
             case "object":
                 return self._object(schema, seen)
             case "null":
@@ -286,7 +289,9 @@ def _any_of(types: Sequence[CedarType]) -> CedarType:
         number = CedarType(Kind.DECIMAL)
         return _any_of([number, *(one for one in types if one.kind not in NUMBERS)])
     if Kind.HIDDEN in kinds:
-        return hidden(f"one of several: {next(one.why for one in types if one.kind is Kind.HIDDEN)}")
+        why = next(one.why for one in types if one.kind is Kind.HIDDEN)
+        lists = all(one.is_list or one.kind is Kind.SET for one in types)
+        return CedarType(Kind.HIDDEN, why=f"one of several: {why}", is_list=lists)
     if kinds == {Kind.STRING}:
         every = all(one.values for one in types)
         return CedarType(Kind.STRING, values=tuple(dict.fromkeys(v for one in types for v in one.values)) if every else ())
@@ -312,7 +317,10 @@ def _merged(types: Sequence[CedarType], *, every: bool) -> CedarType:
     """Return the record that has the fields of all `types`; `every` says that all of them apply at once."""
     if any(one.kind is not Kind.RECORD for one in types):
         kinds = {one.kind for one in types if one.kind in _SIMPLE}
-        return CedarType(kinds.pop()) if every and len(kinds) == 1 else hidden("a combination of types")
+        if every and len(kinds) == 1:
+            return CedarType(kinds.pop())
+        lists = [one.is_list or one.kind is Kind.SET for one in types]
+        return CedarType(Kind.HIDDEN, why="a combination of types", is_list=any(lists) if every else all(lists))
     fields: dict[str, Field] = {}
     for one in types:
         for name, type_, required in one.fields:

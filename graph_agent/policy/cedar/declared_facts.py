@@ -1,0 +1,128 @@
+"""The facts of a file, joined with the tools that they come from and the conditions that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from cedarpy import pst
+
+from graph_agent.policy.cedar.fact_types import RESULT, FactTypes
+from graph_agent.policy.cedar.facts import Fact, FactError, FactKind, ordered, parse_fact, usable
+from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.syntax import Reads, covers
+from graph_agent.policy.cedar.types import CedarType, Field, Kind
+
+
+class DeclaredFacts:
+    """The facts that the conditions of a file name.
+
+    What does not fit the tools is a problem and no error: a server may be away, and then only the calls are refused whose
+    conditions name the fact.
+    """
+
+    def __init__(self, by_key: Mapping[str, pst.Template], actions: Mapping[str, ToolAction]) -> None:
+        """`by_key` are the conditions in the order of the file. Raises `FactError` for what does not depend on the tools."""
+        self._by_key, self._actions = by_key, actions
+        self.key: str | None = next((key for key, condition in by_key.items() if condition.effect == "permit"), None)
+        """The condition whose annotations declare the facts: the first `permit`."""
+        self.declared: dict[str, Fact] = {}
+        """Every annotation that has the form of a fact, by name."""
+        self._unreadable: dict[str, FactError] = {}
+        for name, text in ({} if self.key is None else by_key[self.key].annotations).items():
+            try:
+                self.declared |= {} if name == "id" else {name: parse_fact(name, text)}
+            except FactError as exc:
+                # Another annotation, such as a note, unless something names it.
+                self._unreadable[name] = exc
+        self.order: Sequence[Fact] = ()
+        """The facts that conditions name and those that they need, each after those that it needs."""
+        self.types: Mapping[str, CedarType] = {}
+        """The type of each fact that a condition names."""
+        self.problems: dict[str, FactError] = {}
+        """Why facts cannot be read here, by name."""
+        self.of_tool: Mapping[str, Sequence[Fact]] = {}
+        """The facts that the conditions about each tool name, and those that they need, in the order in which they are read."""
+        self.problem: FactError | None = None
+        """Why no fact can be read here."""
+        reads = {name: Reads([condition.clauses]) for name, condition in by_key.items()}
+        self.conditions = frozenset(name for name, one in reads.items() if one.names(RESULT))
+        """The conditions that name facts."""
+        if not self.conditions:
+            return
+        try:
+            found = FactTypes(by_key, self._ordered, actions)
+        except FactError as exc:
+            self.problem = exc
+            return
+        self.order, self.types = found.declared, found.types
+        for fact in self.order:
+            if (why := self._problem(fact)) is not None:
+                self.problems[fact.name] = FactError(f"@{fact.name}: {why}")
+        self.of_tool = {name: facts for name, action in actions.items() if (facts := self._facts_of(action))}
+
+    @property
+    def unused(self) -> list[str]:
+        """The facts that neither a condition nor another fact names."""
+        return sorted(self.declared.keys() - {fact.name for fact in self.order})
+
+    @property
+    def last(self) -> list[Fact]:
+        """The facts that are the newest result of a tool."""
+        return [fact for fact in self.order if fact.kind is FactKind.LAST]
+
+    def first_problem(self) -> FactError | None:
+        """Return the first reason for which a fact cannot be read here."""
+        return self.problem or next(iter(self.problems.values()), None)
+
+    def actions(self) -> dict[str, ToolAction]:
+        """Return the actions with the facts that their calls can have."""
+        if not self.conditions:
+            return dict(self._actions)
+        return {name: replace(action, result=self._result_type(action)) for name, action in self._actions.items()}
+
+    def _ordered(self, names: Iterable[str]) -> list[Fact]:
+        names = list(names)
+        needed = {*names, *(one for name in self.declared.values() for one in name.needs)}
+        if (found := next((name for name in sorted(needed & self._unreadable.keys())), None)) is not None:
+            raise self._unreadable[found]
+        return ordered(self.declared, names)
+
+    def _result_type(self, action: ToolAction) -> CedarType:
+        possible = self._possible(action)
+        return CedarType(
+            Kind.RECORD, fields=tuple(Field(name, self.types[name], False) for name in sorted(self.types) if name in possible)
+        )
+
+    def _possible(self, action: ToolAction) -> set[str]:
+        """Return the facts that a call of a tool can have: it has the arguments that they are made from."""
+        return usable(self.order, {one.name for one in action.arguments.fields})
+
+    def _facts_of(self, action: ToolAction) -> Sequence[Fact]:
+        reads = Reads(condition.clauses for condition in self._by_key.values() if covers(condition, action))
+        wanted = {name for name in self.types if reads.has(RESULT, name)} & self._possible(action)
+        return ordered(self.declared, wanted)
+
+    def _problem(self, fact: Fact) -> str | None:
+        """Return why a fact cannot come from its tools."""
+        for name in fact.tools:
+            action = self._actions.get(name)
+            if action is None:
+                return f"there is no tool '{name}'"
+            if not action.gives_facts:
+                return f"the server of '{name}' is not trusted: its line in the constitution needs (trusted results)"
+            if fact.kind is FactKind.READ and action.writes:
+                return f"the tool '{name}' may change something: only reads give facts"
+        named = {field.name for action in self._actions.values() for field in action.arguments.fields}
+        if unknown := sorted(fact.arguments - named):
+            return f"no tool has an argument '{unknown[0]}'"
+        if fact.kind is not FactKind.READ:
+            return None
+        action = self._actions[fact.tools[0]]
+        given = {parameter for parameter, _ in fact.parameters}
+        for parameter in sorted(given):
+            if action.arguments.field(parameter) is None:
+                return f"the tool '{action.name}' has no parameter '{parameter}'"
+        filled = {*given, action.bound_argument}
+        missing = [one.name for one in action.arguments.fields if one.required and one.name not in filled]
+        return f"the tool '{action.name}' needs the parameter '{missing[0]}'" if missing else None

@@ -1,0 +1,230 @@
+"""The declarations of facts: what conditions know about the objects of a call, from the results of tools.
+
+A fact is an annotation of the first `permit` of the file, in Cedar's own syntax. Its key is the name of the fact, and its value
+says where the fact comes from:
+
+    @order("get_order(order_id = arguments.order_id)")              a read that the runtime makes before it judges a call
+    @products("get_product(id = arguments.items[*].id) $.name")     one read for each element of a list; the fact is a set
+    @customer("last find_by_mail, find_by_name")                    the newest result of one of these tools in this conversation
+    @paid_with("order $.payments[0].method")                        one value in another fact, by a JSONPath (RFC 9535)
+    @methods("customer $.methods[*].id")                            several values in it: a set
+    @cards("arguments $.payments[*].card_id")                       the same in the arguments of the call
+    @refunds("count order $.refunds[*]")                            how many values a path selects
+
+A parameter of a read is filled from an argument of the call, from another fact, or with the id of the user, `principal`.
+Without a path the fact is the whole object, whose fields conditions name. Conditions see the facts as `context.result.NAME`,
+always optional. An annotation that no condition and no other fact names, and that has another form, is no fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Its library is only loaded where a declaration has a path.
+    from graph_agent.policy.cedar.selection import Selection
+
+ARGUMENTS, PRINCIPAL = "arguments", "principal"
+EACH = "[*]"
+"""The step of a `Source` that leads to each element of a list."""
+RESERVED = frozenset({"id", ARGUMENTS, PRINCIPAL, "last", "count"})
+"""The keys that are no names of facts."""
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_TOOL = r"[A-Za-z0-9_.-]+|'[^']+'"
+_COUNT = r"(?P<count>count\s+)?"
+_PATH = r"(?P<path>\$.*)"
+_READ = re.compile(rf"{_COUNT}(?P<tool>{_TOOL})\s*\((?P<parameters>[^()]*)\)\s*{_PATH}?", re.DOTALL)
+_LAST = re.compile(rf"{_COUNT}last\s+(?P<tools>(?:{_TOOL})(?:\s*,\s*(?:{_TOOL}))*)\s*{_PATH}?", re.DOTALL)
+_PART = re.compile(rf"{_COUNT}(?P<of>{_NAME})\s+{_PATH}", re.DOTALL)
+_SOURCE = re.compile(rf"(?P<root>{_NAME})(?P<steps>(?:\.{_NAME}|\[\*\])*)")
+_STEP = re.compile(rf"\.({_NAME})|(\[\*\])")
+_FORMS = "TOOL(PARAMETER = SOURCE, …), last TOOL, or FACT $PATH"
+
+
+class FactError(Exception):
+    """A declaration or a use of a fact that cannot be used."""
+
+    def __init__(self, text: str, key: str | None = None) -> None:
+        """`key` is that of the condition at fault; None means the one that declares the facts."""
+        super().__init__(text)
+        self.key = key
+
+
+class FactKind(StrEnum):
+    """The origin of a fact."""
+
+    READ = "read"
+    """The runtime calls a tool that only reads."""
+    LAST = "last"
+    """The newest result of a tool in this conversation."""
+    PART = "part"
+    """A part of another fact, or of the arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The origin of a parameter of a read: `arguments.items[*].id` is ("arguments", ("items", "[*]", "id"))."""
+
+    root: str
+    """`arguments`, `principal`, or the name of a fact."""
+    steps: tuple[str, ...] = ()
+    """The names of fields, and at most one `EACH`."""
+
+    @property
+    def each(self) -> tuple[str, ...] | None:
+        """The steps to the list of which each element is taken; None if it is one value."""
+        return self.steps[: self.steps.index(EACH)] if EACH in self.steps else None
+
+    def __str__(self) -> str:
+        return self.root + "".join(step if step == EACH else f".{step}" for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The declaration of one fact."""
+
+    name: str
+    kind: FactKind
+    tools: tuple[str, ...] = ()
+    """READ: the tool. LAST: one or more. PART: none."""
+    parameters: tuple[tuple[str, Source], ...] = ()
+    """READ: each parameter of the tool, with its source."""
+    of: str = ""
+    """PART: the name of the other fact, or `arguments`."""
+    path: str = ""
+    """The JSONPath; empty for the whole object."""
+    count: bool = False
+    """True if the fact is the number of values that the path selects."""
+
+    @cached_property
+    def selection(self) -> Selection | None:
+        """The compiled path. Raises `FactError`."""
+        if not self.path:
+            return None
+        # Imported here, because few installations have a path, and the library takes 50 ms.
+        from graph_agent.policy.cedar.selection import Selection
+
+        return Selection(self.path, f"@{self.name}")
+
+    @property
+    def of_each(self) -> bool:
+        """True if a read is made for each element of a list."""
+        return any(source.each is not None for _, source in self.parameters)
+
+    @property
+    def is_set(self) -> bool:
+        """True if the fact is a set of values."""
+        selects_several = self.selection is not None and self.selection.several
+        return (self.of_each or selects_several) and not self.count
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The names of the facts that it is made from."""
+        return frozenset({self.of, *(source.root for _, source in self.parameters)} - {"", ARGUMENTS, PRINCIPAL})
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The arguments of the call that it is made from."""
+        named = {source.steps[0] for _, source in self.parameters if source.root == ARGUMENTS}
+        if self.of == ARGUMENTS and self.selection is not None and self.selection.first:
+            named.add(self.selection.first)
+        return frozenset(named)
+
+
+def parse_fact(name: str, text: str) -> Fact:
+    """Return the fact that an annotation declares. Raises `FactError`."""
+    text = text.strip()
+    if name in RESERVED:
+        raise FactError(f"no fact can have the name '{name}'")
+    if found := _LAST.fullmatch(text):
+        tools = tuple(_tool_name(one) for one in re.findall(_TOOL, found["tools"]))
+        fact = Fact(name, FactKind.LAST, tools, path=_path(found), count=bool(found["count"]))
+    elif found := _READ.fullmatch(text):
+        parameters = tuple(_parameters(name, found["parameters"]))
+        tools = (_tool_name(found["tool"]),)
+        fact = Fact(name, FactKind.READ, tools, parameters, path=_path(found), count=bool(found["count"]))
+    elif found := _PART.fullmatch(text):
+        fact = Fact(name, FactKind.PART, of=found["of"], path=_path(found), count=bool(found["count"]))
+    else:
+        raise FactError(f"@{name} is not {_FORMS}")
+    _require_usable(fact)
+    return fact
+
+
+def ordered(facts: Mapping[str, Fact], wanted: Iterable[str]) -> list[Fact]:
+    """Return the facts that are `wanted` and those that they need, each after those that it needs.
+
+    Raises `FactError` for one that is not declared, and for one that needs itself.
+    """
+    found: dict[str, Fact] = {}
+
+    def add(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise FactError(f"the fact '{name}' is made from itself")
+        if name not in facts:
+            by = f", which @{path[-1]} names" if path else ""
+            raise FactError(f"no annotation of the first `permit` declares the fact '{name}'{by}")
+        if name not in found:
+            for needed in sorted(facts[name].needs):
+                add(needed, (*path, name))
+            found[name] = facts[name]
+
+    for name in sorted(wanted):
+        add(name, ())
+    return list(found.values())
+
+
+def usable(facts: Iterable[Fact], arguments: Collection[str]) -> set[str]:
+    """Return the names of those of `facts`, in their order, that a call with these arguments can have."""
+    found: set[str] = set()
+    for fact in facts:
+        if fact.arguments <= set(arguments) and fact.needs <= found:
+            found.add(fact.name)
+    return found
+
+
+def _path(found: re.Match[str]) -> str:
+    return (found["path"] or "").strip()
+
+
+def _tool_name(text: str) -> str:
+    return text.strip("'")
+
+
+def _parameters(name: str, text: str) -> Iterable[tuple[str, Source]]:
+    given: set[str] = set()
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        parameter, equals, source = (one.strip() for one in part.partition("="))
+        match = _SOURCE.fullmatch(source)
+        if not equals or not parameter or match is None:
+            raise FactError(f"@{name}: '{part}' is not PARAMETER = arguments.NAME, a fact, or principal")
+        if parameter in given:
+            raise FactError(f"@{name} fills the parameter '{parameter}' twice")
+        given.add(parameter)
+        yield parameter, Source(match["root"], tuple(field or each for field, each in _STEP.findall(match["steps"])))
+
+
+def _require_usable(fact: Fact) -> None:
+    """Raise `FactError` for a declaration that can never give a value."""
+    where = f"@{fact.name}"
+    lists = {(source.root, source.each) for _, source in fact.parameters if source.each is not None}
+    if len(lists) > 1 or any(source.steps.count(EACH) > 1 for _, source in fact.parameters):
+        raise FactError(f"{where} makes a read for each element of one list, not of several")
+    for _, source in fact.parameters:
+        if (source.root == PRINCIPAL) is bool(source.steps) and source.root in (ARGUMENTS, PRINCIPAL):
+            raise FactError(f"{where}: '{source}' is no value: write arguments.NAME, or principal alone")
+        if source.root == ARGUMENTS and source.steps[0] == EACH:
+            raise FactError(f"{where}: '{source}' names no argument")
+    selection = fact.selection
+    if fact.of_each and selection is None:
+        raise FactError(f"{where} makes a read for each element: a path must say which of their values is the fact")
+    if fact.count and (selection is None or not (selection.several or fact.of_each)):
+        raise FactError(f"{where} counts one value: its path must select several")
+    if fact.of == ARGUMENTS and selection is not None and selection.first is None:
+        raise FactError(f"{where}: the path must begin with the name of an argument, such as $.items")

@@ -1,0 +1,216 @@
+"""The values that a JSONPath (RFC 9535) selects in a result, or the reason why they cannot be known.
+
+A plain JSONPath leaves out what it does not find, and a condition would take the rest for the whole. So everything that a path
+names has to be there: a field of an element, an index of a list, the values that a filter compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathQuery
+from jsonpath_rfc9535.filter_expressions import (
+    ComparisonExpression,
+    Expression,
+    FilterContext,
+    FilterExpressionLiteral,
+    FilterQuery,
+    FunctionExtension,
+    LogicalExpression,
+    Nothing,
+    PrefixExpression,
+    RootFilterQuery,
+)
+from jsonpath_rfc9535.node import JSONPathNode
+from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector, SliceSelector
+
+from graph_agent.policy.cedar.facts import FactError
+
+_MISSING: Final = object()
+
+
+class NotSelectedError(Exception):
+    """The value does not have what a path names; the text is a clause about the fact."""
+
+
+class Selection:
+    """A compiled path."""
+
+    def __init__(self, path: str, where: str) -> None:
+        """`where` is the declaration, for errors. Raises `FactError`."""
+        try:
+            self._query = JSONPathEnvironment().compile(path)
+        except JSONPathError as exc:
+            raise FactError(f"{where}: the path {path} cannot be read: {str(exc).splitlines()[0]}") from None
+        if any(isinstance(one, JSONPathRecursiveDescentSegment) for one in _segments(self._query)):
+            raise FactError(f"{where}: `..` finds a field wherever it is, so that a missing one is not noticed: write its path")
+        self.several: bool = not self._query.singular_query()
+        """True if it can select several values."""
+
+    @property
+    def first(self) -> str | None:
+        """The name with which the path begins."""
+        steps = self.steps
+        return steps[0] if steps else None
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of fields with which the path begins, up to its first other selector."""
+        found: list[str] = []
+        for segment in self._query.segments:
+            (selector, *others) = segment.selectors
+            if others or not isinstance(selector, NameSelector):
+                break
+            found.append(selector.name)
+        return tuple(found)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if it consists of names of fields only."""
+        return len(self.steps) == len(self._query.segments)
+
+    def of(self, value: Any) -> list[Any]:
+        """Return the values that the path selects. Raises `NotSelectedError` if something that it names is missing."""
+        try:
+            return _select(self._query, JSONPathNode(value=value, location=(), parent=None, root=value))
+        except JSONPathError as exc:
+            raise NotSelectedError("it cannot be searched") from exc
+
+
+def _segments(query: JSONPathQuery) -> Iterator[JSONPathSegment]:
+    """Yield the segments of a path, and those of the paths in its filters."""
+    for segment in query.segments:
+        yield segment
+        for selector in segment.selectors:
+            for inner in _queries(selector.expression) if isinstance(selector, FilterSelector) else ():
+                yield from _segments(inner.query)
+
+
+def _queries(expression: Expression) -> Iterator[FilterQuery]:
+    match expression:
+        case FilterQuery():
+            yield expression
+        case FunctionExtension():
+            for one in expression.args:
+                yield from _queries(one)
+        case PrefixExpression():
+            yield from _queries(expression.right)
+        case LogicalExpression() | ComparisonExpression():
+            yield from _queries(expression.left)
+            yield from _queries(expression.right)
+        case _ if (inner := getattr(expression, "expression", None)) is not None:
+            yield from _queries(inner)
+
+
+def _select(query: JSONPathQuery, root: JSONPathNode) -> list[Any]:
+    nodes = [root]
+    for segment in query.segments:
+        nodes = [found for node in nodes for selector in segment.selectors for found in _children(selector, node)]
+    if any(node.value is None for node in nodes):
+        raise NotSelectedError("one of the values is null")
+    return [node.value for node in nodes]
+
+
+def _children(selector: JSONPathSelector, node: JSONPathNode) -> Iterator[JSONPathNode]:
+    if not _has(node.value, selector):
+        what = f"item {selector}" if isinstance(selector, IndexSelector) else str(selector)
+        raise NotSelectedError(f"it does not have {what if isinstance(selector, IndexSelector | NameSelector) else 'a list'}")
+    if not isinstance(selector, FilterSelector):
+        yield from selector.resolve(node)
+        return
+    elements: Any = node.value
+    for name, element in elements.items() if isinstance(elements, dict) else enumerate(elements):
+        is_chosen = _truth(selector.expression, FilterContext(env=selector.env, current=element, root=node.root))
+        if is_chosen is None:
+            raise NotSelectedError("an element does not have what the filter of its path compares")
+        if is_chosen:
+            yield node.new_child(element, name, node)
+
+
+def _has(value: object, selector: JSONPathSelector) -> bool:
+    match selector:
+        case NameSelector():
+            return isinstance(value, dict) and value.get(selector.name) is not None
+        case IndexSelector():
+            return isinstance(value, list) and -len(value) <= selector.index < len(value)
+        case SliceSelector():
+            return isinstance(value, list)
+    return isinstance(value, dict | list)
+
+
+def _truth(expression: Expression, context: FilterContext) -> bool | None:
+    """Return the value of a filter; None if it depends on something that is missing, or that has another type."""
+    match expression:
+        case LogicalExpression():
+            both = _truth(expression.left, context), _truth(expression.right, context)
+            decisive = expression.operator == "||"
+            return decisive if decisive in both else None if None in both else not decisive
+        case PrefixExpression():
+            value = _truth(expression.right, context)
+            return None if value is None else not value
+        case ComparisonExpression():
+            left, right = _operand(expression.left, context), _operand(expression.right, context)
+            return bool(expression.evaluate(context)) if _are_comparable(left, right, expression) else None
+        case FunctionExtension():
+            arguments = [_operand(one, context) for one in expression.args]
+            return bool(expression.evaluate(context)) if all(isinstance(one, str) for one in arguments) else None
+        case FilterQuery():
+            return _exists(expression, context)
+        case _ if (inner := getattr(expression, "expression", None)) is not None:
+            return _truth(inner, context)
+    return None
+
+
+def _exists(asked: FilterQuery, context: FilterContext) -> bool | None:
+    if asked.query.singular_query():
+        return bool(_found(asked, context))
+    values = _strictly(asked, context)
+    return None if values is _MISSING else bool(values)
+
+
+def _operand(expression: Expression, context: FilterContext) -> Any:
+    """Return a value that a filter compares; `_MISSING` if there is none."""
+    match expression:
+        case FilterExpressionLiteral():
+            return expression.value
+        case FilterQuery() if expression.query.singular_query():
+            found = _found(expression, context)
+            return found[0] if found else _MISSING
+        case FilterQuery():
+            return _strictly(expression, context)
+        case FunctionExtension():
+            if any(_operand(one, context) is _MISSING for one in expression.args):
+                return _MISSING
+            value = expression.evaluate(context)
+            return _MISSING if isinstance(value, Nothing) else value
+    return _MISSING
+
+
+def _found(asked: FilterQuery, context: FilterContext) -> list[Any]:
+    start: Any = context.root if isinstance(asked, RootFilterQuery) else context.current
+    return [node.value for node in asked.query.find(start)]
+
+
+def _strictly(asked: FilterQuery, context: FilterContext) -> Any:
+    """Return what a path in a filter selects; `_MISSING` if something that it names is missing."""
+    start: Any = context.root if isinstance(asked, RootFilterQuery) else context.current
+    try:
+        return _select(asked.query, JSONPathNode(value=start, location=(), parent=None, root=context.root))
+    except NotSelectedError:
+        return _MISSING
+
+
+def _are_comparable(left: Any, right: Any, comparison: ComparisonExpression) -> bool:
+    if left is _MISSING or right is _MISSING:
+        return False
+    if left is None or right is None:
+        # Only the null that is written in the filter is compared with other values.
+        written = [one for one in (comparison.left, comparison.right) if isinstance(one, FilterExpressionLiteral)]
+        return any(one.value is None for one in written)
+    return _kind(left) is _kind(right)
+
+
+def _kind(value: Any) -> type:
+    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
