@@ -15,14 +15,15 @@ from cedarpy import pst
 
 from graph_agent.analysis.encoding import Encoder, Outcomes, in_words, outcomes
 from graph_agent.analysis.examples import find_example
-from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fact, formulas
+from graph_agent.analysis.joined_actions import joined
+from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fact, actions_of, facts_of, formulas
 from graph_agent.analysis.schema_changes import unseen_changes
 from graph_agent.analysis.symbols import FALSE, SymbolicCall, Unencodable, disjunction
 from graph_agent.models.facts import WINDOWS
 from graph_agent.policy.cedar.conditions import Decision
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers
-from graph_agent.policy.cedar.types import NUMBERS, CedarType, Field, Kind
+from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 from graph_agent.policy.compiled import CompiledPolicy
 
 _DIFFERENCES: Final[Mapping[Change, tuple[list[Decision], list[Decision]]]] = {
@@ -64,7 +65,7 @@ class _Tool:
         self.name = name
         self.policies = old, new
         self.rules = old.rules.get(name), new.rules.get(name)
-        self.actions = _action(old, name), _action(new, name)
+        self.actions = actions_of(old).get(name), actions_of(new).get(name)
 
     def call(self, analysis: Analysis, left_out: dict[str, str]) -> tuple[SymbolicCall, list[Outcomes]]:
         """Return a call that either policy may accept, and what each decides. Raises `Unencodable`.
@@ -77,8 +78,11 @@ class _Tool:
             call = analysis.call(self.name, self.policies[index])
             decided = outcomes(call, self.policies[index], left_out)
             return call, [decided if i == index else Outcomes(FALSE, FALSE) for i in range(2)]
+        one, other = (facts_of(policy, self.name) for policy in self.policies)
+        if otherwise := sorted(name for name in one.keys() & other.keys() if one[name] != other[name]):
+            raise Unencodable(f"the fact '{otherwise[0]}' is declared otherwise")
         same = bound[0] == bound[1]
-        call = analysis.call_of(_joined(before, after), bound[0] if same else None)
+        call = analysis.call_of(joined(before, after), bound[0] if same else None)
         both = []
         for policy, action, argument in zip(self.policies, (before, after), bound, strict=True):
             possible = [] if before == after else [call.fits(action)]
@@ -96,7 +100,8 @@ class _Tool:
         if replace(before.grant, summary="") != replace(after.grant, summary=""):
             return False
         one, other = (_conditions_about(*pair) for pair in zip(self.policies, self.actions, strict=True))
-        return one == other
+        facts = [facts_of(policy, self.name) for policy in self.policies]
+        return one == other and facts[0] == facts[1]
 
 
 def _changes(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]) -> Iterator[AnalysisResult]:
@@ -157,48 +162,9 @@ def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:
         names = ", ".join(f"'{'.'.join(path)}'" for path in unread)
         why = f"conditions no longer read {names}, so values that they cannot read are no longer refused"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
-
-
-def _joined(before: ToolAction, after: ToolAction) -> ToolAction:
-    """Return the action whose calls are those of both. Raises `Unencodable` if a condition would see a value in two ways."""
-    if before == after:
-        return after
-    for closed, opened in ((before, after), (after, before)):
-        only = [one.name for one in closed.arguments.fields if opened.arguments.field(one.name) is None]
-        if opened.open and (seen := [name for name in only if closed.arguments.field(name).type.kind is not Kind.HIDDEN]):  # type: ignore[union-attr]
-            raise Unencodable(f"conditions see '{seen[0]}' under one schema only")
-    arguments = _union(before.arguments, after.arguments)
-    return replace(after, arguments=arguments, open=before.open or after.open, writes=before.writes and after.writes)
-
-
-def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
-    """Return the type of the values of both types. Raises `Unencodable`."""
-    if before == after:
-        return after
-    kinds = {before.kind, after.kind}
-    if kinds != {after.kind} or after.kind is Kind.VARIANT or before.is_list is not after.is_list:
-        raise Unencodable(f"the type of '{path}' changed" if path else "the type of its arguments changed")
-    low = None if before.low is None or after.low is None else min(before.low, after.low)
-    high = None if before.high is None or after.high is None else max(before.high, after.high)
-    if after.kind is Kind.HIDDEN:
-        return replace(after, low=low, high=high)
-    if after.kind is Kind.RECORD:
-        names = dict.fromkeys(one.name for type_ in (after, before) for one in type_.fields)
-        return replace(after, fields=tuple(_union_field(name, before, after, path) for name in names))
-    item = after.item
-    if item is not None and before.item is not None:
-        item = _union(before.item, item, path)
-    values = tuple(dict.fromkeys([*before.values, *after.values])) if before.values and after.values else ()
-    return CedarType(after.kind, values, low, high, item)
-
-
-def _union_field(name: str, before: CedarType, after: CedarType, path: str) -> Field:
-    one, other = before.field(name), after.field(name)
-    if one is None or other is None:
-        alone = one or other
-        assert alone is not None
-        return alone._replace(required=False)
-    return Field(name, _union(one.type, other.type, f"{path}.{name}" if path else name), one.required and other.required)
+    if not looser and (unread := sorted(facts_of(old, tool.name).keys() - facts_of(new, tool.name).keys())):
+        why = f"conditions no longer read the fact '{unread[0]}', so a call is no longer refused if it cannot be read"
+        yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
 
 
 def _conditions_about(policy: CompiledPolicy, action: ToolAction | None) -> list[str] | None:
@@ -215,7 +181,11 @@ def _idle_conditions(analysis: Analysis, policy: CompiledPolicy) -> Iterator[str
     if (conditions := policy.conditions) is None:
         return
     for key, condition in conditions.by_key.items():
-        if not any(_may_match(analysis, policy, condition, action) for action in policy.actions if covers(condition, action)):
+        if not any(
+            _may_match(analysis, policy, condition, action)
+            for action in actions_of(policy).values()
+            if covers(condition, action)
+        ):
             yield conditions.names[key]
 
 
@@ -252,7 +222,3 @@ def _reads_writes(policy: CompiledPolicy) -> bool:
 
 def _is_counted(policy: CompiledPolicy, tool: str) -> bool:
     return policy.conditions is not None and policy.conditions.counts(tool)
-
-
-def _action(policy: CompiledPolicy, tool: str) -> ToolAction | None:
-    return next((one for one in policy.actions if one.name == tool), None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import z3
 
@@ -23,6 +23,7 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, judge_batch
 from graph_agent.policy.past_call import PastCall
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ELSEWHERE = "elsewhere.test"
 _PREFERRED = {"context.time.hour": 11, "context.time.now": 1_795_431_600_000, "context.time.weekday": "Mon"}
 _OTHERS: dict[Kind, Any] = {Kind.STRING: _ELSEWHERE, Kind.LONG: 987_654, Kind.DECIMAL: 9_876_545_000, Kind.BOOL: True}
@@ -43,7 +44,8 @@ class Example:
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.arguments.items())
-        state = "; ".join(f"{name}: {_in_words(value)}" for name, value in self.state.items())
+        parts = {name: ", ".join(_facts(value)) if name == "facts" else _in_words(value) for name, value in self.state.items()}
+        state = "; ".join(f"{name}: {words}" for name, words in parts.items())
         return f"{self.tool}({given}){f'  [{state}]' if state else ''}"
 
 
@@ -131,6 +133,7 @@ class _Reader:
         self.roles = tuple(sorted(name for name, bit in call.roles.items() if self._holds(bit)))
         self.user = text_of(model.eval(call.user, model_completion=True))
         self.facts, self.past = self._facts(), self._past()
+        self.results = self._results()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -144,6 +147,7 @@ class _Reader:
             shown[f"{window} before"] = {name: amount for name, amount in before.items() if amount}
         time = self._context["time"]
         usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
+        shown["facts"] = self.results
         shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
         return {name: value for name, value in shown.items() if value}
 
@@ -232,6 +236,11 @@ class _Reader:
                     arguments[name] = [item] * min(1000, context["length"][name])
         return arguments
 
+    def _results(self) -> dict[str, Any]:
+        """Return the facts of the model by name, as JSON."""
+        action = self._call.action
+        return {} if action.result is None else cast("dict[str, Any]", _json(action.result, self._context["result"]))
+
     def _reads_domain(self, name: str) -> bool:
         """True if a condition reads the domain of an argument: without one, the domain of the model means nothing."""
         return any(one.reads.has("domain", name) for one in self._conditions)
@@ -276,6 +285,8 @@ def _json(type_: Any, value: Any) -> Any:
     match type_.kind:
         case Kind.DECIMAL:
             return int(value) // values.SCALE if value % values.SCALE == 0 else float(values.decimal_text(value))
+        case Kind.DATETIME:
+            return (_EPOCH + timedelta(milliseconds=value)).isoformat(timespec="milliseconds")
         case Kind.SET:
             return [_json(type_.item, one) for one in value]
         case Kind.RECORD:
@@ -312,3 +323,12 @@ def _in_words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={part}" for name, part in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _facts(value: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Yield the values of facts as JSON, with their names."""
+    for name, part in value.items():
+        if isinstance(part, dict) and part:
+            yield from _facts(part, f"{path}{name}.")
+        else:
+            yield f"{path}{name}={json.dumps(part, ensure_ascii=False)}"

@@ -9,7 +9,7 @@ call by what the calls before it have done, also in one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -19,11 +19,14 @@ from cedarpy import pst
 
 from graph_agent.analysis.encoding import Encoder, Parsed, in_words, literals, outcomes
 from graph_agent.analysis.examples import Example, find_example
+from graph_agent.analysis.joined_actions import joined
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
+from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
 from graph_agent.policy.cedar.evaluation import PERMIT
-from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.facts import Fact as DeclaredFact
+from graph_agent.policy.cedar.schema import ToolAction, quoted
 from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.compiled import CompiledPolicy
 
@@ -99,6 +102,34 @@ class AnalysisResult:
         )
 
 
+def actions_of(policy: CompiledPolicy) -> Mapping[str, ToolAction]:
+    """Return the tools of a policy by name, each as the conditions about it see it: with the facts that these name."""
+    if policy.conditions is None:
+        return {one.name: one for one in policy.actions}
+    return seen_by(policy.conditions)
+
+
+def seen_by(conditions: Conditions) -> dict[str, ToolAction]:
+    """Return the tools by name, each with only those facts that the conditions about it name."""
+    return {name: _with_facts(action, _facts_about(conditions, name)) for name, action in conditions.actions.items()}
+
+
+def _with_facts(action: ToolAction, named: Collection[str]) -> ToolAction:
+    if action.result is None:
+        return action
+    fields = tuple(one for one in action.result.fields if one.name in named)
+    return replace(action, result=replace(action.result, fields=fields) if fields else None)
+
+
+def facts_of(policy: CompiledPolicy, tool: str) -> Mapping[str, DeclaredFact]:
+    """Return the facts that are read before a call of a tool, by name."""
+    return {} if policy.conditions is None else _facts_about(policy.conditions, tool)
+
+
+def _facts_about(conditions: Conditions, tool: str) -> dict[str, DeclaredFact]:
+    return {one.name: one for one in conditions.results.of_tool.get(tool, ())}
+
+
 class Analysis:
     """Asks about policies for the same tools. `seconds` limit each question to the solver."""
 
@@ -107,13 +138,12 @@ class Analysis:
         self._milliseconds = round(1000 * seconds)
         self._conditions = [promises or {}, *(one.conditions.by_key for one in policies if one.conditions is not None)]
         self._literals = literals(self._conditions)
-        self.tools = dict.fromkeys(one.name for policy in policies for one in policy.actions)
+        self.tools = dict.fromkeys(name for policy in policies for name in actions_of(policy))
 
     def call(self, tool: str, policy: CompiledPolicy | None = None) -> SymbolicCall:
         """Return the symbolic call of a tool of `policy`: by default, of the last policy that has it."""
         policy = policy or next(one for one in reversed(self._policies) if tool in one.rules)
-        action = next(one for one in policy.actions if one.name == tool)
-        return self.call_of(action, policy.rules[tool].grant.bound_argument)
+        return self.call_of(actions_of(policy)[tool], policy.rules[tool].grant.bound_argument)
 
     def call_of(self, action: ToolAction, bound_argument: str | None) -> SymbolicCall:
         """Return the symbolic call of an action whose argument `bound_argument` is the id of the user in any case."""
@@ -203,7 +233,7 @@ def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
 def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> list[AnalysisResult]:
     """Return, for each `forbid` of `promises`, whether it matches no accepted call. Raises `ConfigurationError`."""
     # On the same line, so that the lines of errors stay those of the file.
-    promised = policy.with_conditions(replace(promises, text=f"{PERMIT} {promises.text}")).conditions
+    promised = policy.with_conditions(replace(promises, text=f"{_annotations(policy)} {PERMIT} {promises.text}")).conditions
     assert promised is not None
     promised.require_valid()
     conditions = dict(list(promised.by_key.items())[1:])
@@ -211,19 +241,23 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
         raise ConfigurationError(f"the promises {promises.name} have a permit: a promise is a forbid that matches no call")
     analysis = Analysis(policy, seconds=seconds, promises=conditions)
     facts = analysis.facts_about_calls(policy)
+    named = seen_by(promised)
 
     def proved(name: str, key: str) -> AnalysisResult:
         unknown: AnalysisResult | None = None
-        for action in policy.actions:
+        for action in actions_of(policy).values():
             if not covers(conditions[key], action):
                 continue
-            call = analysis.call(action.name)
+            asked = named[action.name]
+            call = analysis.call_of(joined(action, asked), action.bound_argument)
             left_out: dict[str, str] = {}
-            decided = outcomes(call, policy, left_out)
-            broken = []
+            decided = outcomes(call.under(action), policy, left_out)
+            # The guard refuses a call whose facts have not the fields that it needs; a promise is about those that it names.
+            broken = [z3.And(call.facts_fit(action), call.facts_fit(asked))]
+            seen, breaks = call.under(asked), []
             for yes, runs in ((False, decided.silent), (True, decided.accepted)):
-                broken.append(z3.And(runs, disjunction(Encoder(call, confirmed=yes).condition(conditions[key]))))
-            found = analysis.possible(call, *formulas(facts, call), disjunction(broken))
+                breaks.append(z3.And(runs, disjunction(Encoder(seen, confirmed=yes).condition(conditions[key]))))
+            found = analysis.possible(call, *formulas(facts, call), *broken, disjunction(breaks))
             if found is not None:
                 example = find_example(found, call, [(policy, [Decision.RUNS, Decision.ASKS])], forbidden_by=promised)
                 if not left_out or example.confirmed:
@@ -233,6 +267,15 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
         return unknown or AnalysisResult(name, Answer.PROVED)
 
     return _answers(proved, ((promised.names[key], key) for key in conditions))
+
+
+def _annotations(policy: CompiledPolicy) -> str:
+    """Return the declarations of the facts of a policy, which its promises may name, in one line."""
+    if policy.conditions is None:
+        return ""
+    results = policy.conditions.results
+    written = {} if results.key is None else policy.conditions.by_key[results.key].annotations
+    return " ".join(f"@{name}({quoted(text)})" for name, text in written.items() if name in results.declared)
 
 
 def _answers(ask: Callable[..., AnalysisResult | None], questions: Iterable[tuple[str, ...]]) -> list[AnalysisResult]:

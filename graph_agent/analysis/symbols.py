@@ -7,7 +7,7 @@ calls made before, time, roles) is a variable, with the facts that hold for ever
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -25,6 +25,9 @@ _MAX_CHARACTER = 0x2FFFF
 """The last character that the solver knows."""
 _LAST_MOMENT = 4_102_444_800_000
 """The year 2100, in milliseconds since 1970."""
+_MOMENTS_READ = -62_135_596_800_000, 253_402_300_799_999
+"""The first and the last moment that a text can be, of the years 1 to 9999."""
+_FACTS = "context.result"
 
 Literals = Mapping[Kind, frozenset[Any]]
 """The constants in conditions, by kind; a decimal times 10,000."""
@@ -123,7 +126,7 @@ class SymbolicCall:
 
     def fits(self, action: ToolAction) -> Any:
         """Return the condition that the arguments are those of `action`, the tool of one of the policies that are compared."""
-        found = self._fits(action.arguments, "arguments")
+        found = [*self._fits(action.arguments, "arguments"), self.facts_fit(action)]
         for name in action.lists:
             length, present = self.context.at("length", name).term, self._is_given(name)
             type_ = next(one.type for one in action.arguments.fields if one.name == name)
@@ -164,6 +167,11 @@ class SymbolicCall:
                 found.append(present)
         return found
 
+    def facts_fit(self, action: ToolAction) -> Any:
+        """Return the condition that the facts have the fields that `action` requires: the guard refuses a call without one."""
+        facts = self.context.term.get("result")
+        return TRUE if facts is None or action.result is None else conjunction(list(_complete(facts[0], action.result)))
+
     def role(self, name: str) -> Any:
         return self.roles.setdefault(name, z3.Bool(f"principal in {name}"))
 
@@ -198,7 +206,8 @@ class SymbolicCall:
                 return Value("entity", ("User", z3.StringVal("")))
         make = {Kind.BOOL: z3.Bool, Kind.STRING: z3.String}.get(type_.kind, z3.Int)
         term = self.variables[name] = make(name)
-        self.facts += _limits(term, type_)
+        # What was read is not limited by what its server declares.
+        self.facts += _limits(term, type_) if not name.startswith(_FACTS) else _limits_of_fact(term, type_)
         return Value(type_.kind, term)
 
     def _field(self, name: str, one: Any) -> tuple[Value, Any]:
@@ -215,6 +224,7 @@ class SymbolicCall:
 
     def _set(self, name: str, item: CedarType | None) -> SymbolicSet:
         assert item is not None
+        item = CedarType(item.kind) if name.startswith(_FACTS) else item
         known: Iterable[Any] = {Kind.ACTION: self._tools, Kind.BOOL: (True, False)}.get(
             item.kind, sorted({*self._literals.get(item.kind, ()), *item.values})
         )
@@ -296,6 +306,16 @@ class SymbolicCall:
                 self.facts.append(z3.Implies(present, self.context.at("length", name).term >= hosts.size))
 
 
+def _complete(value: Value, type_: CedarType) -> Iterator[Any]:
+    """Yield the conditions that a record, and each record in it, has the fields that `type_` requires."""
+    for name, part, required in type_.fields:
+        found, present = value.term[name]
+        if required:
+            yield present
+        if part.kind is Kind.RECORD:
+            yield from (z3.Implies(present, one) for one in _complete(found, part))
+
+
 def _part(value: Value, type_: CedarType) -> Value:
     """Return the part of a record that `type_` declares."""
     if type_.kind is not Kind.RECORD:
@@ -314,6 +334,13 @@ def _limits(term: Any, type_: CedarType) -> list[Any]:
         return []
     allowed = [z3.Or([term == value for value in type_.values])] if type_.values else []
     return [term >= MIN_LONG, term <= MAX_LONG, *allowed, *_bounds(term, type_, SCALE if type_.kind is Kind.DECIMAL else 1)]
+
+
+def _limits_of_fact(term: Any, type_: CedarType) -> list[Any]:
+    if type_.kind is not Kind.DATETIME:
+        return _limits(term, CedarType(type_.kind))
+    first, last = _MOMENTS_READ
+    return [term >= first, term <= last]
 
 
 def _bounds(term: Any, type_: CedarType, scale: int = 1) -> list[Any]:

@@ -1,0 +1,60 @@
+"""One action for the calls of two: a tool as two policies see it, or as a policy and promises about it do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graph_agent.analysis.symbols import Unencodable
+from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.types import CedarType, Field, Kind
+
+_NONE = CedarType(Kind.RECORD)
+
+
+def joined(before: ToolAction, after: ToolAction) -> ToolAction:
+    """Return the action whose calls are those of both. Raises `Unencodable` if a condition would see a value in two ways."""
+    if before == after:
+        return after
+    for closed, opened in ((before, after), (after, before)):
+        only = [one.name for one in closed.arguments.fields if opened.arguments.field(one.name) is None]
+        if opened.open and (seen := [name for name in only if closed.arguments.field(name).type.kind is not Kind.HIDDEN]):  # type: ignore[union-attr]
+            raise Unencodable(f"conditions see '{seen[0]}' under one schema only")
+    return replace(
+        after,
+        arguments=_union(before.arguments, after.arguments),
+        result=None
+        if before.result is after.result is None
+        else _union(before.result or _NONE, after.result or _NONE, "result"),
+        open=before.open or after.open,
+        writes=before.writes and after.writes,
+    )
+
+
+def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
+    """Return the type of the values of both types. Raises `Unencodable`."""
+    if before == after:
+        return after
+    kinds = {before.kind, after.kind}
+    if kinds != {after.kind} or after.kind is Kind.VARIANT or before.is_list is not after.is_list:
+        raise Unencodable(f"the type of '{path}' changed" if path else "the type of its arguments changed")
+    low = None if before.low is None or after.low is None else min(before.low, after.low)
+    high = None if before.high is None or after.high is None else max(before.high, after.high)
+    if after.kind is Kind.HIDDEN:
+        return replace(after, low=low, high=high)
+    if after.kind is Kind.RECORD:
+        names = dict.fromkeys(one.name for type_ in (after, before) for one in type_.fields)
+        return replace(after, fields=tuple(_union_field(name, before, after, path) for name in names))
+    item = after.item
+    if item is not None and before.item is not None:
+        item = _union(before.item, item, path)
+    values = tuple(dict.fromkeys([*before.values, *after.values])) if before.values and after.values else ()
+    return CedarType(after.kind, values, low, high, item)
+
+
+def _union_field(name: str, before: CedarType, after: CedarType, path: str) -> Field:
+    one, other = before.field(name), after.field(name)
+    if one is None or other is None:
+        alone = one or other
+        assert alone is not None
+        return alone._replace(required=False)
+    return Field(name, _union(one.type, other.type, f"{path}.{name}" if path else name), one.required and other.required)
