@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from graph_agent.bootstrap.proposed_facts import attribute, proposed_facts
 from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, pins_of, served_policy
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
@@ -19,19 +20,21 @@ from graph_agent.tools.pinned_server import PinnedServer
 from graph_agent.tools.server_file import AnyVariables, ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 
-_CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
 _READ_IN_TEXTS = {"bool": "truth value", "long": "number", "decimal": "number"}
 _CLOSING = """
 @id("unseen details need a yes")
 forbid (principal, action in Action::"all writes", resource)
 unless { context.hidden.isEmpty() || context.confirmed };
 """
+_FACTS = """\
+// A fact is read by the runtime before it judges a call. Remove the slashes of one that a condition names.
+"""
 _HEAD = """\
 // Conditions in Cedar (https://docs.cedarpolicy.com) for the tools of the constitution.
 // A call runs only if the constitution lists its tool and these conditions permit it. A forbid always wins over a permit.
 // A forbid with `unless { context.confirmed }` means: the user is asked first. The @id is the reason that the user reads.
 
-@id("what the constitution lists")
+{facts}@id("what the constitution lists")
 permit (principal, action, resource);
 {closing}
 // Examples with your tools: remove the slashes of one that you need, and change its values.
@@ -92,7 +95,9 @@ def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str
     )
     # Cedar refuses a condition on a group without a tool.
     closing = _CLOSING if any(action.writes for action in actions) else ""
-    return f"{_HEAD.replace('{closing}', closing)}\n{examples}"
+    declared = "".join(f"// {fact.declaration}\n" for fact in proposed_facts(actions))
+    head = _HEAD.replace("{closing}", closing).replace("{facts}", declared and f"{_FACTS}{declared}")
+    return f"{head}\n{examples}"
 
 
 def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
@@ -151,7 +156,7 @@ def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[s
     some = counted or writes[0]
     if counted is not None:
         argument = counted.numbers[0]
-        amount, total = (f"context.{path}{_attribute(argument.name)}" for path in ("arguments", "used.day.sum"))
+        amount, total = (f"context.{path}{attribute(argument.name)}" for path in ("arguments", "used.day.sum"))
         given = "" if argument.required else f"context.arguments has {quoted(argument.name)} && "
         if counted.arguments.field(argument.name) != argument:
             # The number is one of the types that the argument may have.
@@ -173,9 +178,11 @@ def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[s
         yield _example(f"only after {before.name}", some, succeeded)
         read = next((one for one in actions if not one.writes and one.name != some.name), before)
         yield _example(f"not after {read.name}", some, f"context.attempted.contains(Action::{quoted(read.name)})")
+    for fact in proposed_facts(actions):
+        yield from fact.examples()
     addressed = next((one for one in writes if one.texts), None)
     if addressed is not None:
-        hosts = f"context.domain{_attribute(addressed.texts[0])}"
+        hosts = f"context.domain{attribute(addressed.texts[0])}"
         yield _example("addresses outside need a yes", addressed, f'!["", "example.com"].containsAll({hosts})', asks=True)
 
 
@@ -183,10 +190,6 @@ def _example(name: str, action: ToolAction, condition: str, *, asks: bool = Fals
     unless = "\nunless { context.confirmed }" if asks else ""
     scope = f"(principal, action == Action::{quoted(action.name)}, resource)"
     return f"@id({quoted(name)})\nforbid {scope}\nwhen {{ {condition} }}{unless};"
-
-
-def _attribute(name: str) -> str:
-    return f".{name}" if name.isidentifier() and name.isascii() and name not in _CEDAR_WORDS else f"[{quoted(name)}]"
 
 
 def _above(kind: Kind, value: str, limit: int) -> str:

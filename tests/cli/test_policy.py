@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from graph_agent.bootstrap.policies import draft_conditions
+from graph_agent.bootstrap.proposed_facts import proposed_facts
+from graph_agent.policy.cedar.types import arguments_type
 from tests.cli.conftest import Cli
 from tests.policy.cedar_shop import COUNT, PERMIT, SHOP, TEXT, ShopTool, policy_of, schema
 
@@ -119,10 +122,37 @@ def test_each_example_of_a_draft_fits_the_tools(tools: list[ShopTool]) -> None:
     draft = draft_conditions(policy_of(tools, None).actions, ("support",))
     policy_of(tools, draft)
     examples = re.findall(r"(?m)(?:^// .*\n)+", draft.partition("remove the slashes")[2])
-    assert len(examples) in (4, 5, 7)
+    assert len(examples) in (4, 5, 7, 15)
+    facts = "".join(re.findall(r"(?m)^// (@.*\n)", draft.partition("remove the slashes")[0]))
     for example in examples:
-        policy_of(tools, PERMIT + re.sub(r"(?m)^// ", "", example))
-    policy_of(tools, re.sub(r"(?m)^// (?=@id|forbid|when|unless)", "", draft))
+        policy_of(tools, facts + PERMIT + re.sub(r"(?m)^// (?!needs)", "", example))
+    policy_of(tools, re.sub(r"(?m)^// (?=@|forbid|when|unless)", "", draft))
+
+
+def test_a_draft_proposes_facts_about_what_changes_and_reads_have_in_common() -> None:
+    results = {"type": "object", "properties": {"total": COUNT, "place": TEXT, "state": TEXT}}
+    tools = [
+        ShopTool("get_order", schema("order_id", order_id=TEXT), reads=True),
+        ShopTool("cancel_order", schema("order_id", order_id=TEXT)),
+        ShopTool("send_order", schema("order_id", "to", order_id=TEXT, to=TEXT)),
+        ShopTool("find", schema("order_id", "words", order_id=TEXT, words=TEXT), reads=True),
+        ShopTool("number", schema("order_id", order_id=COUNT)),
+    ]
+    actions = policy_of(tools, None).actions
+    [proposed] = proposed_facts(actions)
+    assert proposed.declaration == '@order("get_order(order_id = arguments.order_id)")'
+    there, pending = proposed.examples()
+    assert there == (
+        '@id("only what get_order finds")\n'
+        "// needs @order above\n"
+        'forbid (principal, action in [Action::"cancel_order", Action::"send_order"], resource)\n'
+        "unless { context.result has order };"
+    )
+    assert 'context.result.order.status == "pending"' in pending
+    typed = replace(actions[0], output=arguments_type(results))
+    assert "context.result.order.state ==" in list(proposed_facts([typed, *actions[1:]])[0].examples())[1]
+    # What a server that is not trusted says decides about no call.
+    assert proposed_facts([replace(actions[0], gives_facts=False), *actions[1:]]) == []
 
 
 @pytest.mark.usefixtures("noon")  # an hour may end during the test
