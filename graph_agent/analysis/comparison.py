@@ -162,8 +162,8 @@ def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:
         names = ", ".join(f"'{'.'.join(path)}'" for path in unread)
         why = f"conditions no longer read {names}, so values that they cannot read are no longer refused"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
-    if not looser and (unread := sorted(facts_of(old, tool.name).keys() - facts_of(new, tool.name).keys())):
-        why = f"conditions no longer read the fact '{unread[0]}', so a call is no longer refused if it cannot be read"
+    if not looser and (lost := sorted(facts_of(old, tool.name).keys() - facts_of(new, tool.name).keys())):
+        why = f"conditions no longer read the fact '{lost[0]}', so a call is no longer refused if it cannot be read"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
 
 

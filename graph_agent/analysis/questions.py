@@ -274,8 +274,7 @@ def _annotations(policy: CompiledPolicy) -> str:
     if policy.conditions is None:
         return ""
     results = policy.conditions.results
-    written = {} if results.key is None else policy.conditions.by_key[results.key].annotations
-    return " ".join(f"@{name}({quoted(text)})" for name, text in written.items() if name in results.declared)
+    return " ".join(f"@{name}({quoted(results.written[name])})" for name in results.declared)
 
 
 def _answers(ask: Callable[..., AnalysisResult | None], questions: Iterable[tuple[str, ...]]) -> list[AnalysisResult]:

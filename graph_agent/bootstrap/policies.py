@@ -117,6 +117,10 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
         about = [f"{condition.effect} '{condition.name}'" for condition in described if grant.name in condition.tools]
         marker = "; the constitution asks the user" if grant.requires_confirmation else ""
         yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no condition permits it'}{marker}"
+        for fact in conditions.results.of_tool.get(grant.name, ()):
+            yield f"  '{fact.name}' is known before each call: {conditions.results.written[fact.name]}"
+        for condition_name, name in conditions.impossible_facts(grant.name):
+            yield f"  '{condition_name}' names '{name}', which no call of it can have: {conditions.results.written[name]}"
         for path, why in action.arguments.hidden():
             yield f"  conditions cannot see '{path}' ({why})"
         for rule_name, path, seen, others in conditions.partly_seen(grant.name):

@@ -67,10 +67,15 @@ def schema(settings: Settings) -> None:
 def check_policy(settings: Settings) -> None:
     """Explain a file of conditions: those for each tool, and what they cannot see.
 
-    Exits with 1 if a condition does not fit the tools.
+    Exits with 1 if a condition does not fit the tools, or if no condition names a fact that the file declares.
     """
-    for line in explained_conditions(run_with_database(load_policy, settings)):
+    policy = run_with_database(load_policy, settings)
+    for line in explained_conditions(policy):
         typer.echo(visible(line))
+    unused = [] if policy.conditions is None else list(policy.conditions.unused_facts())
+    for problem in unused:
+        print_error(problem)
+    raise typer.Exit(FAILED if unused else DONE)
 
 
 def _actions(settings: Settings) -> list[ToolAction]:

@@ -82,6 +82,54 @@ def test_check_explains_each_tool_and_warns_of_deny_lists(cli: Cli, policy: Path
     assert "there is no policy file" in cli("policy", "check").err
 
 
+FACTS = """@id("base")
+@tasks("list_tasks()")
+// @unused("none")
+@open("count tasks $.tasks[*]")
+permit (principal, action, resource);
+
+@id("not with many tasks") forbid (principal, action == Action::"add_task", resource)
+when { context.result has open && context.result.open > 100 };
+"""
+
+
+def test_check_says_which_facts_are_known_before_a_call(cli: Cli, policy: Path) -> None:
+    policy.write_text(FACTS, encoding="utf-8")
+    checked = cli("policy", "check", "--policy", str(policy))
+    assert checked.code == 0
+    lines = checked.out.splitlines()
+    assert lines[lines.index("add_task (server 'tasks'): permit 'base', forbid 'not with many tasks'") + 1 :][:2] == [
+        "  'tasks' is known before each call: list_tasks()",
+        "  'open' is known before each call: count tasks $.tasks[*]",
+    ]
+    impossible = 'forbid (principal, action == Action::"list_tasks", resource) unless { context.result has one };'
+    policy.write_text(f'@one("list_tasks(status = arguments.description)") {PERMIT}@id("odd") {impossible}', encoding="utf-8")
+    assert "'odd' names 'one', which no call of it can have" in cli("policy", "check", "--policy", str(policy)).out
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("result.open > 100", "result.tasks == 1", "line 7: the fact 'tasks' is a whole object"),
+        ("has open && context.result.open > 100", "has tasks", "line 4: no condition names the fact 'open'"),
+        ('"count tasks', '"count task', "line 4: no annotation of the first `permit` declares the fact 'task'"),
+        ("count tasks $.tasks[*]", "open $.a", "line 4: the fact 'open' is made from itself"),
+        ("list_tasks()", "lists_tasks()", "line 2: @tasks: there is no tool 'lists_tasks'"),
+        ("list_tasks()", "add_task()", "line 2: @tasks: the tool 'add_task' may change something: only reads give facts"),
+        ("list_tasks()", "list_tasks(x = arguments.description)", "line 2: @tasks: the tool 'list_tasks' has no parameter 'x'"),
+        ("list_tasks()", "list_tasks(status = arguments.x)", "line 2: @tasks: no tool has an argument 'x'"),
+        ("$.tasks[*]", "$.tasks[", "line 4: @open: the path $.tasks[ cannot be read"),
+        ("open > 100", 'open > 100 && context.result.tasks.cunt == "a"', "line 7: 'tasks' has no field 'cunt'"),
+    ],
+)
+def test_a_mistake_about_a_fact_is_an_error_with_its_line(cli: Cli, policy: Path, right: str, wrong: str, message: str) -> None:
+    assert right in FACTS
+    policy.write_text(FACTS.replace(right, wrong), encoding="utf-8")
+    ended = cli("policy", "check", "--policy", str(policy))
+    assert ended.code == 1
+    assert message in ended.err
+
+
 def test_the_schema_is_printed_for_other_tools(cli: Cli) -> None:
     printed = cli("policy", "schema")
     assert 'action "delete_task" in ["all tools", "all writes", "server tasks"] appliesTo' in printed.out

@@ -136,7 +136,7 @@ def test_only_annotations_that_something_names_have_to_be_facts() -> None:
     assert [fact.name for fact in found.results.order] == ["order"]
     assert found.results.unused == []
     assert conditions(f'{ORDER} @old("order $.a")', "context.result has order").results.unused == ["old"]
-    with pytest.raises(ConfigurationError, match="line 4: @note is not TOOL"):
+    with pytest.raises(ConfigurationError, match="line 2: @note is not TOOL"):
         conditions('@note("a note")', "context.result has note")
 
 

@@ -28,13 +28,15 @@ class DeclaredFacts:
         """The condition whose annotations declare the facts: the first `permit`."""
         self.declared: dict[str, Fact] = {}
         """Every annotation that has the form of a fact, by name."""
+        self.written: dict[str, str] = {} if self.key is None else dict(by_key[self.key].annotations)
+        """The texts of all annotations, by name."""
         self._unreadable: dict[str, FactError] = {}
-        for name, text in ({} if self.key is None else by_key[self.key].annotations).items():
+        for name, text in self.written.items():
             try:
                 self.declared |= {} if name == "id" else {name: parse_fact(name, text)}
             except FactError as exc:
                 # Another annotation, such as a note, unless something names it.
-                self._unreadable[name] = exc
+                self._unreadable[name] = FactError(str(exc), fact=name)
         self.order: Sequence[Fact] = ()
         """The facts that conditions name and those that they need, each after those that it needs."""
         self.types: Mapping[str, CedarType] = {}
@@ -58,7 +60,7 @@ class DeclaredFacts:
         self.order, self.types = found.declared, found.types
         for fact in self.order:
             if (why := self._problem(fact)) is not None:
-                self.problems[fact.name] = FactError(f"@{fact.name}: {why}")
+                self.problems[fact.name] = FactError(f"@{fact.name}: {why}", fact=fact.name)
         self.of_tool = {name: facts for name, action in actions.items() if (facts := self._facts_of(action))}
 
     @property

@@ -50,6 +50,7 @@ _NO_CALLED: Final = (
     'and `context.attempted` where none may have been sent ("nothing after")'
 )
 _STATEMENT = re.compile(COMMENT_OR_TEXT + r'|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
+_ANNOTATION = re.compile(COMMENT_OR_TEXT + r"|@\s*(?P<name>\w+)", re.DOTALL)
 _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 
 
@@ -125,7 +126,7 @@ class CedarConditions:
     def require_valid(self) -> None:
         """Raise `ConfigurationError`, with the line, for the first condition or fact that does not fit the tools."""
         if (of_fact := self.results.first_problem()) is not None:
-            raise self._error(_number(of_fact.key or self.results.key or ""), str(of_fact))
+            raise self._error(_number(of_fact.key or self.results.key or ""), str(of_fact), of_fact.fact)
         result = validate_policies(self.file.text, self.schema)
         if result.validation_passed:
             return
@@ -135,6 +136,12 @@ class CedarConditions:
         if ("`Role::" in problem and "enumerated" in problem) or ("entity type `Role`" in problem and not self.file.roles):
             problem = f"the condition names a role that does not count: {configured_roles(self.file.roles, 'manager')}"
         raise self._error(_number(first.policy_id), visible(problem))
+
+    def unused_facts(self) -> Iterator[str]:
+        """Yield, with the line, the facts that are declared and that neither a condition nor another fact names."""
+        for name in self.results.unused:
+            text = f"no condition names the fact '{name}'"
+            yield str(self._error(_number(self.results.key or ""), text, name))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
         """Return what a condition reads and `facts` do not have: "used", "succeeded" or "attempted"."""
@@ -234,6 +241,16 @@ class CedarConditions:
                 if len(set(seen.values())) > 1:
                     read, unread = ([name for name, is_seen in seen.items() if is_seen is wanted] for wanted in (True, False))
                     yield self.names[key], ".".join(path), read, unread
+
+    def impossible_facts(self, tool_name: str) -> Iterator[tuple[str, str]]:
+        """Yield the conditions about a tool with a fact that they name and that no call of it can have."""
+        action = self.actions[tool_name]
+        possible = {name for name, _, _ in action.result.fields} if action.result is not None else set()
+        for key, condition in self.by_key.items():
+            reads = Reads([condition.clauses])
+            for name in self.results.types if covers(condition, action) else ():
+                if name not in possible and reads.name("result", name):
+                    yield self.names[key], name
 
     def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> ConditionsDecision:
         """Decide a call that everything else permits. A failure of the evaluation is a refusal."""
@@ -340,8 +357,14 @@ class CedarConditions:
                 return number
         return 0
 
-    def _error(self, number: int, text: str) -> ConfigurationError:
-        return ConfigurationError(f"the policy file {self.file.name}, line {self._line(number)}: {text}")
+    def _error(self, number: int, text: str, annotation: str | None = None) -> ConfigurationError:
+        line = self._line(number) if annotation is None else self._line_of_annotation(number, annotation)
+        return ConfigurationError(f"the policy file {self.file.name}, line {line}: {text}")
+
+    def _line_of_annotation(self, number: int, name: str) -> int:
+        line, text = self._statements[number]
+        found = next(one for one in _ANNOTATION.finditer(text) if one["name"] == name)
+        return line + text.count("\n", 0, found.start())
 
     def _described(self, text: str) -> str:
         """Return a message of the parser with lines instead of its own numbers of conditions."""

@@ -125,7 +125,8 @@ class FactTypes:
         try:
             self.declared = facts(named)
         except FactError as exc:
-            raise FactError(str(exc), next((one.key for one in named.values()), None)) from None
+            at = None if exc.fact else next((one.key for one in named.values()), None)
+            raise FactError(str(exc), at, exc.fact) from None
         self._by_name = {fact.name: fact for fact in self.declared}
         for fact in self.declared:
             self._read_parameters(fact)
@@ -258,7 +259,9 @@ class FactTypes:
                 _unite(found, _Variable(declared.type.kind))
             elif kind is not declared.type.kind and not {kind, declared.type.kind} <= {Kind.LONG, Kind.DECIMAL}:
                 kinds = _described(kind), _described(declared.type.kind)
-                raise FactError(f"@{fact.name}: {source} is {kinds[0]}, and the parameter '{parameter}' {kinds[1]}")
+                raise FactError(
+                    f"@{fact.name}: {source} is {kinds[0]}, and the parameter '{parameter}' {kinds[1]}", fact=fact.name
+                )
 
     def _of_fact(self, fact: Fact, variable: _Variable) -> CedarType:
         used = variable.root
@@ -341,7 +344,8 @@ class FactTypes:
                 return None
             if (field := found.field(step)) is None:
                 names = ", ".join(one.name for one in found.fields[:20])
-                raise FactError(f"@{fact.name}: there is no field '{step}': the output schema of its tool declares {names}")
+                text = f"@{fact.name}: there is no field '{step}': the output schema of its tool declares {names}"
+                raise FactError(text, fact=fact.name)
             found = field.type
         return found if selection is None or selection.is_plain else None
 

@@ -50,10 +50,11 @@ _FORMS = "TOOL(PARAMETER = SOURCE, …), last TOOL, or FACT $PATH"
 class FactError(Exception):
     """A declaration or a use of a fact that cannot be used."""
 
-    def __init__(self, text: str, key: str | None = None) -> None:
-        """`key` is that of the condition at fault; None means the one that declares the facts."""
+    def __init__(self, text: str, key: str | None = None, fact: str | None = None) -> None:
+        """`key` is that of the condition at fault, or `fact` the declaration; without either it is the first `permit`."""
         super().__init__(text)
         self.key = key
+        self.fact = fact
 
 
 class FactKind(StrEnum):
@@ -166,10 +167,12 @@ def ordered(facts: Mapping[str, Fact], wanted: Iterable[str]) -> list[Fact]:
 
     def add(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            raise FactError(f"the fact '{name}' is made from itself")
+            raise FactError(f"the fact '{name}' is made from itself", fact=name)
         if name not in facts:
             by = f", which @{path[-1]} names" if path else ""
-            raise FactError(f"no annotation of the first `permit` declares the fact '{name}'{by}")
+            raise FactError(
+                f"no annotation of the first `permit` declares the fact '{name}'{by}", fact=path[-1] if path else None
+            )
         if name not in found:
             for needed in sorted(facts[name].needs):
                 add(needed, (*path, name))
