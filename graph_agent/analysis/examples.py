@@ -15,6 +15,7 @@ from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Value
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import Decision, Situation
@@ -27,6 +28,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ELSEWHERE = "elsewhere.test"
 _PREFERRED = {"context.time.hour": 11, "context.time.now": 1_795_431_600_000, "context.time.weekday": "Mon"}
 _OTHERS: dict[Kind, Any] = {Kind.STRING: _ELSEWHERE, Kind.LONG: 987_654, Kind.DECIMAL: 9_876_545_000, Kind.BOOL: True}
+_OTHER = "something else"
+"""The name of an argument that no schema declares, and of the tool whose result was read before."""
 _SAMPLES: dict[Any, Any] = {"object": {}, "array": [], "integer": 1, "number": 1, "boolean": True}
 
 
@@ -134,6 +137,7 @@ class _Reader:
         self.user = text_of(model.eval(call.user, model_completion=True))
         self.facts, self.past = self._facts(), self._past()
         self.results = self._results()
+        self.sources = self._sources()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -145,6 +149,8 @@ class _Reader:
             calls, writes, sums = self._before(window)
             before = {**self._amounts(sums), "calls": calls, "writes": writes}
             shown[f"{window} before"] = {name: amount for name, amount in before.items() if amount}
+        sources = {name: ", ".join(labels) for name, labels in self._context["source"].items() if labels}
+        shown |= {"sources": sources, "tainted": self._context["tainted"]}
         time = self._context["time"]
         usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
         shown["facts"] = self.results
@@ -156,6 +162,7 @@ class _Reader:
         requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
         given: dict[str, Any] = {"policy": policy, "user_id": self.user, "decision_id": "example", "past": self.past}
         given |= {"roles": self.roles, "facts": self.facts, "max_calls_per_turn": len(self.past) + 1}
+        given["sources"] = BatchSources(calls=[self.sources])
         (judged,) = judge_batch([requested], **given)
         if judged.decision is not CallDecision.AWAITING:
             return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
@@ -165,7 +172,7 @@ class _Reader:
         return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
 
     def is_forbidden(self, promises: Conditions) -> bool:
-        situation = Situation(self.user, self.roles, self.facts, self.past)
+        situation = Situation(self.user, self.roles, self.facts, self.past, sources=self.sources)
         return promises.judge(self._call.action.name, self.arguments, situation).decision is not Decision.RUNS
 
     def _holds(self, term: Any) -> bool:
@@ -278,6 +285,13 @@ class _Reader:
         now = datetime.fromtimestamp(self._context["time"]["now"] / 1000, UTC)
         made = {part: sorted(self._context[part]) for part in ("succeeded", "attempted")}
         return Facts(**{**self._context["time"], "now": now, "used": used, **made})
+
+    def _sources(self) -> CallSources:
+        labels = {name: [Source(one) for one in found] for name, found in self._context["source"].items()}
+        beside = [Source(one) for one in self._context["sources"] if all(one not in found for found in labels.values())]
+        # Those of no declared argument are those of another one.
+        found = {name: [FoundSource(source=one) for one in given] for name, given in {**labels, _OTHER: beside}.items()}
+        return CallSources(arguments=found, after=_OTHER if self._context["tainted"] else None)
 
 
 def _json(type_: Any, value: Any) -> Any:

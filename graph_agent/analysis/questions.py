@@ -24,10 +24,10 @@ from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
-from graph_agent.policy.cedar.evaluation import PERMIT
+from graph_agent.policy.cedar.evaluation import PERMIT, SOURCE_PARTS
 from graph_agent.policy.cedar.facts import Fact as DeclaredFact
 from graph_agent.policy.cedar.schema import ToolAction, quoted
-from graph_agent.policy.cedar.syntax import covers, walk
+from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.compiled import CompiledPolicy
 
 Fact = tuple[tuple[str, str, bool], ...]
@@ -138,6 +138,8 @@ class Analysis:
         self._milliseconds = round(1000 * seconds)
         self._conditions = [promises or {}, *(one.conditions.by_key for one in policies if one.conditions is not None)]
         self._literals = literals(self._conditions)
+        reads = Reads(condition.clauses for conditions in self._conditions for condition in conditions.values())
+        self._reads_sources = any(map(reads.has, SOURCE_PARTS))
         self.tools = dict.fromkeys(name for policy in policies for name in actions_of(policy))
 
     def call(self, tool: str, policy: CompiledPolicy | None = None) -> SymbolicCall:
@@ -147,7 +149,7 @@ class Analysis:
 
     def call_of(self, action: ToolAction, bound_argument: str | None) -> SymbolicCall:
         """Return the symbolic call of an action whose argument `bound_argument` is the id of the user in any case."""
-        return SymbolicCall(action, self.tools, self._literals, bound_argument)
+        return SymbolicCall(action, self.tools, self._literals, bound_argument, reads_sources=self._reads_sources)
 
     def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
         """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""

@@ -16,6 +16,7 @@ from typing import Any
 import z3
 
 from graph_agent.models.facts import WINDOWS
+from graph_agent.models.sources import Source
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, SCALE
@@ -101,7 +102,16 @@ class Value:
 class SymbolicCall:
     """The variables of one call of `action`, and the facts about them. Policies that are compared share one."""
 
-    def __init__(self, action: ToolAction, tools: Iterable[str], literals: Literals, bound_argument: str | None = None) -> None:
+    def __init__(
+        self,
+        action: ToolAction,
+        tools: Iterable[str],
+        literals: Literals,
+        bound_argument: str | None = None,
+        *,
+        reads_sources: bool = False,
+    ) -> None:
+        """With `reads_sources` the sources of the arguments belong to an example; otherwise no condition reads them."""
         self.action = action
         self.user = z3.String("principal")
         self.roles: dict[str, Any] = {}
@@ -112,6 +122,7 @@ class SymbolicCall:
         self.facts: list[Any] = [self.user != z3.StringVal("")]
         self._tools = sorted({*tools})
         self._literals = literals
+        self._reads_sources = reads_sources
         self.context = self._value("context", action.context)
         self._add_facts(bound_argument)
 
@@ -235,7 +246,8 @@ class SymbolicCall:
         found.elements = {element: z3.Bool(f"{name} has {element}") for element in known}
         if item.values:
             self.facts += [z3.Not(bit) for element, bit in found.elements.items() if element not in item.values]
-        self.variables[name] = found
+        if self._reads_sources or not name.startswith("context.source"):
+            self.variables[name] = found
         return found
 
     def _add_facts(self, bound_argument: str | None) -> None:
@@ -256,6 +268,7 @@ class SymbolicCall:
         self.facts += [z3.Implies(self.made("succeeded", tool), self.made("attempted", tool)) for tool in self._tools]
         self._add_facts_of_lists(arguments)
         self._add_facts_of_domains(arguments)
+        self._add_facts_of_sources(arguments, bound_argument)
         hidden = self.context.at("hidden").term
         for declared in action.arguments.fields:
             if declared.type.kind is Kind.HIDDEN and declared.required:
@@ -304,6 +317,30 @@ class SymbolicCall:
             else:
                 self.facts.append(z3.Implies(present, hosts.is_empty == value.term.is_empty))
                 self.facts.append(z3.Implies(present, self.context.at("length", name).term >= hosts.size))
+
+    def _add_facts_of_sources(self, arguments: dict[str, Any], bound_argument: str | None) -> None:
+        tainted, united = self.context.at("tainted").term, self.context.at("sources").term
+        found = {name: self.context.at("source", name).term for name in self.action.sourced}
+        for label, bit in united.elements.items():
+            of_arguments = disjunction([one.elements[label] for one in found.values()])
+            # An argument that the schema does not declare has a source too.
+            self.facts.append(z3.Implies(of_arguments, bit) if self.action.open else bit == of_arguments)
+        untrusted = [one.elements[Source.UNTRUSTED] for one in (united, *found.values())]
+        self.facts.append(z3.Implies(z3.Not(tainted), z3.Not(disjunction(untrusted))))
+        for declared in self.action.arguments.fields:
+            labels = found.get(declared.name)
+            if labels is None:
+                continue
+            chosen = declared.type.kind is Kind.BOOL or bool((declared.type.item or declared.type).values)
+            if chosen or declared.name == bound_argument:
+                self.facts.append(labels.is_empty)
+            elif declared.name in arguments:
+                value, present = arguments[declared.name]
+                self.facts.append(z3.Implies(z3.Not(present), labels.is_empty))
+                if declared.type.kind in (Kind.STRING, *NUMBERS):
+                    self.facts.append(z3.Implies(present, z3.PbEq([(part, 1) for part in labels.parts], 1)))
+                elif declared.type.kind is Kind.SET:
+                    self.facts.append(z3.Implies(present, labels.is_empty == value.term.is_empty))
 
 
 def _complete(value: Value, type_: CedarType) -> Iterator[Any]:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
-from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
+from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
@@ -38,6 +39,9 @@ class TurnPorts(Protocol):
 
     async def facts(self, conditions: Conditions) -> Facts:
         """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns."""
+
+    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:
+        """Return where the arguments of a batch come from; `made` are the calls that this turn has sent before."""
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""

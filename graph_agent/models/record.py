@@ -43,6 +43,7 @@ class EntryKind(StrEnum):
     CONSUME = "consume"
     FACTS = "facts"
     RESERVE = "reserve"
+    SOURCES = "sources"
     MODEL = "model"
     PREVIEW = "preview"
     EXECUTE = "execute"

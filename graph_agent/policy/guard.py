@@ -17,6 +17,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
@@ -39,6 +40,8 @@ INVALID_ARGUMENTS = "its details were not valid"
 _NOT_SERVED = "not available now"
 _OWN_DATA_ONLY = "only your own data can be used"
 _DONE_BEFORE = "it was done before I asked you"
+
+_OF_USER = FoundSource(source=Source.USER)
 
 # Passed by `judge_batch` only, so that no other code creates an AuthorizedCall by accident.
 _SEAL = object()
@@ -126,6 +129,7 @@ def judge_batch(
     done_before: Sequence[EarlierCall] = (),
     roles: tuple[str, ...] = (),
     facts: Facts | None = None,
+    sources: BatchSources | None = None,
     of_message: bool = True,
     position: int = 0,
     reserved: ConditionsDecision | None = None,
@@ -136,9 +140,9 @@ def judge_batch(
     `confirmed` is the action whose calls are this batch, if the user has confirmed it: it permits exactly these, each at its
     place, with their operation keys. A change that is one of `done_before` is refused. From the first call on that needs the
     user's yes, every change waits for the same yes, and a read is left out: its result belongs after the change. The conditions
-    see the `roles` of the user and the `facts`; they come after every other check, and only restrict. Without `of_message` a
-    call that is limited per message needs the user's yes. `reserved` is the decision of the conditions on the first call, if it
-    was reserved.
+    see the `roles` of the user, the `facts` and the `sources` of the whole batch; they come after every other check, and only
+    restrict. Without `of_message` a call that is limited per message needs the user's yes. `reserved` is the decision of the
+    conditions on the first call, if it was reserved.
     """
     known = list(past)
     judged_calls: list[JudgedCall] = []
@@ -162,7 +166,8 @@ def judge_batch(
             if key is None and rule.mutating and any(_is_call(one, call.name, arguments) for one in done_before):
                 raise _Refusal(DONE_BEFORE, rule=_DONE_BEFORE)
             running = [one for one in known if one.may_have_run]
-            situation = Situation(user_id, roles, facts, known, of_message)
+            source = None if sources is None else sources.calls[position + index]
+            situation = Situation(user_id, roles, facts, known, of_message, source)
             decided = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
             repeated = key is None and bool(_repeats(rule, call.name, arguments, running))
             again = repeated and any(one.confirmed and _is_call(one, call.name, arguments) for one in running)
@@ -211,9 +216,10 @@ def permitted_read(
     call: FunctionCall, *, policy: CompiledPolicy, user_id: str, roles: tuple[str, ...] = (), facts: Facts | None = None
 ) -> AuthorizedCall | None:
     """Return the permission of a read for display, outside any decision; None for a call that may change something."""
-    (judged,) = judge_batch(
-        [call], policy=policy, user_id=user_id, decision_id="", max_calls_per_turn=1, roles=roles, facts=facts
-    )
+    # A display shows the user's own choice, and no model.
+    sources = BatchSources(calls=[CallSources(arguments={name: [_OF_USER] for name in call.arguments})])
+    given: dict[str, Any] = {"policy": policy, "user_id": user_id, "roles": roles, "facts": facts, "sources": sources}
+    (judged,) = judge_batch([call], **given, decision_id="", max_calls_per_turn=1)
     permitted = judged.authorized
     return None if permitted is None or permitted.mutating else permitted
 

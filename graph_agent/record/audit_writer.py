@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -11,9 +11,11 @@ from graph_agent.models.decision import DecisionContext
 from graph_agent.models.facts import PastUses
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
+    CallDisposition,
     CallOperation,
     DecisionOpening,
     DecisionRecord,
+    EntryKind,
     LLMCall,
     OpenTurn,
     RecordEntry,
@@ -21,6 +23,7 @@ from graph_agent.models.record import (
     Reservation,
     ToolInvocation,
 )
+from graph_agent.models.sources import EarlierCalls, ReadCall
 
 
 class AuditWriter(Protocol):
@@ -28,10 +31,11 @@ class AuditWriter(Protocol):
 
     Derive from this class to inherit `write_closed`, `leave_open` and the two methods that take the fields of a row as keyword
     arguments. A writer that counts the calls and tokens of users, for budgets and limits, sets `counts_uses` and has the three
-    methods for it.
+    methods for it. One that keeps what the tools of a conversation have returned sets `keeps_results` and has `earlier_calls`.
     """
 
     counts_uses: bool = False
+    keeps_results: bool = False
 
     async def write_opening(self, opening: DecisionOpening) -> None:
         """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
@@ -86,6 +90,11 @@ class AuditWriter(Protocol):
         """
         del context, decision_id, since, calls
         raise TypeError(f"{type(self).__name__} does not count uses")
+
+    async def earlier_calls(self, context: DecisionContext, decision_id: str) -> EarlierCalls:
+        """Return the calls of the conversation's other decisions, with what the model may have read of them."""
+        del context, decision_id
+        raise TypeError(f"{type(self).__name__} does not keep results")
 
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
         """Return the tokens of the user's turns since this time, without those of this decision."""
@@ -164,8 +173,18 @@ class AuditWriter(Protocol):
         await self.write_progress(decision_id, invocation=invocation)
 
 
+def read_calls(record: Mapping[str, Any]) -> list[ReadCall]:
+    """Return the calls of a record, as plain JSON, whose results the model has read, or whose question has shown an object."""
+    shown = any(entry["kind"] == EntryKind.PREVIEW for entry in record["entries"])
+    seen = (CallDisposition.EXECUTED, *([CallDisposition.AWAITING] if shown else []))
+    made = [ToolInvocation.model_validate(one) for one in record.get("invocations", ()) if one["disposition"] in seen]
+    return [ReadCall(one.tool_name, one.parameters, one.tool_result) for one in made]
+
+
 class MemoryAuditWriter(AuditWriter):
     """`AuditWriter` in dictionaries, with the rules of the real one. Setting `available` to False makes every write fail."""
+
+    keeps_results = True
 
     def __init__(self) -> None:
         self.available = True
@@ -225,6 +244,17 @@ class MemoryAuditWriter(AuditWriter):
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
         self._require_available()
         return {name: self.blobs[name] for name in digests if name in self.blobs}
+
+    async def earlier_calls(self, context: DecisionContext, decision_id: str) -> EarlierCalls:
+        self._require_available()
+        found = [
+            call
+            for record in self.records.values()
+            if (one := record.header).decision_id != decision_id
+            and (one.context.conversation_id, one.context.user_id) == (context.conversation_id, context.user_id)
+            for call in read_calls(record.to_json())
+        ]
+        return EarlierCalls(found, sorted({call.tool_name for call in found}))
 
     def _append(self, decision_id: str, entries: Sequence[RecordEntry]) -> None:
         stored = self.entries.setdefault(decision_id, [])

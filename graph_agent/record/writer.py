@@ -31,12 +31,14 @@ from graph_agent.models.record import (
     Reservation,
     ToolInvocation,
 )
+from graph_agent.models.sources import EarlierCalls
 from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.ports import Clock
 from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.calls_without_model import find_called_without_model
+from graph_agent.record.earlier_results import find_results
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
@@ -99,6 +101,7 @@ class DatabaseAuditWriter(AuditWriter):
     """Writes decisions to the database; every method is one transaction."""
 
     counts_uses = True
+    keeps_results = True
 
     def __init__(self, database: Database, *, clock: Clock | None = None, record_key: RecordKey = None) -> None:
         """`record_key` makes the MACs of rows that are not in the tree yet; without one they are plain hashes."""
@@ -234,6 +237,17 @@ class DatabaseAuditWriter(AuditWriter):
             return PastUses(uses, succeeded, sorted(elsewhere.union(attempted)))
 
         return await self._read(read_uses)
+
+    async def earlier_calls(self, context: DecisionContext, decision_id: str) -> EarlierCalls:
+        user, conversation = context.user_id, context.conversation_id
+
+        def read_earlier(connection: Connection) -> EarlierCalls:
+            results = find_results(connection, user, conversation, without=decision_id)
+            _, attempted = operations.find_calls(connection, user, conversation, without=decision_id)
+            elsewhere = find_called_without_model(connection, user, conversation, self._clock.now(), without=decision_id)
+            return EarlierCalls(results, sorted(elsewhere.union(attempted)))
+
+        return await self._read(read_earlier)
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         return await self._close(record)

@@ -17,8 +17,9 @@ from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
-from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
+from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
@@ -133,6 +134,12 @@ class WhatIfPorts:
         if (missing := conditions.unknown_fact(facts)) is not None:
             raise NoRecordedAnswerError(f"the record does not have what the conditions read in `{missing}`")
         return facts
+
+    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:  # noqa: ARG002 (recorded)
+        recorded = self._next(EntryKind.SOURCES, [[call.name, call.arguments] for call in batch])
+        if recorded is None:
+            raise NoRecordedAnswerError("the record does not have where the arguments of the calls came from")
+        return BatchSources.model_validate(recorded)
 
     async def reserve(
         self,

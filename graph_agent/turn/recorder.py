@@ -25,7 +25,7 @@ from graph_agent.graph.stepping import Step, walk, walk_edges
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window, window_start
-from graph_agent.models.llm import LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     CallOperation,
     EntryKind,
@@ -36,12 +36,14 @@ from graph_agent.models.record import (
     Reservation,
     ToolInvocation,
 )
+from graph_agent.models.sources import BatchSources, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.policy.sources import SourceFinder
 from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
@@ -118,6 +120,7 @@ class Recorder:
         """The model's responses that are not committed yet."""
         self._intended: list[AuthorizedCall] = []
         """The permitted calls of the batch that have not begun, in their order."""
+        self._source_finder: SourceFinder | None = None
         self._announced: dict[int, bool] = {}
         """The sequence of each call whose operation is committed; False if another attempt may have sent it."""
 
@@ -215,6 +218,21 @@ class Recorder:
         facts = conditions.facts(now, past)
         self._append(EntryKind.FACTS, None, facts.to_json())
         return facts
+
+    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:
+        request = digest([[call.name, call.arguments] for call in batch])
+        if (entry := self._replay_entry(EntryKind.SOURCES, request)) is not None:
+            return BatchSources.model_validate(entry.result)
+        self._ports()
+        context, earlier = self.header.context, EarlierCalls()
+        if self._source_finder is None:
+            # As for the facts: an interrupted turn sends nothing more.
+            if self._writer is not None and not self.interrupted:
+                earlier = await self._writer.earlier_calls(context, self.header.decision_id)
+            self._source_finder = SourceFinder(context, self.snapshot.policy, earlier)
+        sources = self._source_finder.sources(batch, made)
+        self._append(EntryKind.SOURCES, request, sources.to_json())
+        return sources
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool

@@ -96,6 +96,12 @@ class TurnSetup:
             if policy.conditions is not None and not counts and (unknown := policy.conditions.unknown_fact(None)):
                 text = f"this installation does not count uses, but the policy {policy.conditions.file.name} reads `{unknown}`"
                 raise ConfigurationError(text)
+            reads_sources = policy.conditions is not None and policy.conditions.reads_sources(policy.rules)
+            if reads_sources and not self.ports.audit.keeps_results:
+                text = (
+                    "this installation does not keep what tools have returned, which conditions read as `source` or `tainted`"
+                )
+                raise ConfigurationError(text)
             self._snapshot = PolicySnapshot(policy, self.config, self.prompt)
         return self._snapshot
 

@@ -15,6 +15,7 @@ from graph_agent.analysis.questions import Analysis
 from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Unencodable, Value, text
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
+from graph_agent.models.sources import CallSources, FoundSource, Source
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.types import Kind
@@ -115,7 +116,7 @@ def compare_with_guard(
         verdict = judge(policy, "t", arguments, past, facts=facts()).decision
         # The yes to a call that waits comes with another message.
         before_it = [] if verdict is CallDecision.AWAITING else past
-        situation = Situation("ann", (), facts(), before_it)
+        situation = Situation("ann", (), facts(), before_it, sources=CallSources())
         given = list(_values(call.context, conditions.context(call.action, arguments, situation)))
         decided = [z3.is_true(z3.simplify(z3.substitute(term, *given))) for term in (silent, accepted)]
         encoded = CallDecision.PERMITTED if decided[0] else CallDecision.AWAITING if decided[1] else CallDecision.REFUSED
@@ -244,7 +245,19 @@ class RandomPolicies:
         }
         earlier = [PastCall(1, "t", {"n": 3}), PastCall(2, "v", {})][: self._random.randrange(3)]
         roles = tuple(self._random.sample("pq", self._random.randrange(3)))
-        return arguments, Situation(pick(["ann", "bob"]), roles, Facts.model_validate(facts), earlier)
+        sources = self._sources(arguments)
+        return arguments, Situation(pick(["ann", "bob"]), roles, Facts.model_validate(facts), earlier, sources=sources)
+
+    def _sources(self, arguments: dict[str, Any]) -> CallSources:
+        """Return sources as the finder gives them: of a text or a number one, of a list some, of a choice none."""
+        after = self._random.choice([None, "u"])
+        labels = [one for one in Source if after is not None or one is not Source.UNTRUSTED]
+        counts = {name: 1 for name in arguments if name not in "ob"}
+        counts |= {name: min(len(arguments[name]), self._random.randrange(1, 3)) for name in "lk" if name in arguments}
+        found = {name: self._random.sample(labels, count) for name, count in counts.items()}
+        return CallSources(
+            arguments={name: [FoundSource(source=one) for one in given] for name, given in found.items() if given}, after=after
+        )
 
     def _made(self) -> dict[str, list[str]]:
         attempted = self._random.sample("tuv", self._random.randrange(4))
@@ -326,6 +339,10 @@ class RandomPolicies:
                 f'context.{pick(["succeeded", "attempted"])}.contains(Action::"{pick("tuv")}")',
                 f'[Action::"u"].containsAll(context.{pick(["succeeded", "attempted"])})',
                 'context.hidden.contains("h")',
+                "context.tainted",
+                f'["user"].containsAll(context.source.{pick("sldo")})',
+                f'context.source.{pick("nlk")}.contains("{pick(["user", "model", "untrusted"])}")',
+                f'context.sources.contains("{pick(["trusted", "untrusted"])}")',
                 "context.hidden.isEmpty()",
                 f'principal in Role::"{pick("pq")}"',
                 'principal in [Role::"p", Role::"q"]',

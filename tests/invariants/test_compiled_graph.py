@@ -23,6 +23,7 @@ from graph_agent.models.decision import AfterYes, DecisionContext, EarlierCall, 
 from graph_agent.models.facts import Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
+from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, ConditionsFile, Decision, Situation
@@ -98,6 +99,9 @@ class NodePorts:
         now = self.now()
         earlier = [PastUse(tool, {}, now) for tool in WHITELIST for _ in range(self._answers.used)]
         return conditions.facts(now, PastUses(earlier))
+
+    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:  # noqa: ARG002 (of the port)
+        raise AssertionError("no condition reads sources")
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool

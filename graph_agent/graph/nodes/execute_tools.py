@@ -19,6 +19,7 @@ from graph_agent.models.decision import AfterYes, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
+from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.compiled import Conditions
@@ -61,10 +62,11 @@ class _Processed:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The calls that are judged together, and the facts that conditions read."""
+    """The calls that are judged together, and the facts and sources that conditions read."""
 
     calls: Sequence[FunctionCall]
     facts: Facts | None
+    sources: BatchSources | None
 
     def judge(
         self, turn: Turn, runtime: TurnRuntime, position: int, reserved: ConditionsDecision | None = None
@@ -81,6 +83,7 @@ class _Batch:
             done_before=() if turn.confirmed is None else turn.confirmed.done_before,
             roles=turn.context.roles,
             facts=self.facts,
+            sources=self.sources,
             of_message=turn.context.is_of_message,
             position=position,
             reserved=reserved,
@@ -104,7 +107,8 @@ def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     conditions = runtime.snapshot.policy.conditions
     facts = await runtime.ports.facts(conditions) if conditions is not None and conditions.reads_facts else None
-    batch, policy = _Batch(_batch(turn), facts), runtime.snapshot.policy
+    called, policy = _batch(turn), runtime.snapshot.policy
+    batch = _Batch(called, facts, await _sources(turn, runtime, called))
     judged_calls = batch.judge(turn, runtime, 0)
     confirmed, first = turn.unused_yes, len(turn.calls)
     # None of several runs if one of them is not as it was shown.
@@ -231,6 +235,15 @@ def _batch(turn: Turn) -> list[FunctionCall]:
     return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
 
 
+async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCall]) -> BatchSources | None:
+    """Return where the arguments of the batch come from; None if no condition about one of its tools reads it."""
+    conditions = runtime.snapshot.policy.conditions
+    if conditions is None or not conditions.reads_sources(call.name for call in batch):
+        return None
+    made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED]
+    return await runtime.ports.sources(batch, [ReadCall(call.call.name, call.arguments, call.result) for call in made])
+
+
 async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
     if turn.context.dry_run and (rule := _dry_run_rule(judged)):
         return _refused(f"{rule}; nothing was sent", None, rule)
@@ -263,7 +276,8 @@ async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: 
     policy, call = runtime.snapshot.policy, judged.authorized
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judged
-    situation = Situation(call.user_id, turn.context.roles, batch.facts, _past(turn), turn.context.is_of_message)
+    source = None if batch.sources is None else batch.sources.calls[position]
+    situation = Situation(call.user_id, turn.context.roles, batch.facts, _past(turn), turn.context.is_of_message, source)
     decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.unused_yes is not None)
     if decided is None:
         return replace(judged, decision=CallDecision.SKIPPED, authorized=None)

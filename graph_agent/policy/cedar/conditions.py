@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.models.facts import Facts
+from graph_agent.models.sources import CallSources
 from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
 from graph_agent.policy.past_call import PastCall
 
@@ -59,6 +60,8 @@ class Situation:
     """The calls of this message that were judged before."""
     of_message: bool = True
     """False for a call of a client that sends no messages: nothing can be counted for one."""
+    sources: CallSources | None = None
+    """None if no condition reads them."""
 
 
 class ConditionDescription(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
@@ -40,9 +40,10 @@ T = TypeVar("T")
 PERMIT: Final = "permit (principal, action, resource);"
 _MAX_ID: Final = 200
 _NO_PERMIT: Final = "no condition permits it"
-_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", "succeeded", "attempted", "time")
-"""The parts of `context` that do not depend on the yes."""
 _CALLS: Final = ("succeeded", "attempted")
+SOURCE_PARTS: Final = ("source", "sources", "tainted")
+_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", *_CALLS, "time", *SOURCE_PARTS)
+"""The parts of `context` that do not depend on the yes."""
 _OF_CALLS: Final = ("used", *_CALLS)
 """The parts of `context` that every call changes: a call whose conditions read them is judged after the calls before it."""
 _NO_CALLED: Final = (
@@ -110,6 +111,7 @@ class CedarConditions:
         """True if a condition reads `used.hour` or `used.day`."""
         self.reads_calls = any(self.reads.has(part) for part in _CALLS)
         """True if a condition reads `succeeded` or `attempted`."""
+        self._read_sources = {name for name, reads in self._reads_about.items() if any(map(reads.has, SOURCE_PARTS))}
         self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls
         self.text = recorded or canonical_json(
             {
@@ -151,6 +153,10 @@ class CedarConditions:
     def depends_on_calls(self, tool_name: str) -> bool:
         """True if a condition about this tool reads what the calls before it in the same batch change."""
         return tool_name in self._depend_on_calls
+
+    def reads_sources(self, tool_names: Iterable[str]) -> bool:
+        """True if a condition about one of these tools reads where the arguments of a call come from."""
+        return not self._read_sources.isdisjoint(tool_names)
 
     def reads_about(self, tool_name: str) -> Reads:
         """Return what the conditions about a tool read."""
@@ -291,8 +297,13 @@ class CedarConditions:
             "succeeded": lambda: _actions(_succeeded(situation)),
             "attempted": lambda: _actions(_attempted(situation)),
             "time": lambda: _time(_known(situation.facts)),
+            "source": lambda: {one: _known(situation.sources).labels(one) for one in action.sourced if reads("source", one)},
+            "sources": lambda: _known(situation.sources).all_labels,
+            "tainted": lambda: _known(situation.sources).tainted,
         }
-        return {name: parts[name]() for name in self._read_parts}
+        # The sources are known only for a batch in which a condition about one of the tools reads them.
+        without = () if self.reads_sources([action.name]) else SOURCE_PARTS
+        return {name: parts[name]() for name in self._read_parts if name not in without}
 
     def _used(self, window: str, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the uses in a window, with this call and the earlier ones of its message."""

@@ -3,7 +3,8 @@
 principal  User::"<id>", in Role::"<role>"
 action     Action::"<tool>", in "all tools", "all writes" or "all reads", and "server <name>"
 resource   Server::"<name>"
-context    arguments, confirmed, used, succeeded, attempted, hidden, length, domain, time, result, approver (reserved)
+context    arguments, confirmed, used, succeeded, attempted, hidden, length, domain, time, result, source, sources, tainted,
+           approver (reserved)
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Any
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import WEEKDAYS, WINDOWS
-from graph_agent.policy.cedar.types import CedarType, Field, Kind, arguments_type
+from graph_agent.models.sources import Source
+from graph_agent.policy.cedar.types import RESERVED, CedarType, Field, Kind, arguments_type
 from graph_agent.policy.schema.keywords import BRANCHES, REFERENCES
 
 ALL_TOOLS, ALL_WRITES, ALL_READS = "all tools", "all writes", "all reads"
 _COUNT = CedarType(Kind.LONG, low=0)
 _TEXTS = CedarType(Kind.SET, item=CedarType(Kind.STRING))
 _ACTIONS = CedarType(Kind.SET, item=CedarType(Kind.ACTION))
+_SOURCES = CedarType(Kind.SET, item=CedarType(Kind.STRING, values=tuple(Source)))
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,11 @@ class ToolAction:
         return tuple(one.name for one in self.arguments.fields if _is_text(one.type))
 
     @cached_property
+    def sourced(self) -> tuple[str, ...]:
+        """The arguments with a `source`: all that a condition can name."""
+        return tuple(one.name for one in self.arguments.fields if not one.name.startswith(RESERVED))
+
+    @cached_property
     def context(self) -> CedarType:
         """The type of `context` in a request about this tool."""
         sums = _record(*(Field(name, CedarType(part.kind, low=0)) for name, part, _ in self.numbers))
@@ -98,6 +106,9 @@ class ToolAction:
             Field("domain", _record(*(Field(name, _TEXTS) for name in self.texts))),
             Field("time", _record(Field("now", CedarType(Kind.DATETIME)), Field("hour", hour), Field("weekday", weekday))),
             *(() if self.result is None else (Field("result", self.result),)),
+            Field("source", _record(*(Field(name, _SOURCES) for name in self.sourced))),
+            Field("sources", _SOURCES),
+            Field("tainted", CedarType(Kind.BOOL)),
             Field("approver", CedarType(Kind.USER), required=False),
         )
 

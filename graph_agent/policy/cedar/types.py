@@ -20,7 +20,7 @@ _MAX_DEPTH = 24
 _MAX_READ = 20_000
 """The schemas that are read for one tool, each as often as it is referred to: references to references multiply them."""
 _NUMERIC_FORMATS = ("decimal", "number", "integer", "int32", "int64", "uint32", "uint64", "float", "double")
-_RESERVED = ("__extn", "__entity", "__expr", "__cedar")
+RESERVED = ("__extn", "__entity", "__expr", "__cedar")
 """Keys that the JSON form of Cedar values gives a meaning."""
 
 
@@ -213,7 +213,7 @@ class _Reader:
         required = set(schema.get("required") or ())
         fields = []
         for name, part in properties.items():
-            type_ = hidden("a reserved name") if name.startswith(_RESERVED) else self.read(part, (*seen, ""))
+            type_ = hidden("a reserved name") if name.startswith(RESERVED) else self.read(part, (*seen, ""))
             fields.append(Field(name, type_, name in required and not self._may_be_null(part)))
         return CedarType(Kind.RECORD, fields=tuple(fields))
 

@@ -1,0 +1,360 @@
+"""Finds where the arguments of a call come from. Pure functions: the answer is recorded, and a replay does not match again.
+
+Only a false match with the user's words lets a call through, so these are matched strictly: whole words, letter for letter.
+Results are matched loosely, without regard to letters that look alike, case, hidden characters and punctuation at the ends of
+words. What is found nowhere is the model's own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from graph_agent.models.decision import DecisionContext
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, FoundSource, ReadCall, Source
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.types import CedarType, Field, Kind
+from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.schema.keywords import walk
+from graph_agent.policy.schema.upgrade import upgraded
+from graph_agent.reply.text import HIDDEN
+
+MIN_TEXT: Final = 4
+"""A shorter text is never the user's once something foreign was read: it stands in many messages by chance."""
+_MAX_VALUES = 1_000
+"""The number of values of one argument that are looked up; an argument with more is the model's."""
+
+_HIDDEN = re.compile(f"[{HIDDEN}]")
+_BETWEEN = r"\s\"'`<>()\[\]{},;|“”‘’„«»"
+_EDGE = r".:!?*_\-/#~…"
+_TO_SPACE = re.compile(rf"[{_BETWEEN}]+[{_EDGE}{_BETWEEN}]*|[{_EDGE}]+(?=[{_BETWEEN}]|$)|^[{_EDGE}]+")
+_ADDRESS = re.compile(r"@|://|^www\.|^[\w-]+(\.[\w-]+)*\.[a-z]{2,}(?:[/:?]|$)|^[a-z]{2}\d{8,}|^(?=.*\d)[\w-]{12,}$")
+"""A word that names a place or an account, wherever it stands."""
+
+_MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = rf"(?P<{{}}>{'|'.join(_MONTHS)})[a-z]*\.?"
+_DAY = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    r"\b(?P<iso_year>\d{4})-(?P<iso_month>\d{2})-(?P<iso_day>\d{2})(?:[ t]\d{2}:\d{2}(?::\d{2})?)?\b"
+    rf"|\b{_MONTH.format('month')} {_DAY.format('day')}(?:,? (?P<year>\d{{4}}))?\b"
+    rf"|\b{_DAY.format('first_day')}(?: of)? {_MONTH.format('second_month')}(?:,? (?P<second_year>\d{{4}}))?\b"
+)
+_ISO = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})(?:[ t](?P<time>\d{2}:\d{2})(?::00)?)?")
+_NUMBER = re.compile(
+    r"(?<![\w.,:/#-])(?P<sign>[-+]?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+|,\d{1,2})?(?![\w:/#-]|[.,]\d)"
+)
+_QUANTITY = re.compile(
+    "amount|sum|price|total|count|quantity|qty|number_of|num_|days|hours|minutes|percent|limit|size|people|nights|year",
+    re.IGNORECASE,
+)
+"""The name of a whole number that names no object."""
+
+_BORDER: Final = " \0 "
+_KEY: Final = CedarType(Kind.STRING)
+"""The type of a key of an object."""
+_BEFORE = frozenset('"`<([{|,;“„«‘')
+_AFTER = frozenset('"`>)]}|,;”“»')
+_ENDS = frozenset(".:!?*_~…。，、！？")
+_APOSTROPHES = frozenset("'’")
+
+
+class _Date(NamedTuple):
+    month: int
+    day: int
+    year: int | None
+
+
+class Words:
+    """A text of the user, in which only exactly the same words are found."""
+
+    def __init__(self, text: str) -> None:
+        self._text = " ".join(text.lower().split())
+
+    def has(self, value: str) -> bool:
+        """True if `value`, in lower case with single spaces, stands in the text between the borders of words."""
+        at = self._text.find(value)
+        while at >= 0:
+            if _begins(self._text, at) and _ends(self._text, at + len(value)):
+                return True
+            at = self._text.find(value, at + 1)
+        return False
+
+    @cached_property
+    def numbers(self) -> frozenset[Decimal]:
+        return _numbers(self._text)
+
+    @cached_property
+    def dates(self) -> frozenset[_Date]:
+        return _dates(self._text)
+
+
+class PreparedText:
+    """A text of a result, prepared once: a look-up is then one search."""
+
+    def __init__(self, parts: Iterable[str]) -> None:
+        self._parts = list(parts)
+
+    @cached_property
+    def _line(self) -> str:
+        # A phrase does not go over the border between two parts.
+        return f" {_BORDER.join(map(_plain, self._parts))} "
+
+    @cached_property
+    def _numbers(self) -> frozenset[Decimal]:
+        return frozenset().union(*(_numbers(part) for part in self._parts))
+
+    @cached_property
+    def _dates(self) -> frozenset[_Date]:
+        return frozenset().union(*(_dates(part.lower()) for part in self._parts))
+
+    def has(self, value: Any) -> bool:
+        """True if a number stands in the text, or a phrase between the borders of words."""
+        if not isinstance(value, str):
+            return _decimal(value) in self._numbers
+        phrase = _plain(value)
+        if phrase and f" {phrase} " in self._line:
+            return True
+        day = _day(value.strip().lower())
+        return day is not None and _has_day(self._dates, day[0])
+
+
+class _Read:
+    """A result that was read in the conversation, or a text of the model itself."""
+
+    def __init__(self, tool: str | None, texts: Iterable[str], sent: Mapping[str, Any], *, trusted: bool) -> None:
+        self.tool = tool
+        self.trusted = trusted
+        self.text = PreparedText(texts)
+        self.sent = PreparedText(_texts(sent))
+
+
+class SourceFinder:
+    """Finds the sources of the calls of one turn. A result is prepared when it is first looked into, once."""
+
+    def __init__(self, context: DecisionContext, policy: CompiledPolicy, earlier: EarlierCalls) -> None:
+        """`earlier` are the calls of the turns before, in this conversation."""
+        said = [context.message, *(one.content for one in context.message_history if one.role == "user")]
+        # Also as most keyboards write it: a user may write digits in full width.
+        spellings = [form for text in said for form in dict.fromkeys((text, unicodedata.normalize("NFKC", text)))]
+        # The message of a decision without a model is no text of the user: it names the calls.
+        self._user = [] if context.called else [Words(text) for text in spellings]
+        self._context = context
+        self._policy = policy
+        self._types = {action.name: action.arguments for action in policy.actions}
+        self._earlier = [self._read(call) for call in earlier.results]
+        self._after = next((name for name in earlier.tools if not self._is_trusted(name)), None)
+        self._after = self._after or _first_untrusted(self._earlier)
+        if self._after is not None:
+            answers = [one.content for one in context.message_history if one.role == "assistant"]
+            self._earlier += [_Read(None, [text], {}, trusted=False) for text in answers]
+        self._of_turn: list[_Read] = []
+        self._declared: dict[str, frozenset[str]] = {}
+
+    def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:
+        """Return the sources of a batch. `made` are the calls that were sent in this turn before, in their order.
+
+        What a call of the batch reads counts for the calls after it: they run when it has been read.
+        """
+        self._of_turn += [self._read(call) for call in made[len(self._of_turn) :]]
+        after, found = self._after or _first_untrusted(self._of_turn), []
+        for call in batch:
+            found.append(self._sources(call, after))
+            if after is None and call.name in self._policy.rules and not self._is_trusted(call.name):
+                after = call.name
+        return BatchSources(calls=found)
+
+    def _read(self, call: ReadCall) -> _Read:
+        trusted = self._is_trusted(call.tool_name)
+        return _Read(call.tool_name, list(_texts_of(call.result)), call.arguments, trusted=trusted)
+
+    def _is_trusted(self, tool_name: str) -> bool:
+        rule = self._policy.rules.get(tool_name)
+        return rule is not None and rule.grant.trusted_results
+
+    def _sources(self, call: FunctionCall, after: str | None) -> CallSources:
+        types, rule = self._types.get(call.name, CedarType(Kind.RECORD)), self._policy.rules.get(call.name)
+        # The runtime sets the id of the user, or leaves it out.
+        own = {"" if rule is None else rule.grant.bound_argument, *([] if rule and rule.takes_user_id else ["user_id"])}
+        arguments = [name for name in call.arguments if name not in own] if isinstance(call.arguments, dict) else []
+        found = {name: self._sources_of(call, name, types.field(name), after) for name in arguments}
+        return CallSources(arguments={name: given for name, given in found.items() if given}, after=after)
+
+    def _sources_of(self, call: FunctionCall, name: str, field: Field | None, after: str | None) -> list[FoundSource]:
+        found: dict[tuple[Source, str | None], int] = {}
+        for item, (key, one, type_) in enumerate(values_of(name, call.arguments[name], None if field is None else field.type)):
+            if item == _MAX_VALUES:
+                found.setdefault((Source.MODEL, None), item)
+                break
+            if not (_is_chosen(one, type_) or (type_ is _KEY and one in self._keys(call.name))):
+                found.setdefault(self._source(key, one, type_, tainted=after is not None), item)
+        return [FoundSource(source=source, tool=tool, item=item) for (source, tool), item in found.items()]
+
+    def _keys(self, tool_name: str) -> frozenset[str]:
+        """Return the keys that the schema of a tool declares, at any depth: nobody has chosen them for this call."""
+        if tool_name not in self._declared:
+            rule = self._policy.rules.get(tool_name)
+            parts = () if rule is None else walk(upgraded(rule.declaration.parameters))
+            self._declared[tool_name] = frozenset(key for _, part in parts for key in part.get("properties", ()))
+        return self._declared[tool_name]
+
+    def _source(self, key: str, value: Any, type_: CedarType | None, *, tainted: bool) -> tuple[Source, str | None]:
+        # A client that sends no messages speaks for its user, until something foreign was read: then nobody can tell.
+        given = self._context.typed or (bool(self._context.called) and not tainted)
+        if given or (self._is_said(value) and not (tainted and _is_short(key, value, type_))):
+            return Source.USER, None
+        read = [*self._earlier, *self._of_turn]
+        for position, one in enumerate(read):
+            # A value that the model has sent before is no truer because a tool repeats it, or has stored it.
+            if one.trusted and one.text.has(value) and not any(earlier.sent.has(value) for earlier in read[: position + 1]):
+                return Source.TRUSTED, one.tool
+        addresses = list(self._addresses(value))
+        for one in read:
+            if not one.trusted and (one.text.has(value) or any(map(one.text.has, addresses))):
+                return Source.UNTRUSTED, one.tool
+        return Source.MODEL, None
+
+    def _is_said(self, value: Any) -> bool:
+        if not isinstance(value, str):
+            return any(_decimal(value) in words.numbers for words in self._user)
+        text = " ".join(value.lower().split())
+        if (day := _day(text)) is not None and any(_has_day(words.dates, day[0]) for words in self._user):
+            return day[1] is None or any(words.has(day[1]) for words in self._user)
+        return bool(text) and any(words.has(text) for words in self._user)
+
+    def _addresses(self, value: Any) -> Iterator[str]:
+        """Yield the links, addresses and accounts within a longer text that the user has not named."""
+        words = _plain(value).split(" ") if isinstance(value, str) else []
+        if len(words) > 1:
+            yield from (word for word in words if _ADDRESS.search(word) and not any(one.has(word) for one in self._user))
+
+
+def _first_untrusted(read: Iterable[_Read]) -> str | None:
+    return next((one.tool for one in read if not one.trusted), None)
+
+
+def values_of(key: str, value: Any, type_: CedarType | None = None) -> Iterator[tuple[str, Any, CedarType | None]]:
+    """Yield every value within an argument, with its name and its type. The keys of an object are values too."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            field = None if type_ is None else type_.field(name)
+            yield key, name, _KEY
+            yield from values_of(name, part, None if field is None else field.type)
+    elif isinstance(value, list):
+        for part in value:
+            yield from values_of(key, part, type_.item if type_ is not None and type_.item is not None else None)
+    elif value is not None:
+        yield key, value, type_
+
+
+def _is_chosen(value: Any, type_: CedarType | None) -> bool:
+    """True for a switch, and for a choice of the schema."""
+    options = [] if type_ is None else [one.type for one in type_.fields] if type_.kind is Kind.VARIANT else [type_]
+    return isinstance(value, bool) or any(value in one.values for one in options)
+
+
+def _is_short(key: str, value: Any, type_: CedarType | None) -> bool:
+    """True for a text, or a number that names an object, that stands in many messages by chance."""
+    if isinstance(value, str):
+        return len(_plain(value)) < MIN_TEXT
+    is_whole = type_ is None or type_.kind is not Kind.DECIMAL
+    return is_whole and isinstance(value, int) and len(str(value)) < MIN_TEXT and not _QUANTITY.search(key)
+
+
+def _texts_of(result: ToolResult) -> Iterator[str]:
+    """Yield everything in a result that its server, or somebody who writes to it, has chosen."""
+    yield from _texts(result.data)
+    yield from filter(None, [result.error, *(one.note for one in result.content)])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield str(name)
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    elif value is not None and not isinstance(value, bool):
+        yield value if isinstance(value, str) else str(value)
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text in one spelling, without punctuation around them."""
+    folded = _HIDDEN.sub("", unicodedata.normalize("NFKC", text)).casefold()
+    return " ".join(_TO_SPACE.sub(" ", folded).split())
+
+
+def _decimal(value: Any) -> Decimal:
+    return Decimal(str(value))
+
+
+def _numbers(text: str) -> frozenset[Decimal]:
+    """Return the numbers of a text: whole words, and no part of a date."""
+    return frozenset(map(_number, _NUMBER.finditer(_DATE.sub(" ", text.lower()))))
+
+
+def _number(found: re.Match[str]) -> Decimal:
+    whole, part = found["whole"].replace(",", ""), (found["part"] or "").replace(",", ".")
+    return Decimal(f"{found['sign']}{whole}{part}")
+
+
+def _dates(text: str) -> frozenset[_Date]:
+    return frozenset(map(_date, _DATE.finditer(text)))
+
+
+def _date(found: re.Match[str]) -> _Date:
+    if found["iso_year"]:
+        return _Date(int(found["iso_month"]), int(found["iso_day"]), int(found["iso_year"]))
+    month, day = found["month"] or found["second_month"], found["day"] or found["first_day"]
+    year = found["year"] or found["second_year"]
+    return _Date(_MONTHS.index(month) + 1, int(day), int(year) if year else None)
+
+
+def _day(text: str) -> tuple[_Date, str | None] | None:
+    """Return the day and the time of a text that is an ISO date."""
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day = map(int, found["day"].split("-"))
+    return _Date(month, day, year), found["time"]
+
+
+def _has_day(dates: frozenset[_Date], day: _Date) -> bool:
+    return day in dates or day._replace(year=None) in dates
+
+
+def _begins(text: str, at: int) -> bool:
+    """True if a word begins at this position."""
+    while at and text[at - 1] in "*_#~":
+        at -= 1
+    before, earlier = text[at - 1 : at], text[at - 2 : at - 1]
+    if before in _APOSTROPHES and before:
+        return not earlier.isalnum()
+    if before == "," and earlier.isdigit():
+        return not text[at : at + 1].isdigit()
+    return not before or before == " " or before in _BEFORE or _meets_script(before, text[at : at + 1])
+
+
+def _ends(text: str, at: int) -> bool:
+    """True if a word ends before this position."""
+    after, later = text[at : at + 1], text[at + 1 : at + 2]
+    if after and after in _APOSTROPHES:
+        return not later.isalnum() or (later == "s" and not text[at + 2 : at + 3].isalnum())
+    if after == "," and later.isdigit():
+        return not text[at - 1].isdigit()
+    if _meets_script(after, text[at - 1]):
+        return True
+    while text[at : at + 1] and text[at] in _ENDS:
+        at += 1
+    after = text[at : at + 1]
+    return not after or after == " " or after in _AFTER or after in _APOSTROPHES
+
+
+def _meets_script(other: str, own: str) -> bool:
+    """True between a Latin letter or digit and a letter of a script without spaces or with particles, as in Korean."""
+    return bool(other) and own.isascii() and own.isalnum() and unicodedata.category(other) == "Lo"

@@ -1,0 +1,31 @@
+"""The results that earlier turns of a conversation have read."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from sqlalchemy import Connection, bindparam, select
+
+from graph_agent.models.sources import ReadCall
+from graph_agent.record.audit_writer import read_calls
+from graph_agent.record.tables import CLOSED, decision_logs
+
+MAX_TURNS: Final = 50
+"""The number of turns whose results are looked into, the newest; those of older ones are known by the names of their tools."""
+
+_log = decision_logs.c
+_RECORDS = (
+    select(_log.record)
+    .where(_log.conversation_id == bindparam("conversation"), _log.user_id == bindparam("user"))
+    .where(_log.decision_id != bindparam("without"), CLOSED)
+    .order_by(_log.created_at.desc())
+    .limit(MAX_TURNS)
+)
+
+
+def find_results(connection: Connection, user_id: str, conversation_id: str, without: str) -> list[ReadCall]:
+    """Return the calls of a conversation's closed turns, oldest first, but for those of the decision `without`."""
+    given = {"user": user_id, "conversation": conversation_id, "without": without}
+    texts = connection.execute(_RECORDS, given).scalars().all()
+    return [call for text in reversed(texts) for call in read_calls(json.loads(text))]
