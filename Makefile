@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
+DOJO := $(VENV)/agentdojo
 STAMP := $(VENV)/.ready
 HOST ?= 127.0.0.1
 PORT ?= 8000

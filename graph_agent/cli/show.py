@@ -84,7 +84,8 @@ def whole_action(pending: PendingAction) -> str:
 
     Several calls are numbered, in the order in which they will be made.
     """
-    lines = [exact(pending.changed_before, _NO_LIMIT)] if pending.changed_before else []
+    before = (pending.changed_before, *pending.origins)
+    lines = [exact(sentence, _NO_LIMIT) for sentence in before if sentence]
     for number, call in enumerate(pending.each, 1):
         title = quoted(call.object_text or call.description.partition("\n")[0], _NO_LIMIT)
         lines += [f"{number}. {title}" if pending.calls else title, *list_arguments(call.arguments, _NO_LIMIT)]

@@ -35,6 +35,8 @@ class AskedCall:
     call: PendingCall
     because: str = ""
     """The rules that require the yes, for the sentence before the question."""
+    origins: tuple[str, ...] = ()
+    """The sentences about its values that are not the user's words."""
 
     @classmethod
     def of(cls, rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, because: str = "") -> Self:
@@ -69,6 +71,7 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         by_id_only=bool(calls[0].whole_digest),
         object_text=calls[0].object_text,
         changed_before=changed_before(turn, policy, asked),
+        origins=tuple(dict.fromkeys(sentence for one in asked for sentence in one.origins)),
         asked_under=policy.digests([one.tool_name for one in calls]),
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,

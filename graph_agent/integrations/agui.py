@@ -210,6 +210,11 @@ def _by_author(reply: dict[str, Any]) -> list[tuple[str | None, str]]:
     ]
 
 
+def _shown(pending: dict[str, Any]) -> tuple[str, ...]:
+    """Return the texts of a question, some of them empty."""
+    return pending.get("changed_before", ""), *pending.get("origins", ()), pending["description"]
+
+
 def _outcome(decision: dict[str, Any]) -> core.RunFinishedSuccessOutcome | core.RunFinishedInterruptOutcome:
     pending = decision.get("pending_action")
     if pending is None:
@@ -217,7 +222,7 @@ def _outcome(decision: dict[str, Any]) -> core.RunFinishedSuccessOutcome | core.
     interrupt = core.Interrupt(
         id=pending["id"],
         reason="confirmation",
-        message=" ".join(text for name in ("changed_before", "description") if (text := pending.get(name))),
+        message=" ".join(text for text in _shown(pending) if text),
         response_schema=_YES_OR_NO,
         expires_at=pending["expires_at"],
         metadata={name: pending[name] for name in _OF_INTERRUPT if name in pending},

@@ -212,6 +212,8 @@ class PendingAction(Frozen):
     """The whole text of the object that the preview describes, if `description` shows only a part of it."""
     changed_before: str = Field(default="", exclude_if=not_)
     """The sentences before the question: what its message had changed before, but for what was certainly another object."""
+    origins: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The sentences before the question about values that are not the user's words, if conditions read where they come from."""
     asked_under: RulesDigests = Field(default=RulesDigests(), exclude_if=lambda rules: not rules.constitution)
     """The rules under which the user was asked. Without them no yes counts."""
     calls: tuple[PendingCall, ...] = Field(default=(), exclude_if=not_)
@@ -268,7 +270,16 @@ class PendingAction(Frozen):
         calls = [call.to_json() for call in (*self.calls, *self.done_before)]
         try:
             canonical_json(
-                [self.id, self.tool_name, self.arguments, self.description, self.object_text, self.changed_before, calls]
+                [
+                    self.id,
+                    self.tool_name,
+                    self.arguments,
+                    self.description,
+                    self.object_text,
+                    self.changed_before,
+                    self.origins,
+                    calls,
+                ]
             ).encode()
         except (ValueError, TypeError, RecursionError):
             raise ValueError("must be plain JSON") from None

@@ -78,8 +78,8 @@ _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again
 
 
 def pending_question(pending: PendingAction) -> str:
-    """Return the question to the user about an action, after what its message has changed before."""
-    before = f"{pending.changed_before} " if pending.changed_before else ""
+    """Return the question about an action, after what its message has changed before and which values are not the user's."""
+    before = "".join(f"{sentence} " for sentence in (pending.changed_before, *pending.origins) if sentence)
     return before + question(pending.description, by_id_only=pending.by_id_only, several=bool(pending.calls))
 
 

@@ -37,7 +37,7 @@ from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
 
 COUNTED = ConditionsFile(
-    "permit (principal, action, resource) when { context.time.hour < 24 && (context.tainted || context.used.day.writes < 1000) };"
+    "permit (principal, action, resource) when { context.time.hour < 24 && (context.tainted || context.used.day.writes < 99) };"
 )
 
 T = TypeVar("T")

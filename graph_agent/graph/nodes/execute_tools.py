@@ -24,6 +24,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import (
     AWAITING,
     LEFT_OUT,
@@ -35,6 +36,7 @@ from graph_agent.policy.guard import (
     JudgedCall,
     judge_batch,
 )
+from graph_agent.policy.origins import warn_of
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.receipts import receipt
 from graph_agent.reply import fixed
@@ -93,6 +95,12 @@ class _Batch:
         runtime.ports.intend(certain if turn.unused_yes is None else certain[:1])
         return list(judged_calls)
 
+    def warnings(self, policy: CompiledPolicy, judged: JudgedCall, position: int) -> tuple[str, ...]:
+        """Return the sentences about values of a call that are not the user's, if conditions read sources."""
+        if self.sources is None:
+            return ()
+        return warn_of(policy, judged.tool_name, judged.arguments, self.sources.calls[position])
+
 
 def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) -> Iterator[AuthorizedCall]:
     """Yield the permitted calls up to the first one that may still be refused: the commit of a call announces the next one."""
@@ -129,7 +137,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
             # Nothing overtakes a call that is too long to be shown with others.
             processed, full = _skipped(LEFT_OUT), True
         if processed.asked is not None:
-            asked.append(processed.asked)
+            asked.append(replace(processed.asked, origins=batch.warnings(policy, judged, position)))
         turn = _with_call(turn, runtime, call, judged, processed)
         if confirmed is not None:
             anew = anew or bool(asked)
