@@ -149,8 +149,9 @@ class _Reader:
             calls, writes, sums = self._before(window)
             before = {**self._amounts(sums), "calls": calls, "writes": writes}
             shown[f"{window} before"] = {name: amount for name, amount in before.items() if amount}
-        sources = {name: ", ".join(labels) for name, labels in self._context["source"].items() if labels}
-        shown |= {"sources": sources, "tainted": self._context["tainted"]}
+        if self._call.reads_sources:
+            sources = {name: ", ".join(labels) for name, labels in self._context["source"].items() if labels}
+            shown |= {"sources": sources, "tainted": self._context["tainted"]}
         time = self._context["time"]
         usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
         shown["facts"] = self.results

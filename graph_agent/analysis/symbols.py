@@ -122,7 +122,7 @@ class SymbolicCall:
         self.facts: list[Any] = [self.user != z3.StringVal("")]
         self._tools = sorted({*tools})
         self._literals = literals
-        self._reads_sources = reads_sources
+        self.reads_sources = reads_sources
         self.context = self._value("context", action.context)
         self._add_facts(bound_argument)
 
@@ -246,7 +246,7 @@ class SymbolicCall:
         found.elements = {element: z3.Bool(f"{name} has {element}") for element in known}
         if item.values:
             self.facts += [z3.Not(bit) for element, bit in found.elements.items() if element not in item.values]
-        if self._reads_sources or not name.startswith("context.source"):
+        if self.reads_sources or not name.startswith("context.source"):
             self.variables[name] = found
         return found
 
@@ -268,7 +268,8 @@ class SymbolicCall:
         self.facts += [z3.Implies(self.made("succeeded", tool), self.made("attempted", tool)) for tool in self._tools]
         self._add_facts_of_lists(arguments)
         self._add_facts_of_domains(arguments)
-        self._add_facts_of_sources(arguments, bound_argument)
+        if self.reads_sources:
+            self._add_facts_of_sources(arguments, bound_argument)
         hidden = self.context.at("hidden").term
         for declared in action.arguments.fields:
             if declared.type.kind is Kind.HIDDEN and declared.required:
