@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 from graph_agent.audit.export import export_pieces
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import MetricsSummary, read_metrics
-from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, read_trace
+from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, logged_decisions, read_trace
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
@@ -87,7 +87,7 @@ class LogQueryService:
                 .limit(limit + 1)
                 .offset(offset)
             )
-            found = [LoggedDecision.of(row) for row in connection.execute(page).mappings()]
+            found = logged_decisions(connection, connection.execute(page).mappings().all())
             if is_whole and len(found) <= limit and (found or not offset):
                 # The page is the last one, so the total is known without counting.
                 return found, offset + len(found), True

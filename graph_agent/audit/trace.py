@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, RowMapping, Table, case, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, case, select
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import LLMResponse, TokenUsage
-from graph_agent.models.record import CallState, DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
+from graph_agent.models.record import (
+    CallDisposition,
+    CallState,
+    DecisionRecord,
+    RecordEntry,
+    RecordHeader,
+    RecordStatus,
+    ToolInvocation,
+)
 from graph_agent.record.operations import states_of
 from graph_agent.record.settlements import Settlement, settlements_of
 from graph_agent.record.tables import (
-    REFUSED,
     call_operations,
     decision_logs,
     llm_call_logs,
@@ -22,6 +32,7 @@ from graph_agent.record.tables import (
     record_entries,
     tool_invocation_logs,
 )
+from graph_agent.reply.fixed import NOT_PERMITTED
 
 C = TypeVar("C", bound=Frozen)
 
@@ -55,18 +66,34 @@ class LoggedDecision(Frozen):
     usage: TokenUsage | None
     iterations: int | None
     states: list[str] | None
+    tools: list[str]
+    """The tools that were requested, each once, in the order of the calls."""
+    changed: bool
+    """True if a call was sent that may change something."""
     refused_calls: int
     """The number of tool calls that code refused. The outcome does not depend on it if other calls succeeded."""
+    refused_by: str | None
+    """The reason of the conditions that refused the first refused call; None if no condition refused it."""
     action: str | None
     """The action that the user confirmed or declined with this message; None for any other decision."""
 
     @classmethod
-    def of(cls, row: RowMapping) -> LoggedDecision:
-        """Convert a row that has at least `ROW_COLUMNS`."""
-        columns = {name: row[name] for name in cls.model_fields if name not in ("usage", "action")}
+    def of(cls, row: RowMapping, calls: Sequence[Any], changed: bool) -> LoggedDecision:
+        """Convert a row that has at least `ROW_COLUMNS`, with the rows of its tool calls."""
         tokens = {name: row[name] or 0 for name in _TOKENS}
-        usage = None if row["total_tokens"] is None else tokens
-        return cls.model_validate({**columns, "usage": usage, "action": _pending_action(row["header_of_answer"])})
+        refused = [call for call in calls if call.disposition is CallDisposition.REFUSED]
+        why = refused[0].error_message or "" if refused else ""
+        return cls.model_validate(
+            {
+                **{name: row[name] for name in cls.model_fields if name not in _COMPUTED},
+                "usage": None if row["total_tokens"] is None else tokens,
+                "tools": list(dict.fromkeys(call.tool_name for call in calls)),
+                "changed": changed,
+                "refused_calls": len(refused),
+                "refused_by": why.removeprefix(NOT_PERMITTED) if why.startswith(NOT_PERMITTED) else None,
+                "action": _pending_action(row["header_of_answer"]),
+            }
+        )
 
 
 def _pending_action(header: str | None) -> str | None:
@@ -78,13 +105,6 @@ def _pending_action(header: str | None) -> str | None:
     return None if pending is None else pending.description
 
 
-_REFUSED_CALLS: ColumnElement[int] = (
-    select(func.count())
-    .select_from(tool_invocation_logs)
-    .where(tool_invocation_logs.c.decision_id == decision_logs.c.decision_id, REFUSED)
-    .scalar_subquery()
-    .label("refused_calls")
-)
 _RAN_CONFIRMED: ColumnElement[bool] = (
     select(call_operations.c.sequence)
     .where(
@@ -102,12 +122,22 @@ _HEADER_OF_ANSWER: ColumnElement[str | None] = case(
         decision_logs.c.header,
     ),
 ).label("header_of_answer")
-_COMPUTED = ("usage", "refused_calls", "action")
+_COMPUTED = ("usage", "tools", "changed", "refused_calls", "refused_by", "action")
 ROW_COLUMNS = [
     *(decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name not in _COMPUTED),
-    _REFUSED_CALLS,
     _HEADER_OF_ANSWER,
 ]
+
+
+def logged_decisions(connection: Connection, rows: Sequence[RowMapping]) -> list[LoggedDecision]:
+    """Convert rows of `ROW_COLUMNS`, with what their calls say."""
+    ids = [row["decision_id"] for row in rows]
+    calls, operations = tool_invocation_logs.c, call_operations.c
+    columns = calls.decision_id, calls.tool_name, calls.disposition, calls.error_message
+    made = select(*columns).where(calls.decision_id.in_(ids)).order_by(calls.decision_id, calls.sequence)
+    of_decision = {one: list(group) for one, group in groupby(connection.execute(made), attrgetter("decision_id"))}
+    changed = set(connection.execute(select(operations.decision_id).where(operations.decision_id.in_(ids))).scalars())
+    return [LoggedDecision.of(row, of_decision.get(one, ()), one in changed) for one, row in zip(ids, rows, strict=True)]
 
 
 class LoggedModelCall(Frozen):
@@ -162,7 +192,7 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
     if row is None:
         return None
     return DecisionTrace(
-        decision=LoggedDecision.of(row),
+        decision=logged_decisions(connection, [row])[0],
         tool_invocations=_calls(connection, tool_invocation_logs, ToolInvocation, decision_id),
         llm_calls=_calls(connection, llm_call_logs, LoggedModelCall, decision_id),
         header=None if row["header"] is None else RecordHeader.model_validate_json(row["header"]),

@@ -22,6 +22,7 @@ from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Si
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
+from graph_agent.reply.fixed import NOT_PERMITTED
 
 MAX_CALLS_PER_ROUND = 5
 
@@ -246,7 +247,7 @@ def _awaiting(judged: JudgedCall, decided: ConditionsDecision) -> JudgedCall:
 
 
 def _not_permitted(decided: ConditionsDecision) -> str:
-    return f"not permitted: {decided.reason}"
+    return f"{NOT_PERMITTED}{decided.reason}"
 
 
 def _repeats(rule: ToolRule, tool_name: str, arguments: dict[str, Any], known: Sequence[PastCall]) -> tuple[int, ...]:

@@ -11,6 +11,8 @@ from graph_agent.reply.authored import Parts, by_code, capitalized, joined, plai
 from graph_agent.reply.text import one_line
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
+NOT_PERMITTED = "not permitted: "
+"""The beginning of the error of a call that conditions refuse; their reason follows."""
 RATE_LIMIT_REPLY = "I'm receiving too many requests. Please wait a moment."
 CAP_REPLY = "That request is too complex. Could you break it into smaller steps?"
 REPEATED_REPLY = "The model made the same call again and again, and gave no answer."

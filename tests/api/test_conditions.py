@@ -49,3 +49,6 @@ async def test_the_roles_of_a_configured_claim_decide(
     assert decision.get("notices", []) == ([] if allowed else refused)
     shown = await client.get("/api/tasks", headers=token)
     assert shown.status_code == (200 if allowed else 403)
+    (*_, listed) = (await client.get("/api/decisions", headers=token)).json()["items"]
+    said = (listed["tools"], listed["changed"], listed["refused_by"])
+    assert said == (["add_task"], allowed, None if allowed else "adding is for support")

@@ -99,6 +99,8 @@ async def test_a_turn_with_refused_calls_is_found_whatever_its_outcome(environme
         assert ([item["decision_id"] for item in page["items"]], page["total"]) == ([found], 1)
     [item] = (await client.get("/api/decisions", params={"refused": "true"})).json()["items"]
     assert item["outcome_category"] == "SUCCESS:TASK_COMPLETED"
+    # The tools of the model do not all exist; no condition refused the first refused call.
+    assert (item["tools"], item["changed"], item["refused_by"]) == (["add_task", "drop_database", "list_tasks"], True, None)
     tools = (await client.get("/api/metrics")).json()["tools"]
     assert {name: (tool["calls"], tool["executed"], tool["refused"]) for name, tool in tools.items()} == {
         "add_task": (1, 1, 0),
