@@ -18,6 +18,10 @@ from graph_agent.tools.server_group import Claims, McpServerGroup
 _SUMMARY_CHARS = 100
 _NO_MARKUP = str.maketrans("<>", "()")
 
+_CLOSED = (
+    "<!-- add (trusted results) where nobody but the user, the operator or the service itself writes what a tool returns; by "
+    "their server, these work on its own data only: {names} -->"
+)
 _TEMPLATE = Path(__file__).with_name("new_constitution.md")
 
 
@@ -47,7 +51,7 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
     Every tool requires confirmation, but for those that a trusted server declares as a read. What another server says about its
     tools is only shown, as a comment. Raises `ConfigurationError`.
     """
-    drafted, left_out = [], {}
+    drafted, closed, left_out = [], [], {}
     async with open_tools(database, settings) as tools:
         await connect(tools)
         for tool in tools.declarations():
@@ -63,9 +67,11 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
                 left_out[name] = str(exc)
             else:
                 drafted.append(line)
+                closed += [name] if claims.server.trusted and claims.hints.get("openWorldHint") is False else []
     if not drafted:
         raise ConfigurationError("no tool of these servers can be granted")
-    return _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(drafted)), left_out
+    grants = [*drafted, *([_CLOSED.format(names=", ".join(closed))] if closed else [])]
+    return _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(grants)), left_out
 
 
 def _draft_line(name: str, claims: Claims) -> str:
@@ -117,6 +123,8 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
         promises.append("without asking the user")
     if grant.max_per_message is not None:
         promises.append(f"at most {grant.max_per_message} times per message")
+    if grant.trusted_results:
+        promises.append("and its results are trusted: nobody but the user, the operator or the service writes them")
     if grant.bound_argument is not None:
         promises.append(f"with '{grant.bound_argument}' set to the signed-in user")
     return promises

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from graph_agent.bootstrap.proposed_facts import attribute, proposed_facts
+from graph_agent.bootstrap.source_rules import draft_source_rules, explained_sources, targets_without_rule
 from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, pins_of, served_policy
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.policy.cedar.schema import ToolAction, quoted
+from graph_agent.policy.cedar.syntax import attribute
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
@@ -96,7 +98,7 @@ def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str
     # Cedar refuses a condition on a group without a tool.
     closing = _CLOSING if any(action.writes for action in actions) else ""
     declared = "".join(f"// {fact.declaration}\n" for fact in proposed_facts(actions))
-    head = _HEAD.replace("{closing}", closing).replace("{facts}", declared and f"{_FACTS}{declared}")
+    head = _HEAD.replace("{closing}", closing + draft_source_rules(actions)).replace("{facts}", declared and f"{_FACTS}{declared}")
     return f"{head}\n{examples}"
 
 
@@ -133,6 +135,8 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
                 yield f"  a call without '{name}' adds 0 to its sum, whatever the tool takes then"
         if action.open:
             yield "  conditions cannot see arguments that its schema does not declare"
+        for name in targets_without_rule(conditions, action):
+            yield f"  no condition reads where '{name}' comes from"
     for condition in described:
         if condition.denies_by_like:
             how = "forbids by `like`" if condition.effect == "forbid" else "permits all but what is `like` a pattern"
@@ -142,6 +146,7 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
             )
         if not condition.tools:
             yield f"'{condition.name}' in line {condition.line} is about no tool"
+    yield from explained_sources(policy)
 
 
 def _types(names: Sequence[str]) -> str:

@@ -1,0 +1,102 @@
+"""The conditions against instructions in what tools return, written for the tools of an installation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.schema import ToolAction, quoted
+from graph_agent.policy.cedar.syntax import attribute
+from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.compiled import CompiledPolicy
+
+_PROSE: Final = re.compile(
+    "body|captions?|comments?|content|description|details|instructions|location|memo|message|notes?|reason|reply|subject|summary"
+    "|text|title|topic|at|date|datetime|day|deadline|due|end|hour|month|start|time|until|when|year"
+)
+"""The last word in the name of a text or a time, which says neither who gets something, nor which object is meant."""
+_ADDRESS: Final = re.compile("domain|endpoint|host|href|links?|site|uri|urls?|webhook|website")
+"""The last word in the name of an argument of a read that may carry data out."""
+_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+_HEAD: Final = """
+// What a tool returns may have been written by anybody, and a model may take it for an order. After a result of a tool without
+// "(trusted results)" in the constitution, these arguments must be the user's own words, or the user is asked.
+// Read the lists, which were made from the names in the schemas: who gets something, which object, how much. Texts that people
+// read and times are in none: their copies ask by the last rule.
+"""
+_COPIES: Final = """
+@id("no copies of foreign texts")
+forbid (principal, action in Action::"all writes", resource)
+when { context.sources.contains("untrusted") }
+unless { context.confirmed };
+"""
+
+
+def targets_of(action: ToolAction) -> tuple[str, ...]:
+    """Return the arguments that say who gets something, which object, or how much; of a read, the addresses."""
+    fields = [field for name in action.sourced if (field := action.arguments.field(name)) is not None]
+    return tuple(name for name, type_, _ in fields if not _is_chosen(type_) and _is_target(name, type_, writes=action.writes))
+
+
+def draft_source_rules(actions: Sequence[ToolAction]) -> str:
+    """Return the rules for the tools that may change something; empty if there are none."""
+    rules = list(_rules(actions))
+    return f"{_HEAD}{''.join(rules)}{_COPIES}" if any(action.writes for action in actions) else ""
+
+
+def targets_without_rule(conditions: Conditions, action: ToolAction) -> list[str]:
+    """Return the targets of a change whose source no condition reads, if conditions read sources at all."""
+    if not conditions.reads_sources(conditions.actions):
+        return []
+    reads = conditions.reads_about(action.name)
+    return [name for name in targets_of(action) if not reads.has("source", name)]
+
+
+def explained_sources(policy: CompiledPolicy) -> Iterator[str]:
+    """Yield which results are trusted, and what conditions about sources cannot see, if there are any."""
+    if policy.conditions is None or not policy.conditions.reads_sources(policy.rules):
+        return
+    trusted = [name for name, rule in policy.rules.items() if rule.grant.trusted_results]
+    named = f"only those of {', '.join(trusted)}" if trusted else "those of no tool"
+    yield f"results: {named} are trusted; after any other one `context.tainted` is true"
+    yield (
+        "the gateway has only `context.tainted`: its clients send no words of the user, so that after an untrusted result no "
+        'argument is the "user"\'s'
+    )
+
+
+def _rules(actions: Sequence[ToolAction]) -> Iterator[str]:
+    for action in actions:
+        if targets := targets_of(action):
+            of_user = " && ".join(f'["user"].containsAll(context.source{attribute(name)})' for name in targets)
+            name = quoted(f"after a foreign text, {_listed(targets)} of {' '.join(_words(action.name))} must be your words")
+            yield (
+                f"\n@id({name})\nforbid (principal, action == Action::{quoted(action.name)}, resource)\n"
+                f"when {{ context.tainted && !({of_user}) }}\nunless {{ context.confirmed }};\n"
+            )
+
+
+def _is_target(name: str, type_: CedarType, *, writes: bool) -> bool:
+    last = (_words(name) or [""])[-1]
+    # Only a text can be prose or a time: a list, a number or an object has several of them, an amount, or parts.
+    return (
+        (type_.kind not in (Kind.STRING, Kind.VARIANT) or not _PROSE.fullmatch(last))
+        if writes
+        else bool(_ADDRESS.fullmatch(last))
+    )
+
+
+def _is_chosen(type_: CedarType) -> bool:
+    one = type_.item if type_.kind is Kind.SET and type_.item is not None else type_
+    return one.kind is Kind.BOOL or bool(one.values)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [" ".join(_words(name)) or name for name in names]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
