@@ -127,6 +127,15 @@ bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved
 	@$(BIN)/python -m benchmarks.tree
 	@$(PEERS)/bin/python -m benchmarks.peers
 
+.PHONY: agentdojo
+agentdojo: $(DOJO)/.ready ## injections of AgentDojo through the engine, without a key: attacks that ran, questions, tasks without a yes
+	@$(DOJO)/bin/python -W ignore -m benchmarks.agentdojo
+
+$(DOJO)/.ready: pyproject.toml | $(STAMP)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(DOJO)
+	@$(BIN)/uv pip install --quiet --python $(DOJO)/bin/python --group agentdojo --editable '.[policy]'
+	@touch $@
+
 $(PEERS)/.ready: pyproject.toml | $(STAMP)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(PEERS)
 	@$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --group peers --editable .
