@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from graph_agent.bootstrap.proposed_facts import attribute, proposed_facts
+from graph_agent.bootstrap.proposed_facts import proposed_facts
 from graph_agent.bootstrap.source_rules import draft_source_rules, explained_sources, targets_without_rule
 from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, pins_of, served_policy
 from graph_agent.db import Database
@@ -98,7 +98,9 @@ def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str
     # Cedar refuses a condition on a group without a tool.
     closing = _CLOSING if any(action.writes for action in actions) else ""
     declared = "".join(f"// {fact.declaration}\n" for fact in proposed_facts(actions))
-    head = _HEAD.replace("{closing}", closing + draft_source_rules(actions)).replace("{facts}", declared and f"{_FACTS}{declared}")
+    head = _HEAD.replace("{closing}", closing + draft_source_rules(actions)).replace(
+        "{facts}", declared and f"{_FACTS}{declared}"
+    )
     return f"{head}\n{examples}"
 
 

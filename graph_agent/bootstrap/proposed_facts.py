@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from graph_agent.policy.cedar.facts import RESERVED
 from graph_agent.policy.cedar.schema import ToolAction, quoted
+from graph_agent.policy.cedar.syntax import CEDAR_WORDS, attribute
 from graph_agent.policy.cedar.types import CedarType, Kind
 
-_CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
 _ID = re.compile(r"(?i)_?id$|_?number$")
 _STATUS = ("status", "state")
 
@@ -56,15 +56,10 @@ def proposed_facts(actions: Sequence[ToolAction]) -> list[ProposedFact]:
             and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", argument)
             and argument not in {one.argument for one in found.values()}
         ):
-            name = name if name and name not in (*RESERVED, *_CEDAR_WORDS, *found) else f"{read.name}_result"
+            name = name if name and name not in (*RESERVED, *CEDAR_WORDS, *found) else f"{read.name}_result"
             if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
                 found[name] = ProposedFact(name, read, argument, changes)
     return list(found.values())
-
-
-def attribute(name: str) -> str:
-    """Return how Cedar reads an attribute of this name."""
-    return f".{name}" if name.isidentifier() and name.isascii() and name not in _CEDAR_WORDS else f"[{quoted(name)}]"
 
 
 def _kind_of(action: ToolAction, argument: str) -> Kind | None:

@@ -16,7 +16,7 @@ COMMENT_OR_TEXT = r'''//[^\n\r]*|"(?:[^"\\]|\\.)*"'''
 """Comments and texts, whose brackets the parser does not nest. A comment ends at a line feed or a carriage return."""
 MAX_NESTING = 300
 """The parser takes 100 levels, which are at most 300 by `nesting`. At 800 its stack overflows, and the process ends."""
-_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
+CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
 _NESTED = re.compile(
     COMMENT_OR_TEXT + r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)"
     r"|(?P<join>&&|\|\||[-+*]|\b(?:if|else)\b)|(?P<operator>[.!])",
@@ -26,7 +26,7 @@ _NESTED = re.compile(
 
 def attribute(name: str) -> str:
     """Return the access to a field of a record, as in `.amount` and `["to whom"]`."""
-    return f".{name}" if name.isidentifier() and name.isascii() and name not in _WORDS else f"[{quoted(name)}]"
+    return f".{name}" if name.isidentifier() and name.isascii() and name not in CEDAR_WORDS else f"[{quoted(name)}]"
 
 
 def nesting(text: str) -> int:
