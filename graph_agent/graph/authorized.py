@@ -1,10 +1,20 @@
-"""The execution of permitted calls: the only function of the package that calls a tool."""
+"""The execution of permitted calls: the only functions of the package that call a tool."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 from graph_agent.graph.ports import TurnPorts
+from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
+
+
+class FactPorts(Protocol):
+    """The port of reads for facts: the ports of a turn, or those of a request outside any decision."""
+
+    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead: ...
 
 
 async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:
@@ -21,3 +31,14 @@ async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries
             break
         result = await ports.execute(call)
     return result
+
+
+async def read_for_facts(
+    call: AuthorizedCall, ports: FactPorts, keep: Callable[[ToolResult], FactRead], *, first: bool
+) -> FactRead:
+    """Make a read that the guard has permitted for facts, and return what `keep` keeps of its result.
+
+    `first` says that it is the first one before a call is judged: all of them share the time limit of one call.
+    """
+    assert not call.mutating
+    return await ports.read_fact(call, keep, first=first)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 from graph_agent.graph.call_reports import is_done
@@ -39,14 +40,22 @@ class AskedCall:
     """The sentences about its values that are not the user's words."""
 
     @classmethod
-    def of(cls, rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, because: str = "") -> Self:
-        """Return a call of the tool of `rule`, whose object the `preview` describes."""
-        shown = confirmation.is_shown_in_full(arguments, preview)
+    def of(
+        cls,
+        rule: ToolRule,
+        arguments: dict[str, Any],
+        preview: ToolResult | None,
+        because: str = "",
+        facts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Self:
+        """Return a call of the tool of `rule`, whose object the `preview` describes, or else the `facts`."""
+        facts = facts if preview is None else {}
+        shown = confirmation.is_shown_in_full(arguments, preview, facts)
         call = PendingCall(
             tool_name=rule.grant.name,
             arguments=arguments,
-            description=confirmation.describe_in_full(rule, arguments, preview),
-            whole_digest="" if shown else confirmation.digest_of_action(rule, arguments, preview),
+            description=confirmation.describe_in_full(rule, arguments, preview, facts),
+            whole_digest="" if shown else confirmation.digest_of_action(rule, arguments, preview, facts),
             object_text=confirmation.unshown_text(preview),
         )
         return cls(call, because)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.facts import Facts
+from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
@@ -45,6 +45,9 @@ class TurnPorts(Protocol):
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""
+
+    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
+        """Make a read for facts and return what `keep` keeps of its result. `first` starts the time limit of several reads."""
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult: ...
 

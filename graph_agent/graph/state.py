@@ -13,6 +13,7 @@ from graph_agent.models.decision import AgentDecision, AnswerState, DecisionCont
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.authored import Parts, plain, reattributed
 
@@ -95,6 +96,8 @@ class Turn:
     adapter_calls: int = 0
     usage: TokenUsage | None = None
     calls: tuple[TurnCall, ...] = ()
+    fact_reads: tuple[PastCall, ...] = ()
+    """The reads that the runtime has made for conditions. They are no calls of the turn, but count for limits."""
     repeating: bool = False
     """True once a round only repeated calls, with the same results: then the model may only answer."""
     confirmed: PendingAction | None = None

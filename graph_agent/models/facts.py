@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from operator import not_
 from typing import Any, Self
 from zoneinfo import ZoneInfo
 
@@ -34,6 +35,24 @@ class WindowUse(Frozen):
     tools: dict[str, ToolUse] = Field(default_factory=dict)
 
 
+class Selected(Frozen):
+    """What facts have from one result. A fact that is in neither is absent: what it is about does not exist."""
+
+    values: dict[str, Any] = Field(default_factory=dict)
+    """The values by fact; of an object only the fields that something names."""
+    failed: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
+    """The reason, a clause, for each fact that the result does not give, although it should."""
+
+
+class FactRead(Selected):
+    """A read that the runtime has made for conditions, as it is recorded."""
+
+    tool: str
+    arguments: dict[str, Any]
+    error: str | None = Field(default=None, exclude_if=lambda error: error is None)
+    """The reason, a clause, if there is no result at all."""
+
+
 class Facts(Frozen):
     """The answer of one recorded question, from which a replay evaluates the conditions again."""
 
@@ -46,6 +65,9 @@ class Facts(Frozen):
     """The tools of the user's calls of earlier turns in this conversation whose result says success, sorted. None as above."""
     attempted: list[str] | None = None
     """The same for all calls that were sent, whatever their result, and for those of a turn that runs now. None as above."""
+    # Left out of the JSON if no condition reads it.
+    last: dict[str, Selected] | None = Field(default=None, exclude_if=lambda last: last is None)
+    """What facts have from the newest result of a tool in the earlier turns of this conversation, by fact. None as above."""
 
     @classmethod
     def at(cls, now: datetime, time_zone: str, **known: Any) -> Self:
@@ -74,6 +96,8 @@ class PastUses:
     succeeded: Sequence[str] = ()
     """As in `Facts`."""
     attempted: Sequence[str] = ()
+    last: Mapping[str, Selected] | None = None
+    """As in `Facts`."""
 
 
 def window_start(window: str, now: datetime, time_zone: str) -> datetime:

@@ -46,6 +46,7 @@ class EntryKind(StrEnum):
     SOURCES = "sources"
     MODEL = "model"
     PREVIEW = "preview"
+    READ = "read"
     EXECUTE = "execute"
     SETTLE = "settle"
     INTERRUPT = "interrupt"

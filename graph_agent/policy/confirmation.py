@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json, digest
@@ -15,6 +16,9 @@ from graph_agent.reply.text import exact, one_line, quoted, whole_line
 _PLAIN_KEY: Final = re.compile(r"[\w.-]+", re.ASCII)
 _MAX_SHOWN: Final = 4_000
 """The longest text that a question shows in full."""
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+_AS_READ: Final = "As its server has it now:"
+"""The line above the facts in a question: what follows are a server's words."""
 
 
 def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, limit: int = 80) -> str:
@@ -30,36 +34,42 @@ def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResu
     return f"{_action(rule)} {quoted(text, limit)}" + ("" if len(arguments) <= 1 else f" ({listed})")
 
 
-def describe_in_full(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
+def describe_in_full(
+    rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, facts: Mapping[str, Any] = _NONE
+) -> str:
     """Describe a call as a question shows it: `Delete 'call mom'`, or the title and below it one argument on each line.
 
-    A text is always quoted, and a value is complete up to 4,000 characters: `is_shown_in_full` says if all of them are.
+    Below the arguments are the `facts` about its object, by name; None means that there is no such object. A text is always
+    quoted, and a value is complete up to 4,000 characters: `is_shown_in_full` says if all of them are.
     """
     text = _preview_text(preview)
     head = f"{one_line(rule.title)}:" if text is None else f"{_action(rule)} {quoted(text, _line_limit(text))}"
     if not arguments:
-        return f"{head} (no arguments)" if text is None else head
-    if text is not None and len(arguments) == 1:
-        return head
-    return "\n".join([head, *list_arguments(arguments)])
+        lines = [f"{head} (no arguments)" if text is None else head]
+    else:
+        lines = [head] if text is not None and len(arguments) == 1 else [head, *list_arguments(arguments)]
+    return "\n".join([*lines, *([_AS_READ, *_list_facts(facts)] if facts else [])])
 
 
-def is_shown_in_full(arguments: dict[str, Any], preview: ToolResult | None) -> bool:
+def is_shown_in_full(arguments: dict[str, Any], preview: ToolResult | None, facts: Mapping[str, Any] = _NONE) -> bool:
     """True if `describe_in_full` leaves nothing out."""
-    values = (value if isinstance(value, str) else canonical_json(value) for value in arguments.values())
-    return all(len(text) <= _MAX_SHOWN for text in (_preview_text(preview) or "", *arguments, *values))
+    parts = (*arguments.values(), *facts.values())
+    values = (value if isinstance(value, str) else canonical_json(value) for value in parts)
+    return all(len(text) <= _MAX_SHOWN for text in (_preview_text(preview) or "", *arguments, *facts, *values))
 
 
-def digest_of_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
+def digest_of_action(
+    rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, facts: Mapping[str, Any] = _NONE
+) -> str:
     """Return the SHA-256 of everything that a question about the call describes."""
-    return digest([rule.title, arguments, _preview_text(preview)])
+    return digest([rule.title, arguments, _preview_text(preview), *([dict(facts)] if facts else [])])
 
 
-def is_unchanged(rule: ToolRule, confirmed: PendingCall, preview: ToolResult) -> bool:
+def is_unchanged(rule: ToolRule, confirmed: PendingCall, preview: ToolResult | None, facts: Mapping[str, Any] = _NONE) -> bool:
     """True if the object of a confirmed call is still as the question showed it."""
     if confirmed.whole_digest:
-        return digest_of_action(rule, confirmed.arguments, preview) == confirmed.whole_digest
-    return describe_in_full(rule, confirmed.arguments, preview) == confirmed.description
+        return digest_of_action(rule, confirmed.arguments, preview, facts) == confirmed.whole_digest
+    return describe_in_full(rule, confirmed.arguments, preview, facts) == confirmed.description
 
 
 def unshown_text(preview: ToolResult | None) -> str:
@@ -79,6 +89,11 @@ def list_arguments(arguments: dict[str, Any], limit: int | None = None) -> Itera
         text = value if isinstance(value, str) else canonical_json(value)
         shown = (quoted if isinstance(value, str) else exact)(text, limit or _line_limit(text))
         yield f"{name} = {shown}"
+
+
+def _list_facts(facts: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in facts.items():
+        yield f"{name}: not found" if value is None else next(list_arguments({name: value}))
 
 
 def _line_limit(text: str) -> int:

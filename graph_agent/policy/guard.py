@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
@@ -23,6 +23,10 @@ from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.reply.fixed import NOT_PERMITTED
+
+if TYPE_CHECKING:
+    # Only named in a signature: it imports Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.fact_values import CallFacts
 
 MAX_CALLS_PER_ROUND = 5
 
@@ -40,6 +44,7 @@ NOT_LISTED = "not in the constitution"
 INVALID_ARGUMENTS = "its details were not valid"
 _NOT_SERVED = "not available now"
 _OWN_DATA_ONLY = "only your own data can be used"
+_MAY_CHANGE = "it may change something"
 _DONE_BEFORE = "it was done before I asked you"
 
 _OF_USER = FoundSource(source=Source.USER)
@@ -134,6 +139,9 @@ def judge_batch(
     of_message: bool = True,
     position: int = 0,
     reserved: ConditionsDecision | None = None,
+    results: CallFacts | None = None,
+    fact_reads: Sequence[PastCall] = (),
+    for_facts: bool = False,
 ) -> tuple[JudgedCall, ...]:
     """Judge `batch` as a whole.
 
@@ -143,11 +151,13 @@ def judge_batch(
     user's yes, every change waits for the same yes, and a read is left out: its result belongs after the change. The conditions
     see the `roles` of the user, the `facts` and the `sources` of the whole batch; they come after every other check, and only
     restrict. Without `of_message` a call that is limited per message needs the user's yes. `reserved` is the decision of the
-    conditions on the first call, if it was reserved.
+    conditions on the first call, if it was reserved. `results` are the facts of the first call from the results of tools;
+    another call that needs some is deferred. `fact_reads` are the reads that the runtime has made for such facts in this turn,
+    which count as calls. With `for_facts` the batch itself is one.
     """
     known = list(past)
     judged_calls: list[JudgedCall] = []
-    waits, precedes = any(one.waits for one in past), False
+    waits, precedes = any(one.waits for one in past) and not for_facts, False
     for index, call in enumerate(batch):
         sequence = len(past) + index + 1
         if waits and confirmed is None and not policy.is_write(call.name):
@@ -159,16 +169,16 @@ def judge_batch(
                 # One question does not ask twice for the same.
                 judged_calls.append(JudgedCall(sequence, call.name, arguments, CallDecision.SKIPPED, error=SAME_CALL))
                 continue
-            if precedes and policy.conditions is not None and policy.conditions.depends_on_calls(call.name):
+            if _is_deferred(policy, call.name, first=index == 0, precedes=precedes, for_facts=for_facts):
                 judged_calls.append(JudgedCall(sequence, call.name, arguments, CallDecision.DEFERRED, error=DEFERRED))
                 known.append(PastCall(sequence, call.name, arguments))
                 continue
             key = _confirmed_key(confirmed, position + index, call.name, arguments)
             if key is None and rule.mutating and any(_is_call(one, call.name, arguments) for one in done_before):
                 raise _Refusal(DONE_BEFORE, rule=_DONE_BEFORE)
-            running = [one for one in known if one.may_have_run]
+            running = [one for one in (*known, *fact_reads) if one.may_have_run]
             source = None if sources is None else sources.calls[position + index]
-            situation = Situation(user_id, roles, facts, known, of_message, source)
+            situation = Situation(user_id, roles, facts, [*known, *fact_reads], of_message, source, results, for_facts)
             decided = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
             repeated = key is None and bool(_repeats(rule, call.name, arguments, running))
             again = repeated and any(one.confirmed and _is_call(one, call.name, arguments) for one in running)
@@ -179,6 +189,9 @@ def judge_batch(
                 why = CONFIRMED_BEFORE if again or not decided.reason else _not_permitted(decided)
                 judged_calls.append(replace(judged, error_code=ToolErrorCode.ACCESS_DENIED, error=why))
                 continue
+            if decided.facts:
+                # A server's words: no name of a tool is left in them.
+                decided = decided._replace(facts=rule.user_text(decided.facts))
             if decided.decision is Decision.REFUSED:
                 raise _Refusal(_not_permitted(decided), ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
             asks = key is None and (rule.grant.requires_confirmation or decided.decision is Decision.ASKS)
@@ -196,7 +209,7 @@ def judge_batch(
         keys = user_id, sequence, key or f"{decision_id}:{sequence}"
         traits = rule.mutating, rule.traits.ledger
         authorized = AuthorizedCall(call.name, arguments, *keys, *traits, decision_id=decision_id, seal=_SEAL)
-        judged = _judge_limit(authorized, rule, known)
+        judged = _judge_limit(authorized, rule, [*known, *fact_reads])
         judged_calls.append(judged)
         if judged.authorized is not None:
             # A repetition runs only if every identical call before it failed for certain.
@@ -204,6 +217,14 @@ def judge_batch(
             known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
             precedes = True
     return tuple(judged_calls)
+
+
+def _is_deferred(policy: CompiledPolicy, tool_name: str, *, first: bool, precedes: bool, for_facts: bool) -> bool:
+    """True if a call cannot be judged yet: the calls before it change what its conditions read, or its facts are not read."""
+    conditions = policy.conditions
+    if conditions is None or for_facts:
+        return False
+    return (precedes and conditions.depends_on_calls(tool_name)) or (not first and conditions.needs_facts(tool_name))
 
 
 def _confirmed_key(confirmed: PendingAction | None, place: int, tool_name: str, arguments: dict[str, Any]) -> str | None:
@@ -223,6 +244,63 @@ def permitted_read(
     (judged,) = judge_batch([call], **given, decision_id="", max_calls_per_turn=1)
     permitted = judged.authorized
     return None if permitted is None or permitted.mutating else permitted
+
+
+def judge_fact_read(
+    tool_name: str,
+    arguments: dict[str, Any],
+    *,
+    policy: CompiledPolicy,
+    user_id: str,
+    decision_id: str,
+    past: Sequence[PastCall],
+    fact_reads: Sequence[PastCall],
+    roles: tuple[str, ...],
+    facts: Facts | None,
+    of_message: bool,
+    sources: CallSources | None,
+) -> JudgedCall:
+    """Judge a read that the runtime makes for facts, as a call of the user beside the `past` ones and the other such reads.
+
+    Everything that restricts the tool holds for it, but for the conditions that name facts: they could only be judged after it.
+    `sources` are those of the call that it is made for: any of them may be that of an argument.
+    """
+    (judged,) = judge_batch(
+        [FunctionCall(name=tool_name, arguments=arguments)],
+        policy=policy,
+        user_id=user_id,
+        decision_id=decision_id,
+        past=past,
+        max_calls_per_turn=len(past) + 1,
+        roles=roles,
+        facts=facts,
+        of_message=of_message,
+        sources=None if sources is None else BatchSources(calls=[_inherited(sources, arguments)]),
+        fact_reads=fact_reads,
+        for_facts=True,
+    )
+    permitted = judged.authorized
+    if permitted is None:
+        return judged
+    if permitted.mutating:
+        return replace(judged, decision=CallDecision.REFUSED, authorized=None, rule=_MAY_CHANGE)
+    # It has no number among the calls of the turn, and no operation.
+    return replace(judged, sequence=0, authorized=replace(permitted, sequence=0, operation_key="", seal=_SEAL))
+
+
+def _inherited(sources: CallSources, arguments: dict[str, Any]) -> CallSources:
+    found = [one for each in sources.arguments.values() for one in each] or [_OF_USER]
+    return sources.replace(arguments=dict.fromkeys(arguments, found))
+
+
+def checked_arguments(
+    call: FunctionCall, *, position: int, sequence: int, policy: CompiledPolicy, user_id: str, max_calls_per_turn: int
+) -> dict[str, Any] | None:
+    """Return the arguments that conditions would see; None if the call is refused before they are asked."""
+    try:
+        return _check(call, position, sequence, policy, user_id, max_calls_per_turn)[1]
+    except _Refusal:
+        return None
 
 
 def _ruling(policy: CompiledPolicy, rule: ToolRule, arguments: dict[str, Any], situation: Situation) -> ConditionsDecision:

@@ -96,6 +96,11 @@ class AuditWriter(Protocol):
         del context, decision_id
         raise TypeError(f"{type(self).__name__} does not keep results")
 
+    async def newest_result(self, context: DecisionContext, decision_id: str, tools: Sequence[str]) -> tuple[str, Any] | None:
+        """Return the tool and the data of the newest success of `tools` in the conversation, without this decision."""
+        del context, decision_id, tools
+        raise TypeError(f"{type(self).__name__} does not count uses")
+
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
         """Return the tokens of the user's turns since this time, without those of this decision."""
         del user_id, decision_id, since

@@ -9,7 +9,7 @@ A row has a MAC. The state is not covered by it, because it follows from the rec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -70,6 +70,15 @@ _CALLS = union(
     select(_row.tool_name, (_row.state == CallState.DONE).label("succeeded"))
     .join(decision_logs, decision_logs.c.decision_id == _row.decision_id)
     .where(_OF_CONVERSATION, _row.state != CallState.VOID),
+)
+
+_NEWEST = (
+    select(_call.tool_name, _call.result)
+    .join(decision_logs, decision_logs.c.decision_id == _call.decision_id)
+    .where(_OF_CONVERSATION, _call.disposition == CallDisposition.EXECUTED, _call.success)
+    .where(_call.tool_name.in_(bindparam("tools", expanding=True)))
+    .order_by(_call.invoked_at.desc(), _call.sequence.desc())
+    .limit(1)
 )
 
 
@@ -134,6 +143,16 @@ def find_uses(connection: Connection, user_id: str, since: datetime, without: st
     """Return the counted calls of a user since this time, oldest first, but for those of the decision `without`."""
     rows = connection.execute(_USES, {"user": user_id, "since": since, "without": without})
     return [PastUse(row.tool_name, row.amounts, row.intended_at, row.state == CallState.DONE) for row in rows]
+
+
+def find_newest(
+    connection: Connection, user_id: str, conversation_id: str, tools: Sequence[str], without: str
+) -> tuple[str, Any] | None:
+    """Return the tool and the data of the newest success of one of `tools`; the other arguments as in `find_calls`."""
+    row = connection.execute(
+        _NEWEST, {"user": user_id, "conversation": conversation_id, "tools": list(tools), "without": without}
+    ).first()
+    return None if row is None else (row.tool_name, row.result)
 
 
 def find_tokens(connection: Connection, user_id: str, since: datetime, without: str) -> int:

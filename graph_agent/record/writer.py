@@ -223,6 +223,10 @@ class DatabaseAuditWriter(AuditWriter):
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
         return await self._read(lambda connection: operations.find_tokens(connection, user_id, since, without=decision_id))
 
+    async def newest_result(self, context: DecisionContext, decision_id: str, tools: Sequence[str]) -> tuple[str, Any] | None:
+        user, conversation = context.user_id, context.conversation_id
+        return await self._read(lambda connection: operations.find_newest(connection, user, conversation, tools, decision_id))
+
     async def past_uses(
         self, context: DecisionContext, decision_id: str, since: datetime | None, calls: bool = True
     ) -> PastUses:

@@ -6,17 +6,16 @@ No tool is ever called.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from graph_agent.clock import SystemClock
-from graph_agent.errors import GraphAgentError
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.facts import Facts
+from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import BatchSources, ReadCall
@@ -26,6 +25,7 @@ from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter
+from graph_agent.replays.recorded_facts import NoRecordedAnswerError, RecordedFacts
 from graph_agent.turn.recorder import Recorder
 
 UNSIGNED = "unsigned"
@@ -45,6 +45,11 @@ class PlaybackRecorder(Recorder):
         self.exchanges: deque[tuple[LLMRequest, LLMResponse]] = deque()
         self.answers: dict[tuple[EntryKind, str], deque[ToolResult]] = defaultdict(deque)
         """The results of tools, by kind of request and by `_call_text`."""
+        self.reads: dict[tuple[str, int], FactRead] = {}
+        """The reads for conditions, by `_call_text` and by the number of changes that were sent before."""
+        self.declared = None if snapshot.policy.conditions is None else snapshot.policy.conditions.results
+        """The facts that the recorded conditions name."""
+        self._changes = 0
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         self._accept(EntryKind.MODEL, self.request_digests.of(request))
@@ -55,7 +60,13 @@ class PlaybackRecorder(Recorder):
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         return self._keep(EntryKind.PREVIEW, tool_name, arguments, await super().preview(tool_name, arguments))
 
+    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
+        read = await super().read_fact(call, keep, first=first)
+        self.reads[_call_text(call.tool_name, call.arguments), self._changes] = read
+        return read
+
     async def execute(self, call: AuthorizedCall) -> ToolResult:
+        self._changes += call.mutating
         return self._keep(EntryKind.EXECUTE, call.tool_name, call.arguments, await super().execute(call))
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
@@ -72,18 +83,20 @@ class PlaybackRecorder(Recorder):
         return result
 
 
-class NoRecordedAnswerError(GraphAgentError):
-    """The turn requests something that the record has no answer to; the message says what."""
-
-
 class WhatIfPorts:
     """`TurnPorts` that answer each request that the recorded turn made too, in the order in which it was recorded.
 
     With `live` the model is really called. A tool never is: a call that is not in the record ends the replay.
     """
 
-    def __init__(self, record: DecisionRecord, played: PlaybackRecorder, live: LLMAdapter | None) -> None:
+    def __init__(
+        self, record: DecisionRecord, snapshot: PolicySnapshot, played: PlaybackRecorder, live: LLMAdapter | None
+    ) -> None:
+        """`snapshot` has the other rules; `played` has replayed the record under its own."""
         self._live = live
+        self._facts = RecordedFacts(played.declared, snapshot.policy.conditions)
+        self._reads = played.reads
+        self._changes = 0
         self._exchanges = played.exchanges
         self._answers = played.answers
         self._entries: dict[EntryKind, deque[RecordEntry]] = defaultdict(deque)
@@ -131,6 +144,7 @@ class WhatIfPorts:
         recorded = self._next(EntryKind.FACTS, None)
         zone = conditions.file.time_zone
         facts = Facts.at(self._last_time, zone) if recorded is None else Facts.model_validate(recorded)
+        facts = facts.replace(last=self._facts.last(facts.last))
         if (missing := conditions.unknown_fact(facts)) is not None:
             raise NoRecordedAnswerError(f"the record does not have what the conditions read in `{missing}`")
         return facts
@@ -169,7 +183,17 @@ class WhatIfPorts:
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         return self._answer(EntryKind.PREVIEW, tool_name, arguments, "would be previewed")
 
+    async def read_fact(
+        self,
+        call: AuthorizedCall,
+        keep: Callable[[ToolResult], FactRead],  # noqa: ARG002 (only what was kept is recorded)
+        *,
+        first: bool,  # noqa: ARG002 (nothing is sent)
+    ) -> FactRead:
+        return self._facts.read(call.tool_name, self._reads.get((_call_text(call.tool_name, call.arguments), self._changes)))
+
     async def execute(self, call: AuthorizedCall) -> ToolResult:
+        self._changes += call.mutating
         return self._answer(EntryKind.EXECUTE, call.tool_name, call.arguments, "would be run")
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:

@@ -154,7 +154,7 @@ class Replayer:
                 snapshot = self._compile(of_rules, lambda: other.applied(snapshot))
             except ConfigurationError as exc:
                 return ReplayReport(name, (), f"the other rules do not fit the recorded tools: {exc}")
-        return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
+        return await self._replay_what_if(record, snapshot, WhatIfPorts(record, snapshot, played, live))
 
     async def _replay_unchanged(
         self, record: DecisionRecord, snapshot: PolicySnapshot

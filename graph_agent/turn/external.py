@@ -86,8 +86,10 @@ class ExternalPorts:
             _raise_own_cancellation()
             return LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)
 
-    async def execute(self, call: AuthorizedCall) -> ToolResult:
-        """Send one tool call; a change only if there is time for its answer."""
+    async def execute(self, call: AuthorizedCall, *, within: float | None = None) -> ToolResult:
+        """Send one tool call; a change only if there is time for its answer. `within` limits the time further, in seconds."""
+        if within is not None and within <= 0:
+            return ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, OUTCOME_UNKNOWN)
         left = time_left()
         if call.mutating and left is not None and left < self.settle_seconds:
             return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, TOO_LATE)
@@ -109,7 +111,7 @@ class ExternalPorts:
             finally:
                 mark.cancel()
 
-        return await self._tool_result(run)
+        return await self._tool_result(run, at_most=within)
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
         """Ask the ledger for the outcome of a call; it stays unknown if the executor cannot be asked."""
@@ -124,9 +126,14 @@ class ExternalPorts:
         )
 
     async def _tool_result(
-        self, call: Callable[[float], Coroutine[Any, Any, ToolResult]], *, at_least: float = 0.0
+        self,
+        call: Callable[[float], Coroutine[Any, Any, ToolResult]],
+        *,
+        at_least: float = 0.0,
+        at_most: float | None = None,
     ) -> ToolResult:
         limit = max(attempt_limit(self.call_seconds), at_least)
+        limit = limit if at_most is None else min(limit, at_most)
         try:
             # A timeout of our own, because an executor that ignores its deadline must not delay the turn.
             result = _as_recorded(await run_with_timeout(limit + _EXECUTOR_GRACE_SECONDS, call(limit)))

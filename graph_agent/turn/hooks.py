@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ToolCallMode = Literal["run", "settle", "preview"]
+ToolCallMode = Literal["run", "settle", "preview", "read"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,8 @@ class HookedToolCall:
     tool_name: str
     arguments: Mapping[str, Any]
     mode: ToolCallMode
-    """`run`; `settle`, which asks what became of a call whose outcome is unknown; `preview`, for the question to the user."""
+    """`run`; `settle`, which asks what became of a call whose outcome is unknown; `preview`, for the question to the user;
+    `read`, by the runtime itself, for the conditions about another call."""
 
 
 class TurnHook:

@@ -24,7 +24,7 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk, walk_edges
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window, window_start
+from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, Selected, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     CallOperation,
@@ -52,13 +52,14 @@ from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, To
 
 T = TypeVar("T")
 
-_NOT_AFTER_INTERRUPT = frozenset({EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.RESERVE, EntryKind.EXECUTE})
+_NOT_AFTER_INTERRUPT = frozenset({EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.READ, EntryKind.RESERVE, EntryKind.EXECUTE})
 """Calls that an interrupted turn no longer starts: they get no entry, neither when recording nor when replaying."""
 
 _TOOL_CALL_MODES: dict[EntryKind, ToolCallMode] = {
     EntryKind.EXECUTE: "run",
     EntryKind.SETTLE: "settle",
     EntryKind.PREVIEW: "preview",
+    EntryKind.READ: "read",
 }
 
 _ANY_CALL = ("any", "")
@@ -121,6 +122,8 @@ class Recorder:
         self._intended: list[AuthorizedCall] = []
         """The permitted calls of the batch that have not begun, in their order."""
         self._source_finder: SourceFinder | None = None
+        self._reads_began = 0.0
+        """When the reads of the call began that is judged now, in seconds of the monotonic clock."""
         self._announced: dict[int, bool] = {}
         """The sequence of each call whose operation is committed; False if another attempt may have sent it."""
 
@@ -215,9 +218,28 @@ class Recorder:
         if (conditions.reads_windows or conditions.reads_calls) and not self.interrupted:
             since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
             past = await self._counter.past_uses(self.header.context, self.header.decision_id, since, conditions.reads_calls)
+        if conditions.results.last:
+            past = replace(past, last={} if self.interrupted else await self._newest_results(conditions))
         facts = conditions.facts(now, past)
         self._append(EntryKind.FACTS, None, facts.to_json())
         return facts
+
+    async def _newest_results(self, conditions: Conditions) -> dict[str, Selected]:
+        """Return what facts have from the results of earlier turns, by fact."""
+        # Imported here, because Cedar belongs to an extra. An installation with facts has it.
+        from graph_agent.policy.cedar.fact_values import selected_last
+
+        found = {}
+        for fact in conditions.results.last:
+            newest = await self._counter.newest_result(self.header.context, self.header.decision_id, fact.tools)
+            if newest is not None:
+                tool_name, data = newest
+                action = conditions.actions.get(tool_name)
+                # A row does not say whether the data was structured. A tool with a schema for it sends no text.
+                is_text = action is None or action.output is None
+                result = ToolResult(success=True, data=data)
+                found[fact.name] = selected_last(conditions.results, fact, result, is_text=is_text)
+        return found
 
     async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:
         request = digest([[call.name, call.arguments] for call in batch])
@@ -245,7 +267,9 @@ class Recorder:
             return None
         if entry is None:
             entry = await self._reserve(call, conditions, situation, request, confirmed=confirmed)
-        return ConditionsDecision(Decision(entry.result["decision"]), tuple(entry.result["reasons"]))
+        return ConditionsDecision(
+            Decision(entry.result["decision"]), tuple(entry.result["reasons"]), entry.result.get("results", "")
+        )
 
     async def _reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, request: str, *, confirmed: bool
@@ -271,6 +295,7 @@ class Recorder:
                 "decision": str(decided.decision),
                 "facts": facts.to_json(),
                 "reasons": list(decided.reasons),
+                **({"results": decided.facts} if decided.facts else {}),
                 "tool": call.tool_name,
                 "used": {
                     window: total_of([*tools.get(call.tool_name, ()), *earlier, use])
@@ -338,6 +363,25 @@ class Recorder:
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         self._intended = list(calls)
+
+    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
+        request = call_digest(call.tool_name, call.arguments, call.user_id, "")
+        if (entry := self._replay_entry(EntryKind.READ, request)) is not None:
+            return FactRead.model_validate(entry.result)
+        if self.interrupted:
+            return FactRead(tool=call.tool_name, arguments=call.arguments, error=NOT_STARTED)
+        if first:
+            self._reads_began = self._clock.monotonic()
+        spent = self._clock.monotonic() - self._reads_began
+        hooked = HookedToolCall(self.header, call.tool_name, call.arguments, _TOOL_CALL_MODES[EntryKind.READ])
+        ports = self._ports()
+        left = ports.call_seconds - spent
+        result, ms = await self._timed(
+            EntryKind.READ, request, lambda: self._hooks.tool_call(hooked, ports.execute(call, within=left))
+        )
+        read = keep(result)
+        self._append(EntryKind.READ, request, read.to_json(), ms)
+        return read
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         request = digest([tool_name, arguments])

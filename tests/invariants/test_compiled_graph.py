@@ -20,7 +20,7 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AfterYes, DecisionContext, EarlierCall, PendingAction, PendingCall
-from graph_agent.models.facts import Facts, PastUse, PastUses
+from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
@@ -120,6 +120,9 @@ class NodePorts:
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         assert (tool_name, arguments) == DELETE
         return self._answers.preview
+
+    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
+        raise AssertionError(f"no condition names a fact: {call}, {keep}, {first}")
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
         self.sent.append(call)

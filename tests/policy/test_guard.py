@@ -72,7 +72,9 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
     ("method", "users"),
     [
         # The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL.
-        ("execute", {"graph/authorized.py": {"run_authorized"}}),
+        # `read_fact` is a port too.
+        ("execute", {"graph/authorized.py": {"run_authorized"}, "turn/recorder.py": {"read_fact"}}),
+        ("read_fact", {"graph/authorized.py": {"read_for_facts"}}),
         # Both store the outcome: of a call of the turn, and of one that stayed unknown.
         # `settle_forever` settles by `_settle_call`.
         (
@@ -86,7 +88,7 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
         # In `played.py` it is a field.
         (
             "preview",
-            {"graph/nodes/execute_tools.py": {"_ask_user", "_check_preview", "_has_changed"}, "tools/played.py": {"play"}},
+            {"graph/nodes/execute_tools.py": {"_ask_user", "_check_shown", "_has_changed"}, "tools/played.py": {"play"}},
         ),
         ("call_tool", {}),
         ("CallToolRequest", {"tools/executor.py": {"_tool_call"}}),

@@ -37,7 +37,9 @@ from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
 
 COUNTED = ConditionsFile(
+    '@tasks("list_tasks()")'
     "permit (principal, action, resource) when { context.time.hour < 24 && (context.tainted || context.used.day.writes < 99) };"
+    'forbid (principal, action == Action::"add_task", resource) unless { context.result has tasks };'
 )
 
 T = TypeVar("T")

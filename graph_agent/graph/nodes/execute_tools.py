@@ -8,15 +8,18 @@ certainly done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.authorized import run_authorized
 from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
+from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.models.decision import AfterYes, PendingAction, PendingCall
-from graph_agent.models.facts import Facts
+from graph_agent.models.facts import Facts, Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
@@ -34,6 +37,7 @@ from graph_agent.policy.guard import (
     AuthorizedCall,
     CallDecision,
     JudgedCall,
+    checked_arguments,
     judge_batch,
 )
 from graph_agent.policy.origins import warn_of
@@ -42,6 +46,11 @@ from graph_agent.policy.receipts import receipt
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
 from graph_agent.reply.forms import REPLY_FORMS
+
+if TYPE_CHECKING:
+    # Only named in signatures: they import Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.fact_values import CallFacts
+    from graph_agent.policy.cedar.facts import Fact
 
 _WOULD_BE_DONE = "this is a dry run: it would be done"
 _WOULD_BE_ASKED = "this is a dry run: you would be asked first"
@@ -69,11 +78,15 @@ class _Batch:
     calls: Sequence[FunctionCall]
     facts: Facts | None
     sources: BatchSources | None
+    reader: FactReader
+    results: dict[int, CallFacts] = field(default_factory=dict)
+    """The facts from results of the calls that were judged, by their place."""
 
-    def judge(
+    async def judge(
         self, turn: Turn, runtime: TurnRuntime, position: int, reserved: ConditionsDecision | None = None
     ) -> list[JudgedCall]:
         """Judge the calls from `position` on, after the others have ended."""
+        await self.read(turn, runtime, position)
         judged_calls = judge_batch(
             self.calls[position:],
             policy=runtime.snapshot.policy,
@@ -89,6 +102,8 @@ class _Batch:
             of_message=turn.context.is_of_message,
             position=position,
             reserved=reserved,
+            results=self.results.get(position),
+            fact_reads=self.reader.made,
         )
         certain = list(_certain(judged_calls, runtime.snapshot.policy.conditions))
         # A confirmed call runs only if the one before it was done.
@@ -100,6 +115,36 @@ class _Batch:
         if self.sources is None:
             return ()
         return warn_of(policy, judged.tool_name, judged.arguments, self.sources.calls[position])
+
+    async def read(self, turn: Turn, runtime: TurnRuntime, position: int) -> None:
+        """Read the facts of one call, unless it is refused or left out whatever they are."""
+        call, past, policy = self.calls[position], _past(turn), runtime.snapshot.policy
+        if not self.reader.needs(call.name):
+            return
+        is_left_out = turn.unused_yes is None and any(one.waits for one in past) and not policy.is_write(call.name)
+        arguments = checked_arguments(
+            call,
+            position=position,
+            sequence=len(past) + 1,
+            policy=policy,
+            user_id=turn.context.user_id,
+            max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
+        )
+        if arguments is not None and not is_left_out:
+            sources = None if self.sources is None else self.sources.calls[position]
+            newest = partial(self._newest, turn)
+            self.results[position] = await self.reader.of_call(call.name, arguments, past, newest, sources)
+
+    def _newest(self, turn: Turn, fact: Fact) -> Selected | None:
+        """Return what a fact has from the newest result of its tools in this turn; None if there is none."""
+        for call in reversed(turn.calls):
+            if call.call.name in fact.tools and call.disposition is CallDisposition.EXECUTED and call.result.success:
+                return self.reader.selected_last(fact, call.result)
+        return None
+
+    def shown(self, position: int) -> dict[str, Any]:
+        """Return what a question about a call shows of its facts, by name."""
+        return self.reader.shown(self.calls[position].name, self.results.get(position))
 
 
 def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) -> Iterator[AuthorizedCall]:
@@ -115,17 +160,19 @@ def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     conditions = runtime.snapshot.policy.conditions
     facts = await runtime.ports.facts(conditions) if conditions is not None and conditions.reads_facts else None
-    called, policy = _batch(turn), runtime.snapshot.policy
-    batch = _Batch(called, facts, await _sources(turn, runtime, called))
-    judged_calls = batch.judge(turn, runtime, 0)
+    called, policy, context = _batch(turn), runtime.snapshot.policy, turn.context
+    who = context.user_id, turn.decision_id, context.roles
+    reader = FactReader(policy, runtime.ports, *who, facts, context.is_of_message, turn.fact_reads)
+    batch = _Batch(called, facts, await _sources(turn, runtime, called), reader)
+    judged_calls = await batch.judge(turn, runtime, 0)
     confirmed, first = turn.unused_yes, len(turn.calls)
     # None of several runs if one of them is not as it was shown.
-    anew = confirmed is not None and len(batch.calls) > 1 and await _has_changed(runtime, confirmed)
+    anew = confirmed is not None and len(batch.calls) > 1 and await _has_changed(turn, runtime, confirmed, batch)
     asked: list[AskedCall] = []
     stopped = full = False
     for position, call in enumerate(batch.calls):
-        if not runtime.ports.interrupted and _is_open(turn, judged_calls, position):
-            judged_calls[position:] = batch.judge(turn, runtime, position)
+        if not (runtime.ports.interrupted or stopped or full) and _is_open(turn, judged_calls, position):
+            judged_calls[position:] = await batch.judge(turn, runtime, position)
         judged = _awaiting_anew(judged_calls[position]) if anew else judged_calls[position]
         if stopped:
             processed = _skipped(STOPPED)
@@ -138,7 +185,9 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
             processed, full = _skipped(LEFT_OUT), True
         if processed.asked is not None:
             asked.append(replace(processed.asked, origins=batch.warnings(policy, judged, position)))
-        turn = _with_call(turn, runtime, call, judged, processed)
+        turn = _with_call(turn, runtime, call, judged, processed).to(turn.outcome, fact_reads=reader.made)
+        if processed.disposition is CallDisposition.EXECUTED and policy.is_write(call.name):
+            reader.forget(call.name)
         if confirmed is not None:
             anew = anew or bool(asked)
             stopped = stopped or not (anew or is_done(turn.calls[-1], policy))
@@ -198,11 +247,16 @@ def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Tu
     return turn.to("executed", report=report)
 
 
-async def _has_changed(runtime: TurnRuntime, confirmed: PendingAction) -> bool:
+async def _has_changed(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction, batch: _Batch) -> bool:
     """True if the object of one of the confirmed calls is not as it was shown, or is gone."""
-    for one in confirmed.each:
+    for position, one in enumerate(confirmed.each):
         rule = runtime.snapshot.policy.rules.get(one.tool_name)
-        if rule is None or not rule.traits.preview or runtime.ports.interrupted:
+        if rule is None or runtime.ports.interrupted:
+            continue
+        if not rule.traits.preview:
+            await batch.read(turn, runtime, position)
+            if batch.shown(position) and not confirmation.is_unchanged(rule, one, None, batch.shown(position)):
+                return True
             continue
         preview = await runtime.ports.preview(one.tool_name, one.arguments)
         is_gone = preview.error_code is ToolErrorCode.NOT_FOUND
@@ -246,7 +300,9 @@ def _batch(turn: Turn) -> list[FunctionCall]:
 async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCall]) -> BatchSources | None:
     """Return where the arguments of the batch come from; None if no condition about one of its tools reads it."""
     conditions = runtime.snapshot.policy.conditions
-    if conditions is None or not conditions.reads_sources(call.name for call in batch):
+    tools = {call.name for call in batch}
+    # A read for facts is judged with the sources of the call that it is made for.
+    if conditions is None or not conditions.reads_sources(tools.union(*map(conditions.results.read_by, tools))):
         return None
     made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED]
     return await runtime.ports.sources(batch, [ReadCall(call.call.name, call.arguments, call.result) for call in made])
@@ -255,11 +311,15 @@ async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCal
 async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
     if turn.context.dry_run and (rule := _dry_run_rule(judged)):
         return _refused(f"{rule}; nothing was sent", None, rule)
+    shown = batch.shown(position)
+    if runtime.ports.interrupted and batch.reader.needs(judged.tool_name):
+        # What could not be read any more is no reason to refuse it.
+        return _skipped()
     if judged.decision is CallDecision.AWAITING and not runtime.ports.interrupted:
-        return await _ask_user(turn, runtime, judged)
+        return await _ask_user(turn, runtime, judged, shown)
     if judged.decision in (CallDecision.PERMITTED, CallDecision.REPEATED) and not runtime.ports.interrupted:
-        shown = None if turn.unused_yes is None else turn.unused_yes.each[position]
-        if shown is not None and (changed := await _check_preview(runtime, judged, shown)) is not None:
+        confirmed = None if turn.unused_yes is None else turn.unused_yes.each[position]
+        if confirmed is not None and (changed := await _check_shown(runtime, judged, confirmed, shown)) is not None:
             return changed
         for sequence in judged.repeats:
             earlier = turn.calls[sequence - 1].result
@@ -267,7 +327,7 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
                 return _Processed(CallDisposition.REPEATED, earlier)
         judged = await _reserve(turn, runtime, judged, batch, position)
         if judged.decision is CallDecision.AWAITING:
-            return await _ask_user(turn, runtime, judged)
+            return await _ask_user(turn, runtime, judged, shown)
         if judged.authorized is not None:
             # A counted read that is repeated would be counted once.
             counted = _is_counted(runtime.snapshot.policy.conditions, judged.tool_name)
@@ -285,11 +345,12 @@ async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: 
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judged
     source = None if batch.sources is None else batch.sources.calls[position]
-    situation = Situation(call.user_id, turn.context.roles, batch.facts, _past(turn), turn.context.is_of_message, source)
+    earlier, results = [*_past(turn), *batch.reader.made], batch.results.get(position)
+    situation = Situation(call.user_id, turn.context.roles, batch.facts, earlier, turn.context.is_of_message, source, results)
     decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.unused_yes is not None)
     if decided is None:
         return replace(judged, decision=CallDecision.SKIPPED, authorized=None)
-    return batch.judge(turn, runtime, position, decided)[0]
+    return (await batch.judge(turn, runtime, position, decided))[0]
 
 
 def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
@@ -303,11 +364,12 @@ def _dry_run_rule(judged: JudgedCall) -> str:
     return _WOULD_BE_DONE if judged.authorized is not None and judged.authorized.mutating else ""
 
 
-async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall) -> _Processed:
+async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown: dict[str, Any]) -> _Processed:
     """Ask for confirmation. If the question cannot show what it is about, refuse the call instead, with a reason for the model.
 
     The user is never asked about a bare id where a preview is offered, because a user cannot know what it refers to. The
-    preview is taken now, after the calls before this one, and the question says what they have changed.
+    preview is taken now, after the calls before this one, and the question says what they have changed. Without a preview the
+    question has what is `shown` of the facts that the conditions read.
     """
     rule = runtime.snapshot.policy.rules[judged.tool_name]
     if is_too_long_together(turn, runtime.snapshot.policy, [AskedCall.of(rule, judged.arguments, None)]):
@@ -319,17 +381,21 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall) -> _Pr
             return _skipped()
         if not preview.success:
             return _without_preview(preview)
-    return _asked(AskedCall.of(rule, judged.arguments, preview, judged.rule), judged.error)
+    return _asked(AskedCall.of(rule, judged.arguments, preview, judged.rule, shown), judged.error)
 
 
-async def _check_preview(runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingCall) -> _Processed | None:
+async def _check_shown(
+    runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingCall, shown: dict[str, Any]
+) -> _Processed | None:
     """Return None if the object of a confirmed call is still as it was shown to the user.
 
     If the object has changed, the user is asked again. If there is no preview of it, the call is refused.
     """
     rule = runtime.snapshot.policy.rules[judged.tool_name]
     if not rule.traits.preview:
-        return None
+        if not shown or confirmation.is_unchanged(rule, confirmed, None, shown):
+            return None
+        return _asked(AskedCall.of(rule, judged.arguments, None, facts=shown))
     preview = await runtime.ports.preview(judged.tool_name, judged.arguments)
     if not preview.success:
         return _without_preview(preview)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
@@ -15,6 +15,10 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.sources import CallSources
 from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
 from graph_agent.policy.past_call import PastCall
+
+if TYPE_CHECKING:
+    # Only named in a signature: it imports Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.fact_values import CallFacts
 
 
 class Decision(StrEnum):
@@ -31,10 +35,12 @@ class ConditionsDecision(NamedTuple):
 
     decision: Decision
     reasons: tuple[str, ...] = ()
+    facts: str = ""
+    """The facts that these conditions read, in a server's words: quoted, and cut."""
 
     @property
     def reason(self) -> str:
-        return "; ".join(self.reasons)
+        return f"{'; '.join(self.reasons)}{self.facts and f' ({self.facts})'}"
 
     def outside_message(self, limits: tuple[str, ...]) -> ConditionsDecision:
         """Return the decision on a call of no message; `limits` are what would count it for one.
@@ -62,6 +68,10 @@ class Situation:
     """False for a call of a client that sends no messages: nothing can be counted for one."""
     sources: CallSources | None = None
     """None if no condition reads them."""
+    results: CallFacts | None = None
+    """The facts of the call from the results of tools. None if they were not read."""
+    for_facts: bool = False
+    """True for a read of the runtime that gives facts: the conditions that name facts do not judge it."""
 
 
 class ConditionDescription(NamedTuple):

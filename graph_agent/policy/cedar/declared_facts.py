@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from cedarpy import pst
 
 from graph_agent.policy.cedar.fact_types import RESULT, FactTypes
-from graph_agent.policy.cedar.facts import Fact, FactError, FactKind, ordered, parse_fact, usable
+from graph_agent.policy.cedar.facts import ARGUMENTS, PRINCIPAL, Fact, FactError, FactKind, ordered, parse_fact, usable
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads, covers
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
@@ -41,6 +42,8 @@ class DeclaredFacts:
         """The facts that conditions name and those that they need, each after those that it needs."""
         self.types: Mapping[str, CedarType] = {}
         """The type of each fact that a condition names."""
+        self.named: dict[str, dict[str, Any]] = {}
+        """The fields of each fact that a condition or another fact names, as a tree: only they are kept and recorded."""
         self.problems: dict[str, FactError] = {}
         """Why facts cannot be read here, by name."""
         self.of_tool: Mapping[str, Sequence[Fact]] = {}
@@ -58,6 +61,7 @@ class DeclaredFacts:
             self.problem = exc
             return
         self.order, self.types = found.declared, found.types
+        self._name_fields()
         for fact in self.order:
             if (why := self._problem(fact)) is not None:
                 self.problems[fact.name] = FactError(f"@{fact.name}: {why}", fact=fact.name)
@@ -73,6 +77,22 @@ class DeclaredFacts:
         """The facts that are the newest result of a tool."""
         return [fact for fact in self.order if fact.kind is FactKind.LAST]
 
+    def read_by(self, tool_name: str) -> set[str]:
+        """Return the tools that are read for the calls of a tool."""
+        return {fact.tools[0] for fact in self.of_tool.get(tool_name, ()) if fact.kind is FactKind.READ}
+
+    def parts_of(self, fact: Fact) -> list[str]:
+        """Return the names of a fact and of those that are parts of it."""
+        found = [fact.name]
+        for other in self.order:
+            if other.of in found:
+                found.append(other.name)
+        return found
+
+    def is_of_arguments(self, fact: Fact) -> bool:
+        """True if a fact is a part of the arguments of the call, and no result is read for it."""
+        return fact.of == ARGUMENTS or (fact.of in self.declared and self.is_of_arguments(self.declared[fact.of]))
+
     def first_problem(self) -> FactError | None:
         """Return the first reason for which a fact cannot be read here."""
         return self.problem or next(iter(self.problems.values()), None)
@@ -81,7 +101,10 @@ class DeclaredFacts:
         """Return the actions with the facts that their calls can have."""
         if not self.conditions:
             return dict(self._actions)
-        return {name: replace(action, result=self._result_type(action)) for name, action in self._actions.items()}
+        return {
+            name: replace(action, result=self._result_type(action), seen=self._seen(name))
+            for name, action in self._actions.items()
+        }
 
     def _ordered(self, names: Iterable[str]) -> list[Fact]:
         names = list(names)
@@ -90,11 +113,25 @@ class DeclaredFacts:
             raise self._unreadable[found]
         return ordered(self.declared, names)
 
+    def _name_fields(self) -> None:
+        for name, type_ in self.types.items():
+            self.named[name] = _tree(type_)
+        for fact in self.order:
+            for _, source in fact.parameters:
+                if source.root not in (ARGUMENTS, PRINCIPAL):
+                    at = self.named.setdefault(source.root, {})
+                    for step in source.steps:
+                        at = at.setdefault(step, {})
+
     def _result_type(self, action: ToolAction) -> CedarType:
         possible = self._possible(action)
         return CedarType(
             Kind.RECORD, fields=tuple(Field(name, self.types[name], False) for name in sorted(self.types) if name in possible)
         )
+
+    def _seen(self, tool_name: str) -> frozenset[str]:
+        read = (fact.arguments for fact in self.of_tool.get(tool_name, ()) if fact.of == ARGUMENTS)
+        return frozenset().union(*read)
 
     def _possible(self, action: ToolAction) -> set[str]:
         """Return the facts that a call of a tool can have: it has the arguments that they are made from."""
@@ -128,3 +165,7 @@ class DeclaredFacts:
         filled = {*given, action.bound_argument}
         missing = [one.name for one in action.arguments.fields if one.required and one.name not in filled]
         return f"the tool '{action.name}' needs the parameter '{missing[0]}'" if missing else None
+
+
+def _tree(type_: CedarType) -> dict[str, Any]:
+    return {name: _tree(part) for name, part, _ in type_.fields} if type_.kind is Kind.RECORD else {}

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ from graph_agent.policy.cedar.conditions import (
     configured_roles,
 )
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
+from graph_agent.policy.cedar.fact_values import cedar_values, described
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, denies_by_like, nesting
 from graph_agent.policy.cedar.types import NUMBERS, Kind
@@ -42,7 +44,7 @@ _MAX_ID: Final = 200
 _NO_PERMIT: Final = "no condition permits it"
 _CALLS: Final = ("succeeded", "attempted")
 SOURCE_PARTS: Final = ("source", "sources", "tainted")
-_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", *_CALLS, "time", *SOURCE_PARTS)
+_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", *_CALLS, "time", *SOURCE_PARTS, "result")
 """The parts of `context` that do not depend on the yes."""
 _OF_CALLS: Final = ("used", *_CALLS)
 """The parts of `context` that every call changes: a call whose conditions read them is judged after the calls before it."""
@@ -88,10 +90,11 @@ class CedarConditions:
         """The facts from the results of tools."""
         self.actions = self.results.actions()
         self.schema = cedar_schema(list(self.actions.values()), file.roles)
-        self._reads_about = {
-            action.name: Reads(condition.clauses for condition in self.by_key.values() if covers(condition, action))
-            for action in self.actions.values()
+        self._about = {
+            name: [key for key, condition in self.by_key.items() if covers(condition, action)]
+            for name, action in self.actions.items()
         }
+        self._reads_about = {name: Reads(self.by_key[key].clauses for key in keys) for name, keys in self._about.items()}
         self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
         # If no condition reads the user's yes, one evaluation is enough.
         self._answers = (False, True) if self.reads.has("confirmed") else (False,)
@@ -112,7 +115,7 @@ class CedarConditions:
         self.reads_calls = any(self.reads.has(part) for part in _CALLS)
         """True if a condition reads `succeeded` or `attempted`."""
         self._read_sources = {name for name, reads in self._reads_about.items() if any(map(reads.has, SOURCE_PARTS))}
-        self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls
+        self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls or bool(self.results.last)
         self.text = recorded or canonical_json(
             {
                 "engine": f"cedarpy {version('cedarpy')}",
@@ -146,8 +149,8 @@ class CedarConditions:
             yield str(self._error(_number(self.results.key or ""), text, name))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
-        """Return what a condition reads and `facts` do not have: "used", "succeeded" or "attempted"."""
-        read = {"used": self.reads_windows, **{part: self.reads.has(part) for part in _CALLS}}
+        """Return what a condition reads and `facts` do not have: "used", "succeeded", "attempted" or "last"."""
+        read = {"used": self.reads_windows, **{part: self.reads.has(part) for part in _CALLS}, "last": bool(self.results.last)}
         return next((part for part, is_read in read.items() if is_read and getattr(facts, part, None) is None), None)
 
     def depends_on_calls(self, tool_name: str) -> bool:
@@ -157,6 +160,10 @@ class CedarConditions:
     def reads_sources(self, tool_names: Iterable[str]) -> bool:
         """True if a condition about one of these tools reads where the arguments of a call come from."""
         return not self._read_sources.isdisjoint(tool_names)
+
+    def needs_facts(self, tool_name: str) -> bool:
+        """True if a condition about this tool names a fact that is read before a call of it is judged."""
+        return bool(self.results.of_tool.get(tool_name))
 
     def reads_about(self, tool_name: str) -> Reads:
         """Return what the conditions about a tool read."""
@@ -213,7 +220,7 @@ class CedarConditions:
             counted = {name: ToolUse(calls=len(uses), sums=self._sums(name, uses)) for name, uses in tools.items()}
             used[window] = WindowUse(writes=writes, tools=counted)
         made = {part: list(getattr(past, part)) for part in _CALLS if self.reads.has(part)}
-        return Facts.at(now, self.file.time_zone, used=used if self.reads_windows else None, **made)
+        return Facts.at(now, self.file.time_zone, used=used if self.reads_windows else None, last=past.last, **made)
 
     def _sums(self, tool_name: str, uses: Sequence[PastUse]) -> dict[str, int]:
         total: Counter[str] = Counter()
@@ -267,6 +274,7 @@ class CedarConditions:
             context = self.context(action, arguments, situation)
         except Unconvertible as exc:
             return ConditionsDecision(Decision.REFUSED, (str(exc),))
+        policies = self._set if not situation.for_facts or not self.results.conditions else self._set_without_facts
         request = {
             "principal": {"type": "User", "id": situation.user_id},
             "action": {"type": "Action", "id": tool_name},
@@ -274,15 +282,15 @@ class CedarConditions:
         }
         requests = [{**request, "context": {**context, "confirmed": confirmed}} for confirmed in self._answers]
         # Without a schema, which would double the time: the conversion ensures the types.
-        results = is_authorized_batch(requests, self._set, self._entities(action, situation))
+        results = is_authorized_batch(requests, policies, self._entities(action, situation))
         without, with_yes = results[0], results[-1]
         for result in results:
             if result.decision is CedarDecision.NoDecision or result.diagnostics.errors:
                 return ConditionsDecision(Decision.REFUSED, self._failed(result))
         if with_yes.decision is not CedarDecision.Allow:
-            return ConditionsDecision(Decision.REFUSED, self._reasons(with_yes))
+            return ConditionsDecision(Decision.REFUSED, self._reasons(with_yes), self._facts_of(with_yes, situation))
         if without.decision is not CedarDecision.Allow:
-            return ConditionsDecision(Decision.ASKS, self._reasons(without))
+            return ConditionsDecision(Decision.ASKS, self._reasons(without), self._facts_of(without, situation))
         return ConditionsDecision(Decision.RUNS).outside_message(() if situation.of_message else self.of_messages[tool_name])
 
     def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
@@ -290,7 +298,7 @@ class CedarConditions:
         reads, given = self.reads.has, {name: value for name, value in arguments.items() if value is not None}
         parts: dict[str, Callable[[], Any]] = {
             "arguments": lambda: convert(action.arguments, given, self.reads_about(action.name), "arguments"),
-            "hidden": lambda: values.unseen(action.arguments, given),
+            "hidden": lambda: [one for one in values.unseen(action.arguments, given) if one not in action.seen],
             "length": lambda: {name: _length(given.get(name), name) for name in action.lists if reads("length", name)},
             "domain": lambda: {name: values.hosts(given.get(name, [])) for name in action.texts if reads("domain", name)},
             "used": lambda: {one: self._used(one, action, given, situation) for one in WINDOWS if reads("used", one)},
@@ -300,10 +308,39 @@ class CedarConditions:
             "source": lambda: {one: _known(situation.sources).labels(one) for one in action.sourced if reads("source", one)},
             "sources": lambda: _known(situation.sources).all_labels,
             "tainted": lambda: _known(situation.sources).tainted,
+            "result": lambda: self._result(action, situation),
         }
         # The sources are known only for a batch in which a condition about one of the tools reads them.
         without = () if self.reads_sources([action.name]) else SOURCE_PARTS
         return {name: parts[name]() for name in self._read_parts if name not in without}
+
+    def _result(self, action: ToolAction, situation: Situation) -> dict[str, Any]:
+        """Return the facts of a call. Raises `Unconvertible` if one that its conditions name is not known."""
+        if situation.for_facts or not self.results.conditions.intersection(self._about[action.name]):
+            return {}
+        if self.results.problem is not None:
+            raise Unconvertible("what its conditions need to know cannot be read here")
+        facts = self.results.of_tool.get(action.name, ())
+        return cedar_values(self.results, facts, _known(situation.results), self.file.time_zone) if facts else {}
+
+    def _facts_of(self, result: AuthzResult, situation: Situation) -> str:
+        """Return the facts that the conditions which decided have read."""
+        deciding = [self.by_key[one].clauses for one in result.diagnostics.reasons if one in self.results.conditions]
+        if not deciding or situation.results is None:
+            return ""
+        return described(self.results, Reads(deciding).below("result"), situation.results)
+
+    @cached_property
+    def _set_without_facts(self) -> PolicySet:
+        """The conditions that name no fact, for the reads that give facts. A `permit` that names one permits no read."""
+        # One that never matches takes the place of each other condition, because the ids count the conditions.
+        kept = [
+            f"{self.by_key[key].effect} (principal, action, resource) when {{ false }};"
+            if (key := f"policy{number}") in self.results.conditions
+            else text
+            for number, (_, text) in enumerate(self._statements)
+        ]
+        return PolicySet.from_str("\n".join(kept))
 
     def _used(self, window: str, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the uses in a window, with this call and the earlier ones of its message."""

@@ -47,6 +47,9 @@ class ToolAction:
     result: CedarType | None = None
     """The facts that conditions name and that a call of this tool can have, each optional. None if no condition names any."""
 
+    seen: frozenset[str] = frozenset()
+    """The hidden arguments that a fact reads by a path: they are not in `context.hidden`."""
+
     @classmethod
     def of(
         cls,

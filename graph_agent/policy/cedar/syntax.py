@@ -68,6 +68,10 @@ class Reads:
         below = any(read[: len(path)] == path for read in self._paths)
         return below or any(path[: len(read)] == read for read in self._values)
 
+    def below(self, part: str) -> list[Path]:
+        """Return the paths that conditions name in a part of `context`, from there on."""
+        return sorted(read[1:] for read in self._paths if read[:1] == (part,) and read[1:])
+
     def names(self, part: str) -> bool:
         """True if a condition names the part of `context` itself."""
         return any(read[:1] == (part,) for read in self._paths)

@@ -1,0 +1,196 @@
+"""The reads that the runtime makes for conditions, before a call is judged whose conditions name facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graph_agent.graph.authorized import FactPorts, read_for_facts
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.facts import FactRead, Facts, Selected
+from graph_agent.models.sources import CallSources
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy
+from graph_agent.policy.guard import judge_fact_read
+from graph_agent.policy.past_call import PastCall
+
+if TYPE_CHECKING:
+    # Only named in signatures: they import Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.fact_values import CallFacts
+    from graph_agent.policy.cedar.facts import Fact
+
+MAX_READS = 60
+"""The reads for conditions in one turn, also those for calls that are then refused."""
+_TOO_MANY = "this message has read as much as it may"
+
+
+@dataclass
+class FactReader:
+    """Reads the facts of calls of one user. A result is kept until a change of the same server is reported."""
+
+    policy: CompiledPolicy
+    ports: FactPorts
+    user_id: str
+    decision_id: str
+    roles: tuple[str, ...] = ()
+    facts: Facts | None = None
+    of_message: bool = True
+    made: tuple[PastCall, ...] = ()
+    """The reads of the turn; the caller passes those of earlier batches."""
+    _known: dict[str, tuple[str, FactRead]] = field(default_factory=dict)
+    """The server and the answer of each read, by tool and arguments."""
+
+    def needs(self, tool_name: str) -> bool:
+        """True if the conditions about a tool name facts."""
+        return self.policy.conditions is not None and self.policy.conditions.needs_facts(tool_name)
+
+    async def of_call(
+        self,
+        tool_name: str,
+        arguments: dict[str, Any],
+        past: Sequence[PastCall],
+        newest: Callable[[Fact], Selected | None],
+        sources: CallSources | None = None,
+    ) -> CallFacts:
+        """Return the facts that the conditions about a call name.
+
+        `arguments` are those that the conditions see, `past` are the earlier calls of the turn. `newest` returns what a fact
+        has from the newest result of its tools in the turn, or None if there is none. `sources` are those of the call.
+        """
+        # Imported here, because Cedar belongs to an extra. An installation with facts has it.
+        from graph_agent.policy.cedar.fact_values import CallFacts, UnreadableError, of_arguments
+        from graph_agent.policy.cedar.facts import FactKind
+
+        assert self.policy.conditions is not None
+        declared = self.policy.conditions.results
+        needed = declared.of_tool[tool_name]
+        known = CallFacts()
+        known.add(of_arguments(declared, needed, arguments))
+        reading = _Reading(self, arguments, past, sources, known)
+        for fact in needed:
+            try:
+                if (problem := declared.problems.get(fact.name)) is not None:
+                    raise UnreadableError(str(problem))
+                if fact.kind is FactKind.LAST:
+                    earlier = None if self.facts is None or self.facts.last is None else self.facts.last.get(fact.name)
+                    known.add(newest(fact) or earlier or Selected())
+                elif fact.kind is FactKind.READ:
+                    await reading.read(fact)
+            except UnreadableError as exc:
+                known.failed.update(dict.fromkeys(declared.parts_of(fact), str(exc)))
+        return known
+
+    def selected_last(self, fact: Fact, result: ToolResult) -> Selected:
+        """Return what a fact has from a result of the turn."""
+        from graph_agent.policy.cedar.fact_values import selected_last
+
+        assert self.policy.conditions is not None
+        return selected_last(self.policy.conditions.results, fact, result)
+
+    def shown(self, tool_name: str, known: CallFacts | None) -> dict[str, Any]:
+        """Return what a question about a call shows of its facts: values by name, None for an object that does not exist."""
+        if known is None:
+            return {}
+        from graph_agent.policy.cedar.fact_values import shown_facts
+
+        assert self.policy.conditions is not None
+        return shown_facts(self.policy.conditions.results, tool_name, known)
+
+    def forget(self, tool_name: str) -> None:
+        """Forget what the server of a tool has answered, which this tool may have changed."""
+        server = self._server(tool_name)
+        self._known = {key: known for key, known in self._known.items() if known[0] != server}
+
+    def _server(self, tool_name: str) -> str:
+        return self.policy.servers.get(tool_name, ONE_SERVER)
+
+    async def answer(
+        self,
+        tool_name: str,
+        arguments: dict[str, Any],
+        past: Sequence[PastCall],
+        sources: CallSources | None,
+        *,
+        first: bool,
+    ) -> FactRead:
+        """Return the answer of one read, which may be known. Raises `UnreadableError` if it is not permitted."""
+        from graph_agent.policy.cedar.fact_values import UnreadableError, read_of
+
+        key = canonical_json([tool_name, arguments])
+        if key in self._known:
+            return self._known[key][1]
+        if len(self.made) >= MAX_READS:
+            raise UnreadableError(_TOO_MANY)
+        judged = judge_fact_read(
+            tool_name,
+            arguments,
+            policy=self.policy,
+            user_id=self.user_id,
+            decision_id=self.decision_id,
+            past=past,
+            fact_reads=self.made,
+            roles=self.roles,
+            facts=self.facts,
+            of_message=self.of_message,
+            sources=sources,
+        )
+        if judged.authorized is None:
+            raise UnreadableError(f"the read is not permitted: {judged.rule or judged.error}")
+        assert self.policy.conditions is not None
+        declared, given = self.policy.conditions.results, judged.authorized.arguments
+        read = await read_for_facts(
+            judged.authorized, self.ports, lambda result: read_of(declared, tool_name, given, result), first=first
+        )
+        self.made = (*self.made, PastCall(0, tool_name, given, attempted=False))
+        self._known[key] = self._server(tool_name), read
+        return read
+
+
+@dataclass
+class _Reading:
+    """The reads of one call."""
+
+    reader: FactReader
+    arguments: dict[str, Any]
+    past: Sequence[PastCall]
+    sources: CallSources | None
+    known: CallFacts
+    first: bool = True
+
+    async def read(self, fact: Fact) -> None:
+        """Add a fact and its parts. Raises `UnreadableError`."""
+        from graph_agent.policy.cedar.fact_values import UnreadableError, filled
+
+        given = {name: filled(source, self.arguments, self.reader.user_id, self.known) for name, source in fact.parameters}
+        if any(value is None for value in given.values()):
+            return
+        each = [name for name, source in fact.parameters if source.each is not None]
+        if not each:
+            self.known.about[fact.name] = tuple(given.values())
+            self._take(fact, await self._answer(fact.tools[0], given))
+            return
+        values = []
+        for position in range(len(given[each[0]])):
+            one = {name: value[position] if name in each else value for name, value in given.items()}
+            answer = await self._answer(fact.tools[0], one)
+            if (why := answer.error or answer.failed.get(fact.name)) is not None:
+                raise UnreadableError(why)
+            if fact.name not in answer.values:
+                # Neither a set without it nor an absent set would say that it is missing.
+                raise UnreadableError("one of the elements was not found")
+            values.append(answer.values[fact.name])
+        self.known.values[fact.name] = sum(values) if fact.count else [item for value in values for item in value]
+
+    async def _answer(self, tool_name: str, given: dict[str, Any]) -> FactRead:
+        answer = await self.reader.answer(tool_name, given, self.past, self.sources, first=self.first)
+        self.first = False
+        return answer
+
+    def _take(self, fact: Fact, answer: FactRead) -> None:
+        assert self.reader.policy.conditions is not None
+        for name in self.reader.policy.conditions.results.parts_of(fact):
+            if (why := answer.error or answer.failed.get(name)) is not None:
+                self.known.failed[name] = why
+            elif name in answer.values:
+                self.known.values[name] = answer.values[name]

@@ -1,0 +1,173 @@
+"""A desk with orders, customers and products, for tests of facts: the server is a dictionary that a test may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.errors import ToolErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.signature import Signer
+from graph_agent.replays.replayer import replay
+from graph_agent.replays.report import ReplayReport
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
+from tests.scripted_turns import SECRET, asks, done, failed, grouped
+
+CONSTITUTION = """You are the desk of a shop.
+
+## Available Tools
+- get_order: Get order (reads)
+- get_customer: Get customer (reads)
+- get_product: Get product (reads)
+- find_customer: Find customer (reads)
+- cancel_order: Cancel order (without confirmation)
+- return_items: Return items (without confirmation)
+- exchange: Exchange items (without confirmation)
+"""
+TEXT = {"type": "string"}
+_READ = {"get_order": "order_id", "get_customer": "user_id", "get_product": "product_id", "find_customer": "mail"}
+
+
+def schema(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+LINES = {"type": "array", "items": schema("product_id", product_id=TEXT)}
+DECLARATIONS = (
+    *(ToolDeclaration(name=name, description=name, parameters=schema(key, **{key: TEXT})) for name, key in _READ.items()),
+    ToolDeclaration(name="cancel_order", description="x", parameters=schema("order_id", order_id=TEXT, reason=TEXT)),
+    ToolDeclaration(name="return_items", description="x", parameters=schema("order_id", "method", order_id=TEXT, method=TEXT)),
+    ToolDeclaration(name="exchange", description="x", parameters=schema("order_id", order_id=TEXT, items=LINES)),
+)
+
+ORDER = '@order("get_order(order_id = arguments.order_id)")'
+BASE = '@id("base") {declared}\npermit (principal, action, resource);\n'
+
+
+def policy(declared: str, *rules: str) -> str:
+    return BASE.format(declared=declared) + "\n".join(rules)
+
+
+def forbid(name: str, tool: str, unless: str, when: str = "") -> str:
+    scope = f'action == Action::"{tool}"' if tool else "action"
+    return f'@id("{name}") forbid (principal, {scope}, resource) {when} unless {{ {unless} }};'
+
+
+PENDING = 'context.result has order && context.result.order.status == "pending"'
+UNSENT = 'context.result has order && context.result.order.status != "sent"'
+ONLY_PENDING = policy(ORDER, forbid("only a pending order", "cancel_order", PENDING))
+NOT_SENT = policy(ORDER, forbid("not sent", "cancel_order", UNSENT))
+
+
+@dataclass
+class OrderDesk:
+    """A `ToolServer`. A read returns what `tables` have, and a write changes the status of its order."""
+
+    tables: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            "get_order": {
+                "W1": {"id": "W1", "status": "pending", "user_id": "u1", "payments": [{"method": "card_1"}], "total": 25.5},
+                "W2": {"id": "W2", "status": "delivered", "user_id": "u1", "payments": [{"method": "gift_1"}], "total": 5},
+            },
+            "get_customer": {"u1": {"name": "Ann", "methods": {"a": {"id": "card_1"}, "b": {"id": "gift_1"}}}},
+            "get_product": {"p1": {"available": True, "name": "cup"}, "p2": {"available": False, "name": "hat"}},
+            "find_customer": {"ann@example.com": {"user_id": "u1"}, "bob@example.com": {"user_id": "u2"}},
+        }
+    )
+    answers: dict[str, Callable[[dict[str, Any]], ToolResult]] = field(default_factory=dict)
+    """What a tool answers instead."""
+    traits_of: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    before: Callable[[str], None] = lambda _: None
+    """Called before each call with the name of the tool."""
+
+    async def start(self) -> bool:
+        return True
+
+    def get_available_tools(self) -> list[str]:
+        return [tool.name for tool in DECLARATIONS]
+
+    def declarations(self) -> list[ToolDeclaration]:
+        return list(DECLARATIONS)
+
+    def traits(self, tool_name: str) -> ToolTraits:
+        known = {"title": tool_name.replace("_", " ").capitalize(), "read_only": tool_name in _READ}
+        return ToolTraits(**{**known, **self.traits_of.get(tool_name, {})})
+
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        assert deadline is not None
+        self.before(call.tool_name)
+        self.sent.append((call.tool_name, dict(call.arguments)))
+        if call.tool_name in self.answers:
+            return self.answers[call.tool_name](call.arguments)
+        if call.tool_name in _READ:
+            found = self.tables[call.tool_name].get(call.arguments[_READ[call.tool_name]])
+            return failed(ToolErrorCode.NOT_FOUND, "there is no such object") if found is None else done(found)
+        self.tables["get_order"][call.arguments["order_id"]]["status"] = "changed"
+        return done({"order_id": call.arguments["order_id"]})
+
+    async def settle(self, call: Any, *, deadline: float | None = None) -> ToolResult:
+        raise AssertionError(f"no call of the desk is settled: {call}, {deadline}")
+
+    async def preview(self, tool_name: str, *rest: Any, **more: Any) -> ToolResult:
+        raise AssertionError(f"the desk has no previews: {tool_name}, {rest}, {more}")
+
+    @property
+    def made(self) -> list[str]:
+        """The calls that were sent, as tool and object."""
+        return [f"{tool} {arguments.get('order_id') or next(iter(arguments.values()))}" for tool, arguments in self.sent]
+
+    @property
+    def written(self) -> list[str]:
+        return [one for one in self.made if one.split()[0] not in _READ]
+
+
+@dataclass
+class Conversation:
+    """A conversation with the desk. Each of its turns is replayed, and must give the same."""
+
+    desk: OrderDesk
+    engine: LLMAgentEngine
+    turns: list[FinishedTurn] = field(default_factory=list)
+
+    async def say(self, text: str = "please", **more: Any) -> FinishedTurn:
+        """Send a message, as the answer to the question of the last turn if it asked one."""
+        pending = self.turns[-1].decision.pending_action if self.turns else None
+        finished = await self.engine.run(asks(text, pending_confirmation=pending, **more))
+        report = await self.replayed(finished)
+        assert report.identical, (report.departure, report.differences)
+        self.turns.append(finished)
+        return finished
+
+    async def replayed(self, turn: FinishedTurn, **what_if: Any) -> ReplayReport:
+        return await replay(turn.record, (await self.engine.prepare()).texts, **what_if)
+
+
+def conversation(rules: str | None, *script: Any, desk: OrderDesk | None = None, **settings: Any) -> Conversation:
+    desk = desk or OrderDesk()
+    settings.setdefault("clock", ManualClock())
+    settings.setdefault("ids", SequentialIds())
+    settings.setdefault("signer", Signer(SECRET))
+    constitution = settings.pop("constitution", CONSTITUTION)
+    conditions = None if rules is None else ConditionsFile(rules)
+    engine = LLMAgentEngine(ScriptedAdapter(list(script)), desk, constitution, **grouped(conditions=conditions, **settings))
+    return Conversation(desk, engine)
+
+
+def cancel(order_id: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "cancel_order", {"order_id": order_id, **more}
+
+
+def give_back(order_id: str, method: str) -> tuple[str, dict[str, Any]]:
+    return "return_items", {"order_id": order_id, "method": method}
+
+
+def exchange(order_id: str, *products: str) -> tuple[str, dict[str, Any]]:
+    return "exchange", {"order_id": order_id, "items": [{"product_id": one} for one in products]}
