@@ -49,6 +49,48 @@ def test_filters_are_in_the_address(site: Site) -> None:
         expect(rows).to_have_count(3)
 
 
+def test_decisions_are_found_by_their_words_and_by_a_period_of_ones_own(site: Site) -> None:
+    with site.page() as page:
+        for text in ("add a task to call mom", "show my tasks"):
+            say(page, text)
+        page.get_by_role("link", name="Decisions", exact=True).click()
+        rows, search = page.locator(".row-text"), page.get_by_label("Search")
+        expect(page.locator(".row-heads span")).to_have_text(
+            ["Time", "Message", "User", "Tools", "Outcome", "Tokens", "Duration"]
+        )
+        expect(page.locator(".row .row-tools")).to_have_text(["list_tasks", "add_task"])
+        # The names of the record are shown on hover: also a list is a "task completed".
+        outcomes = page.locator(".row .outcome")
+        expect(outcomes).to_have_text(["looked up", "done"])
+        expect(outcomes.first).to_have_attribute("title", re.compile(r"^SUCCESS:TASK_COMPLETED · INVOKE_TOOL\n"))
+        search.press_sequentially("add mom")
+        expect(rows).to_have_text(["add a task to call mom"])
+        expect(page).to_have_url(re.compile(r"/decisions\?search=add\+mom$"))
+        page.reload()
+        expect(search).to_have_value("add mom")
+        search.fill("nothing like it")
+        expect(page.get_by_text("No decision matches these filters.")).to_be_visible()
+        search.fill("")
+        expect(rows).to_have_count(2)
+        page.get_by_label("Within").select_option("custom")
+        page.get_by_label("From").fill("2020-01-01T10:00")
+        page.get_by_label("To", exact=True).fill("2020-01-02T10:00")
+        expect(page.get_by_text("No decision matches these filters.")).to_be_visible()
+        page.get_by_label("To", exact=True).fill("2120-01-02T10:00")
+        expect(rows).to_have_count(2)
+        page.reload()
+        expect(page.get_by_label("From")).to_have_value("2020-01-01T10:00")
+        page.goto(f"{site.url}/decisions?user_id=local&model=unknown")
+        expect(page.locator(".chip")).to_have_text(["user local ×", "model unknown ×"])
+        page.get_by_role("link", name="model unknown").click()
+        expect(rows).to_have_count(2)
+        decision = page.locator("a.row").first.get_attribute("href")
+        assert decision is not None
+        search.fill(decision.rpartition("/")[2])
+        search.press("Enter")
+        expect(page).to_have_url(re.compile(decision))
+
+
 @pytest.mark.slow
 def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_path: Path, template: Path) -> None:
     requested = calls(("add_task", {"description": "call mom"}), ("drop_database", {}), ("list_tasks", {"user_id": "bob"}))
@@ -67,7 +109,7 @@ def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_p
         expect(page).to_have_url(f"{site.url}/decisions?refused=true&within=day")
         expect(page.locator(".row")).to_have_count(1)
         expect(page.locator(".row .verdict")).to_have_text("2 calls refused")
-        expect(page.locator(".row .outcome")).to_have_text("success: task completed")
+        expect(page.locator(".row .outcome")).to_have_text("done")
         page.get_by_label("Calls").select_option("none refused")
         expect(page.locator(".row-text")).to_have_text(["hello"])
 
@@ -88,7 +130,7 @@ def test_the_outcome_of_a_decision_leads_to_what_it_means(site: Site) -> None:
     with site.page() as page:
         say(page, "hello")
         page.get_by_role("link", name="Decision", exact=True).click()
-        page.get_by_role("link", name="success: response given").click()
+        page.get_by_role("link", name="answered").click()
         expect(page).to_have_url(f"{site.url}/help")
         expect(page.locator(".words dt", has_text="Superseded").locator("+ dd")).to_contain_text("can no longer be confirmed")
 
@@ -218,7 +260,7 @@ def test_the_list_and_the_search_have_keys(site: Site) -> None:
         page.keyboard.press("/")
         # A letter that is written is no key.
         page.keyboard.type("jk")
-        search = page.get_by_label("Decision id")
+        search = page.get_by_label("Search")
         expect(search).to_have_value("jk")
         search.fill(decision)
         page.keyboard.press("Enter")

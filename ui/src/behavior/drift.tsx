@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { ApiError, getJson, post, request } from "../shared/client";
 import type { BaselinePage, Comparison, DriftReport, GroupDrift } from "../shared/client";
 import { serverNow } from "../shared/clock";
-import { duration, integer, shortTime, words } from "../shared/format";
+import { duration, integer, shortTime, peopleWords, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { Visible } from "../shared/visible";
 import { FiguresTable } from "./figures_table";
@@ -171,7 +171,7 @@ function shownOf(known: Comparison, other: Comparison): Comparison {
 }
 
 function nameOf({ dimension, name }: Comparison): string {
-  return dimension === "latency" ? `latency: ${words(name).replace(/ ms$/, "")}` : dimension === "tools" ? `tool ${name}` : words(name);
+  return dimension === "latency" ? `latency: ${words(name).replace(/ ms$/, "")}` : dimension === "tools" ? `tool ${name}` : peopleWords(name);
 }
 
 function Group({ group }: { group: GroupDrift }): VNode {

@@ -6,7 +6,7 @@ import { addressOf } from "../shared/address";
 import { getJson } from "../shared/client";
 import { LATE_MS, serverNow } from "../shared/clock";
 import type { Metrics } from "../shared/client";
-import { duration, integer, words } from "../shared/format";
+import { duration, integer, peopleWords, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";
 import { navigate, query } from "../shared/router";
 import { Searchable } from "../shared/searchable";
@@ -151,7 +151,7 @@ function mix(
   const own = names.length > SHOWN ? names.slice(0, SHOWN - 1) : names;
   const rest = names.slice(own.length);
   const sum = (one: Metrics, wanted: readonly string[]): number => wanted.reduce((total, name) => total + (counts(one)[name] ?? 0), 0);
-  const groups: [string, readonly string[]][] = own.map((name) => [words(name), [name]]);
+  const groups: [string, readonly string[]][] = own.map((name) => [peopleWords(name), [name]]);
   if (rest.length > 0) groups.push([`${rest.length} others`, rest]);
   return groups.map(([name, wanted]) => ({
     name,

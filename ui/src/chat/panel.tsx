@@ -23,7 +23,7 @@ interface Props extends Recorded {
   readonly turn: string | null;
 }
 
-export function TurnPanel({ path, outcome, type, running, progress, decisionId, turn }: Props): VNode {
+export function TurnPanel({ path, ending, running, progress, decisionId, turn }: Props): VNode {
   const [expanded, setExpanded] = useState(false);
   useEffect(() => void loadTopology().catch(() => undefined), []);
   const shown = useRef(turn);
@@ -37,16 +37,16 @@ export function TurnPanel({ path, outcome, type, running, progress, decisionId, 
   return (
     <aside class={`panel ${expanded ? "expanded" : ""}`} aria-label="Turn" tabindex={0}>
       <button type="button" class="panel-toggle" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
-        <Progress path={path} running={running} outcome={outcome} type={type} />
+        <Progress path={path} running={running} ending={ending} />
       </button>
       <div class="panel-body">
         <div class="panel-title">
           <h2>Turn</h2>
-          <Progress path={path} running={running} outcome={outcome} type={type} />
+          <Progress path={path} running={running} ending={ending} />
         </div>
         <Machine
           visits={path}
-          ending={endingOf(path, outcome)}
+          ending={endingOf(path, ending?.outcome_category ?? null)}
           running={running}
           selected={state}
           onSelect={(name) => select(name === selected ? null : name)}
@@ -62,12 +62,12 @@ export function TurnPanel({ path, outcome, type, running, progress, decisionId, 
   );
 }
 
-function Progress({ path, running, outcome, type }: Recorded & { running: boolean }): VNode {
+function Progress({ path, running, ending }: Recorded & { running: boolean }): VNode {
   const last = path.at(-1);
   if (!last) return <span class="progress-text">{running ? "starting" : "no turn yet"}</span>;
   return (
     <span class={`progress-text ${running ? "live" : ""}`} role="status" title={WORDS["Round"]}>
-      {running ? `${label(last.state)} · ` : outcome ? `${outcomeWords(outcome, type)} · ` : ""}
+      {running ? `${label(last.state)} · ` : ending ? `${outcomeWords(ending)} · ` : ""}
       round {last.round}
       {last.cap !== null && ` of ${last.cap}`}
     </span>

@@ -5,18 +5,21 @@ import { visitsOfRecord } from "../machine/path";
 import type { Visit } from "../machine/path";
 import { getJson } from "../shared/client";
 import type { ChatReply, DecisionDetail } from "../shared/client";
+import type { Ending } from "../shared/format";
 
 export interface Recorded {
   readonly path: readonly Visit[];
-  readonly outcome: string | null;
-  readonly type: string | null;
+  /** Null while the turn runs. */
+  readonly ending: Ending | null;
 }
 
-const UNKNOWN: Recorded = { path: [], outcome: null, type: null };
+const UNKNOWN: Recorded = { path: [], ending: null };
 
 /** A path with what its reply says; the reply is null while the turn runs. */
 export function recordedOf(path: readonly Visit[], reply: ChatReply | null): Recorded {
-  return { path, outcome: reply?.decision.outcome_category ?? null, type: reply?.decision.decision_type ?? null };
+  if (!reply) return { path, ending: null };
+  const { outcome_category, decision_type, effects = [] } = reply.decision;
+  return { path, ending: { outcome_category: outcome_category ?? "", decision_type, changed: effects.length > 0 } };
 }
 
 /** The path of a closed decision; until it is known, and for null, the path is empty. */
@@ -30,7 +33,7 @@ export function useRecorded(decisionId: string | null): Recorded {
       (detail) => {
         const path = visitsOfRecord(detail, topology.value?.max_iterations ?? null);
         // The row of a turn that still runs has no path yet.
-        if (detail.result) setFound({ path, outcome: detail.outcome_category, type: detail.decision_type });
+        if (detail.result) setFound({ path, ending: detail });
       },
       // Without the record, which may have been pruned, the picture stays empty.
       () => undefined,

@@ -57,12 +57,12 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
       setProblem(error.message);
     });
   };
-  const ending = running ? "good" : endingOf(ended.path, ended.outcome);
+  const ending = running ? "good" : endingOf(ended.path, ended.ending?.outcome_category ?? null);
   const answered = messages.at(-1);
   const isFailed = ending === "failed" && answered !== undefined && answered.decision_id === ended.decisionId && !turn?.failure;
   const asked = messages.findLast((message) => message.role === "user");
   // An answer to a card is given on a card, and a tool that has failed may have changed something.
-  const canRetry = asked !== undefined && !isAnswer(asked.content) && ended.outcome === "ERROR:RESPONSE_GENERATION";
+  const canRetry = asked !== undefined && !isAnswer(asked.content) && ended.ending?.outcome_category === "ERROR:RESPONSE_GENERATION";
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running, isFailed]);
   const pending = conversation?.pending_action ?? null;
   const asking = pending ? messages.findLast((message) => message.decision_type === "REQUEST_CONFIRMATION") : undefined;

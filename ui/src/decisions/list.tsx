@@ -10,7 +10,7 @@ import { isReturn, query } from "../shared/router";
 import { ErrorState, Loading } from "../shared/states";
 import { VirtualRows } from "../shared/virtual_rows";
 import { apiQuery, Filters, filtered } from "./filters";
-import { decisionRow } from "./row";
+import { decisionRow, RowHeads } from "./row";
 
 const PAGE = 50;
 const NEXT_PAGE = 100;
@@ -179,6 +179,7 @@ export function DecisionsView(): VNode {
         </p>
       ) : (
         <>
+          <RowHeads />
           <VirtualRows
             items={items}
             row={decisionRow}

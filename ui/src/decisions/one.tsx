@@ -2,13 +2,14 @@
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
+import { hasTasks } from "../shared/about";
 import { byline, Reply } from "../shared/authored";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionDetail } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { decisionEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
-import { counted, duration, fullTime, words } from "../shared/format";
+import { counted, duration, fullTime, peopleWords, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
@@ -65,7 +66,7 @@ export function DecisionView({ id }: { id: string }): VNode {
           <Visible text={titleOf(detail)} />
         </h1>
         <a href={addressOf("/help")} class="explained">
-          <Outcome outcome={detail.outcome_category} type={detail.decision_type} />
+          <Outcome {...detail} />
         </a>
         {detail.refused_calls > 0 && <span class="verdict refused">{counted(detail.refused_calls, "call")} refused</span>}
         {detail.status !== "PENDING" && (
@@ -136,8 +137,8 @@ function seal({ violations }: DecisionDetail): string | null {
 
 function Facts({ detail }: { detail: DecisionDetail }): VNode {
   const facts: [string, string | null][] = [
-    ["Type", words(detail.decision_type)],
-    ["Intent", detail.intent_type && words(detail.intent_type)],
+    ["Type", peopleWords(detail.decision_type)],
+    ["Intent", hasTasks() && detail.intent_type ? words(detail.intent_type) : null],
     ["Status", words(detail.status)],
     ["Started", fullTime(detail.created_at)],
     ["Duration", detail.status === "PENDING" ? null : duration(detail.duration_ms)],

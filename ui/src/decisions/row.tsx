@@ -2,14 +2,15 @@
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import type { LoggedDecision } from "../shared/client";
-import { counted, duration, fullTime, isQuestion, outcomeWords, shortTime, words } from "../shared/format";
+import { counted, duration, fullTime, integer, isQuestion, outcomeWords, shortTime } from "../shared/format";
+import type { Ending } from "../shared/format";
 import { OUTCOMES } from "../shared/meanings";
 import { visible } from "../shared/visible";
 
 interface Options {
   /** The view to open; by default the decision itself. */
   readonly href?: string;
-  /** True leaves out the decision type and the duration. */
+  /** True leaves out the user, the tools, the tokens and the duration. */
   readonly brief?: boolean;
 }
 
@@ -24,8 +25,14 @@ export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.de
         {item.refused_calls > 0 && <span class="verdict refused">{counted(item.refused_calls, "call")} refused</span>}
         {visible(titleOf(item))}
       </span>
-      {!brief && <span class="row-type">{words(item.decision_type)}</span>}
-      {Outcome({ outcome: item.outcome_category, type: item.decision_type })}
+      {!brief && <span class="row-user">{visible(item.user_id)}</span>}
+      {!brief && (
+        <span class="row-tools" title={item.tools.join(", ")}>
+          {visible(item.tools.join(", "))}
+        </span>
+      )}
+      <span class="row-outcome">{Outcome(item)}</span>
+      {!brief && <span class="row-tokens" title="Tokens">{item.usage && integer(item.usage.total_tokens ?? 0)}</span>}
       {!brief && <span class="row-ms">{item.status === "PENDING" ? "" : duration(item.duration_ms)}</span>}
     </a>
   );
@@ -40,12 +47,29 @@ export function titleOf({ decision_type, message, action }: LoggedDecision): str
   return `${ANSWERS[decision_type]}: ${action}`.replace(":\n", ": ").replaceAll("\n", ", ");
 }
 
-/** The outcome in words; its color repeats the category. A question waits for the user, whatever its category. */
-export function Outcome({ outcome, type = "" }: { outcome: string; type?: string }): VNode {
-  const category = outcome.split(":")[0] ?? outcome;
+/** What the columns of a row are. */
+export function RowHeads(): VNode {
   return (
-    <span class={`outcome ${isQuestion(type) ? "asked" : category.toLowerCase()}`} title={OUTCOMES[outcome]}>
-      {outcomeWords(outcome, type)}
+    <div class="row-heads" aria-hidden="true">
+      <span>Time</span>
+      <span>Message</span>
+      <span class="row-user">User</span>
+      <span class="row-tools">Tools</span>
+      <span>Outcome</span>
+      <span class="row-tokens">Tokens</span>
+      <span class="row-ms">Duration</span>
+    </div>
+  );
+}
+
+/** How a decision came out, in words; its color repeats the category. A question waits for the user, whatever its category. */
+export function Outcome(ending: Ending): VNode {
+  const { outcome_category: outcome, decision_type: type } = ending;
+  const category = outcome.split(":")[0] ?? outcome;
+  const names = type ? `${outcome} · ${type}` : outcome;
+  return (
+    <span class={`outcome ${isQuestion(type ?? null) ? "asked" : category.toLowerCase()}`} title={`${names}\n${OUTCOMES[outcome] ?? ""}`}>
+      {visible(outcomeWords(ending))}
     </span>
   );
 }

@@ -32,9 +32,11 @@ export function HelpView(): VNode {
         {Object.entries(OUTCOMES).map(([outcome, meaning]) => (
           <>
             <dt>
-              <Outcome outcome={outcome} />
+              <Outcome outcome_category={outcome} />
             </dt>
-            <dd>{meaning}</dd>
+            <dd>
+              {meaning} <code class="quiet">{outcome}</code>
+            </dd>
           </>
         ))}
       </dl>

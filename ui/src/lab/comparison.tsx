@@ -5,7 +5,8 @@ import { Authored } from "../shared/authored";
 import type { AgentDecision } from "../shared/client";
 import { Outcome } from "../decisions/row";
 import { label } from "../machine/layout";
-import { counted, words } from "../shared/format";
+import { counted, peopleWords, words } from "../shared/format";
+import type { Ending } from "../shared/format";
 import { Json, Visible } from "../shared/visible";
 import type { Report, Step } from "./reports";
 
@@ -66,8 +67,8 @@ function Decisions({ report, heading }: { report: Report; heading: string }): VN
   const before = report.recorded?.decision ?? null;
   const after = report.decision;
   const rows: [string, (decision: AgentDecision) => VNode | string][] = [
-    ["Outcome", (one) => <Outcome outcome={one.outcome_category ?? "PENDING"} />],
-    ["Type", (one) => words(one.decision_type)],
+    ["Outcome", (one) => <Outcome {...endingOf(one)} />],
+    ["Type", (one) => peopleWords(one.decision_type)],
     [
       "Reply",
       (one) => (
@@ -102,6 +103,10 @@ function Decisions({ report, heading }: { report: Report; heading: string }): VN
       </tbody>
     </table>
   );
+}
+
+function endingOf({ outcome_category, decision_type, effects = [] }: AgentDecision): Ending {
+  return { outcome_category: outcome_category ?? "PENDING", decision_type, changed: effects.length > 0 };
 }
 
 function text(name: string, one: AgentDecision): string {

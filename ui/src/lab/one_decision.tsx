@@ -38,7 +38,7 @@ export function OneDecision({ id, rules }: { id: string; rules: VNode }): VNode 
         <h1>
           <Visible text={titleOf(loaded.detail)} />
         </h1>
-        <Outcome outcome={loaded.detail.outcome_category} type={loaded.detail.decision_type} />
+        <Outcome {...loaded.detail} />
         <Actions loaded={loaded} />
       </header>
       <Columns rules={rules}>

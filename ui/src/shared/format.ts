@@ -1,6 +1,6 @@
 // Times, durations and codes in words.
 
-import { hasTasks } from "./about";
+import { OUTCOME_WORDS, TYPE_WORDS } from "./meanings";
 
 // Written by hand: to make one of the formatters of `Intl` takes longer than to show a whole view.
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -63,9 +63,28 @@ export function isQuestion(type: string | null): boolean {
   return QUESTIONS.includes(type ?? "");
 }
 
-/** The outcome of a decision of this type in words. */
-export function outcomeWords(outcome: string, type: string | null): string {
-  if (isQuestion(type)) return "asked you";
-  // The outcome is named after the shipped tools.
-  return outcome === "SUCCESS:TASK_COMPLETED" && !hasTasks() ? "success: done" : words(outcome);
+/** How a decision came out. */
+export interface Ending {
+  readonly outcome_category: string;
+  readonly decision_type?: string | null;
+  /** False if no call was sent that may change something; undefined if that is not known. */
+  readonly changed?: boolean;
+  /** The reason of the conditions that refused a call; null if they refused none. */
+  readonly refused_by?: string | null;
+}
+
+/** How a decision came out, in words of people. */
+export function outcomeWords({ outcome_category: outcome, decision_type: type, changed, refused_by: rule }: Ending): string {
+  if (type === "REQUEST_CONFIRMATION" || type === "CANCEL_PENDING") return TYPE_WORDS[type] ?? "";
+  // The names are those of the shipped tools: also a list that was only shown is a "task completed".
+  if (outcome === "SUCCESS:TASK_COMPLETED" && changed === false) return "looked up";
+  if (outcome === "REFUSAL:MISSING_PERMISSION" && rule !== undefined) {
+    return rule === null ? "refused: another user's data" : `refused by a rule: ${rule}`;
+  }
+  return OUTCOME_WORDS[outcome] ?? words(outcome);
+}
+
+/** A category, an outcome or a decision type in words of people. */
+export function peopleWords(code: string): string {
+  return OUTCOME_WORDS[code] ?? TYPE_WORDS[code] ?? words(code);
 }
