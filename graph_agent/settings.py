@@ -103,6 +103,11 @@ class Settings(BaseModel):
     public_url: str | None = Field(default=None, alias="GRAPH_AGENT_PUBLIC_URL")
     """The address of the page, such as `https://example.org/agent`, if a proxy serves it under a path of its host or by TLS."""
 
+    page_name: str | None = Field(default=None, min_length=1, max_length=40, alias="GRAPH_AGENT_PAGE_NAME")
+    """The name that the page shows in its bar and its titles; unset: graph_agent."""
+    page_logo: Path | None = Field(default=None, alias="GRAPH_AGENT_PAGE_LOGO")
+    """A PNG or SVG file that the page shows before its name, at most 256 KB."""
+
     otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
     """Export traces, metrics and logs by OpenTelemetry; its SDK reads its own OTEL_* variables."""
 

@@ -1,6 +1,6 @@
 """GET /api/about, /api/topology and /api/constitution: what this server is for, how it decides, and by which policy.
 
-GET and DELETE /api/session: who is signed in, and signing out.
+GET, POST and DELETE /api/session: who is signed in, keeping a browser signed in, and signing out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from graph_agent.policy.compiled import ToolRule
 
 router = APIRouter(prefix="/api")
 
-_VIEWS = ("chat", "inbox", "decisions", "lab", "behavior")
+_VIEWS = ("chat", "inbox", "decisions")
+_OPERATOR_VIEWS = ("lab", "behavior")
 _HEADING = re.compile(r"^# +(?!constitution\b)(\S.*?) *$", re.IGNORECASE | re.MULTILINE)
 _ROLE = re.compile(r"\bYou are (?:an? |the )?([^.,;:\n]{3,80})")
 
@@ -37,7 +38,10 @@ class About(Frozen):
     examples: list[str]
     """Two messages that change nothing."""
     views: list[str]
-    """The views that make sense with these tools; `tasks` is the task list beside the chat."""
+    """The views that make sense for the caller with these tools; `tasks` is the task list beside the chat.
+
+    Auditors, and the local user of a server without sign-in, have `lab` and `behavior`, too.
+    """
     disclosure: str | None
     """The line that says that one talks to an AI; None if it is switched off."""
     starting: str | None
@@ -45,7 +49,7 @@ class About(Frozen):
 
 
 @router.get("/about", tags=["topology"], responses=errors(401, 403, 503))
-async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa: ARG001 (only callers may ask)
+async def about(request: Request, caller: AuthenticatedCaller) -> About:
     """Return a title, two examples that change nothing, and the views that make sense here."""
     runtime = services(request).runtime
     engine = runtime.engine
@@ -56,10 +60,11 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
             rules = (await engine.prepare()).policy.rules.values()
     has_tasks = set(engine.constitution.whitelist) >= allowed_tools.ALLOWED_TOOLS
     reading = "show my tasks" if has_tasks else _reading_example(rules)
+    is_operator = services(request).authenticator.is_operator(caller)
     return About(
         title=_title(engine.constitution.text),
         examples=[reading, "what can you do?"],
-        views=[*_VIEWS, *(["tasks"] if has_tasks else [])],
+        views=[*_VIEWS, *(_OPERATOR_VIEWS if is_operator else ()), *(["tasks"] if has_tasks else [])],
         disclosure=runtime.settings.disclosed,
         starting=None if runtime.started is None else runtime.tools.starting,
     )
@@ -145,6 +150,15 @@ class SignedInUser(Frozen):
 async def session(caller: AuthenticatedCaller) -> SignedInUser:
     """Return the signed-in user."""
     return SignedInUser(user_id=caller.user_id, auditor=caller.is_auditor)
+
+
+@router.post("/session", tags=["session"], status_code=204, response_class=Response, responses=errors(401, 403, 503))
+async def keep_signed_in(request: Request, caller: AuthenticatedCaller) -> Response:
+    """Give this browser a session in a cookie that scripts cannot read. It ends with the bearer token, or after 8 hours."""
+    answer = Response(status_code=204)
+    if (sessions := services(request).authenticator.sessions) is not None:
+        SESSION.set(request, answer, sessions.issue(caller, caller.expires_at))
+    return answer
 
 
 @router.delete("/session", tags=["session"], status_code=204, response_class=Response, responses=errors(401, 403, 503))

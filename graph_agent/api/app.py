@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 from graph_agent.api import about, behavior, chat, decisions, errors, monitoring, oidc, replay, rules, tasks, transparency
 from graph_agent.api.authenticator import authenticator
 from graph_agent.api.bodies import MESSAGES, add_schemas
+from graph_agent.api.brand import Brand
 from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.errors import envelope
 from graph_agent.api.launch_session import LaunchSession
@@ -29,7 +30,15 @@ from graph_agent.api.public_address import PublicAddress, RemovePath
 from graph_agent.api.server_metrics import server_metrics
 from graph_agent.api.services import ApiServices
 from graph_agent.api.sse import StreamPlaces
-from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
+from graph_agent.api.static_page import (
+    Page,
+    SignInWay,
+    description_router,
+    document_response,
+    is_page_request,
+    page_router,
+    wants_document,
+)
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.api.write_check import WriteCheck
@@ -65,11 +74,18 @@ def create_app(
     metrics of this process, or those of all workers that exchange them by `worker_metrics`.
     """
     settings = runtime.settings
+    way: SignInWay = "link" if not settings.authenticates else "bearer" if settings.oidc_issuer is None else "oidc"
+    page = page and page.branded(Brand.of(settings))
+
+    def document(status: int) -> Refuse:
+        """Return what answers a browser that opens an address which it is refused."""
+        return lambda request: document_response(page, way, request, status) if page and wants_document(request) else None
+
     refusals: list[Refuse] = [partial(monitoring.refuse_on_other_port, metrics_port), refuse_other_origins]
     if not settings.authenticates:
         refusals.insert(1, refuse_other_hosts)
     if launch is not None:
-        refusals.append(partial(launch.refuse, open_to_all=is_page_request if page else None))
+        refusals.append(partial(launch.refuse, open_to_all=is_page_request if page else None, instead=document(401)))
     layers = layers_before(refusals)
     address = PublicAddress(settings.public_url or "")
     if address.path:
@@ -129,10 +145,9 @@ def create_app(
     )
     app.state.services = shared
     address.install(app)
-    errors.install(app)
+    errors.install(app, document(404))
     if shared.oidc is not None:
         app.include_router(oidc.router)
-    way: SignInWay = "link" if not settings.authenticates else "bearer" if shared.oidc is None else "oidc"
     app.include_router(description_router() if page is None else page_router(page, way, launch))
     return app
 

@@ -13,17 +13,21 @@ from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller
 from graph_agent.settings import Settings
 
 SESSION_HOURS = 8.0
-"""The longest session of a browser after a sign-in at the issuer. The issuer's tokens may expire within minutes."""
+"""The longest session of a browser. The issuer's tokens may expire within minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Finds the caller of a request: the user of a bearer token, or of a browser whose user has signed in at the issuer."""
+    """Finds the caller of a request: the user of a bearer token, or of a browser whose user has signed in."""
 
     tokens: BearerTokens | None = None
     """None on a server without sign-in, whose only user is the local one. `LaunchSession` checks who may send requests."""
     sessions: BrowserSessions | None = None
-    """None without an issuer: no browser has a session then."""
+    """None on a server without sign-in."""
+
+    def is_operator(self, caller: Caller) -> bool:
+        """True for auditors, and for the local user, who operates this machine and can run commands that show the same."""
+        return self.tokens is None or caller.is_auditor
 
     async def caller(self, request: Request) -> Caller:
         """Return the caller of a request. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
@@ -40,7 +44,7 @@ def authenticator(settings: Settings) -> Authenticator:
     if not settings.authenticates:
         return Authenticator()
     tokens, sessions = BearerTokens.of(settings), None
-    if settings.oidc_issuer is not None and settings.secret is not None:
+    if settings.secret is not None:
         seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
-        sessions = BrowserSessions(signing_keys(settings)[0], seconds, tokens.roles)
+        sessions = BrowserSessions(signing_keys(settings)[0], seconds, tokens.roles, settings.oidc_issuer or "")
     return Authenticator(tokens, sessions)

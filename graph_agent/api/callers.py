@@ -20,8 +20,7 @@ AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
 
 
 async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
-    # Without authentication the local user operates this machine, and can run commands that show the same.
-    if caller.reads is not None and services(request).authenticator.tokens is not None:
+    if not services(request).authenticator.is_operator(caller):
         raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This needs the role of an auditor.")
     return caller
 

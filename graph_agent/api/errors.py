@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -117,8 +118,11 @@ def _service_error(failure: Exception) -> ServiceError:
     return failure if isinstance(failure, ServiceError) else service_unavailable()
 
 
-def install(app: FastAPI) -> None:
-    """Register handlers that answer every expected error with the envelope; `UnexpectedErrors` answers the others."""
+def install(app: FastAPI, not_found: Callable[[Request], Response | None] = lambda _: None) -> None:
+    """Register handlers that answer every expected error with the envelope; `UnexpectedErrors` answers the others.
+
+    `not_found` may answer a request for an unknown path otherwise.
+    """
 
     @app.exception_handler(ServiceError)
     @app.exception_handler(RecordUnavailableError)
@@ -130,7 +134,9 @@ def install(app: FastAPI) -> None:
         return envelope(422, ServiceErrorCode.VALIDATION_ERROR, "A parameter or header of the request is not valid.")
 
     @app.exception_handler(HTTPException)
-    async def routing_error(request: Request, error: HTTPException) -> JSONResponse:
+    async def routing_error(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404 and (answer := not_found(request)) is not None:
+            return answer
         if error.status_code == 405:
             # The router names only the methods of the first route with this path.
             asked = [(method, {**request.scope, "method": method}) for method in _METHODS]

@@ -32,12 +32,22 @@ class LaunchSession:
 
     token: str = field(repr=False)
 
-    def refuse(self, request: Request, open_to_all: Callable[[Request], bool] | None = None) -> Response | None:
-        """Refuse a request that needs the token and does not have it. All routes need it but these and `open_to_all`."""
+    def refuse(
+        self,
+        request: Request,
+        open_to_all: Callable[[Request], bool] | None = None,
+        instead: Callable[[Request], Response | None] = lambda _: None,
+    ) -> Response | None:
+        """Refuse a request that needs the token and does not have it. All routes need it but these and `open_to_all`.
+
+        `instead` may answer a refused request otherwise than by the error.
+        """
         if request.scope["path"] in _OPEN or (open_to_all is not None and open_to_all(request)):
             return None
         if self.has_cookie(request) or is_same(bearer_token(request.headers.get("authorization")), self.token):
             return None
+        if (answer := instead(request)) is not None:
+            return answer
         text = "Send the launch token, or open the page with the link that `graph-agent serve` printed."
         return service_error_response(ServiceError(ServiceErrorCode.UNAUTHENTICATED, text))
 

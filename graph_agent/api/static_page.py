@@ -17,6 +17,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from graph_agent.api.brand import DEFAULT_NAME, Brand
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.net.bearer_tokens import is_same
 
@@ -52,14 +53,15 @@ PAGE_POLICY = "; ".join(
 """The Content-Security-Policy of the page: no inline code, no eval, no other origin, and no HTML from strings."""
 
 _FIRST_PARTS = frozenset({"page", *(view.split("/")[1] for view in VIEWS)})
+_PARTS_WITHOUT_VIEWS = frozenset({"api", "page"})
 _DOCUMENT = "index.html"
-_SIGN_IN_MARK = b"SIGN-IN"
-_ROOT_MARK = b"ROOT"
+_MARKS = re.compile(rb"SIGN-IN|ROOT|graph_agent|page/icon\.png")
+_DRAWN_LOGO = re.compile(rb"<svg.*?</svg>", re.DOTALL)
 _NAMED_BY_CONTENT = re.compile(r".+-[A-Z0-9]{8}\.(js|css)")
 _FOREVER = "public, max-age=31536000, immutable"
 _ENCODINGS = {"br": ".br", "gzip": ".gz"}
 """The encodings in which the build stores files beside the plain ones, the smallest first."""
-_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".png": "image/png"}
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".png": "image/png", ".svg": "image/svg+xml"}
 
 
 SignInWay = Literal["link", "oidc", "bearer"]
@@ -71,10 +73,23 @@ class Page:
     """The built page."""
 
     files: Mapping[str, bytes]
+    name: str = DEFAULT_NAME
+    icon: str = "page/icon.png"
+
+    def branded(self, brand: Brand) -> Page:
+        """Return the page with another name and logo."""
+        if brand.logo is None:
+            return Page(self.files, brand.name)
+        file, content = brand.logo
+        image = f'<img src="ROOT/page/{file}" alt="">'.encode()
+        document = _DRAWN_LOGO.sub(image, self.files[_DOCUMENT]).replace(b'data-logo=""', f'data-logo="/page/{file}"'.encode())
+        return Page({**self.files, file: content, _DOCUMENT: document}, brand.name, f"page/{file}")
 
     def document(self, way: SignInWay, root: str) -> bytes:
         """Return the HTML document, which says how to sign in, and from which `root` it loads its files."""
-        return self.files[_DOCUMENT].replace(_SIGN_IN_MARK, escape(way).encode()).replace(_ROOT_MARK, escape(root).encode())
+        texts = {b"SIGN-IN": way, b"ROOT": root, b"graph_agent": self.name, b"page/icon.png": self.icon}
+        # All at once: a name may contain another mark.
+        return _MARKS.sub(lambda found: escape(texts[found[0]]).encode(), self.files[_DOCUMENT])
 
     def encoded(self, name: str, accepted: str) -> tuple[str | None, bytes]:
         """Return a file as the build compressed it, with its encoding, or as it is.
@@ -114,6 +129,19 @@ def path_to_root(request: Request) -> str:
     return "/".join([".."] * depth) or "."
 
 
+def document_response(page: Page, way: SignInWay, request: Request, status: int = 200) -> Response:
+    """Return the document of the page, whose script shows the view of the address."""
+    headers = {"Content-Security-Policy": PAGE_POLICY}
+    return Response(page.document(way, path_to_root(request)), status, headers, "text/html")
+
+
+def wants_document(request: Request) -> bool:
+    """True if a browser opens an address that is none of the API or of a file: the page then says what is wrong with it."""
+    part = request.scope["path"].removeprefix("/").partition("/")[0]
+    is_opened = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    return is_opened and part not in _PARTS_WITHOUT_VIEWS
+
+
 def page_router(page: Page, way: SignInWay, session: LaunchSession | None = None) -> APIRouter:
     """Return the routes of the page: one document for every view, and its files under `/page/`.
 
@@ -122,20 +150,20 @@ def page_router(page: Page, way: SignInWay, session: LaunchSession | None = None
     router = APIRouter(include_in_schema=False)
 
     def add_view(path: str, requests: tuple[str, ...]) -> None:
-        headers = {"Content-Security-Policy": PAGE_POLICY}
-
         async def view(request: Request) -> Response:
             if session is not None and is_same(request.query_params.get("token", ""), session.token):
                 # The redirect removes the token from the address bar.
-                answer = RedirectResponse(f"./{request.url.path.rpartition('/')[2]}", status_code=303)
-                session.sign_in(request, answer)
-                return answer
+                redirect = RedirectResponse(f"./{request.url.path.rpartition('/')[2]}", status_code=303)
+                session.sign_in(request, redirect)
+                return redirect
             # A view with a query, such as a filtered list, sends other requests; without the session they would be refused.
             # With a bearer token the browser cannot send them early: only the script of the page has the token.
             is_plain = not request.query_params and session is not None and session.has_cookie(request)
-            root = path_to_root(request)
-            early = {"Link": ", ".join(_preload(root + one) for one in requests)} if requests and is_plain else {}
-            return Response(page.document(way, root), media_type="text/html", headers={**headers, **early})
+            answer = document_response(page, way, request)
+            if requests and is_plain:
+                root = path_to_root(request)
+                answer.headers["Link"] = ", ".join(_preload(root + one) for one in requests)
+            return answer
 
         router.add_api_route(path, view, methods=["GET", "HEAD"])
 

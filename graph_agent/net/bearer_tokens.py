@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import logging
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class Caller:
     is_auditor: bool = False
     roles: tuple[str, ...] = ()
     """The roles that conditions may name, sorted."""
+    expires_at: float = math.inf
+    """When the token expires, in seconds since 1970."""
 
     @property
     def reads(self) -> str | None:
@@ -155,7 +158,7 @@ class BearerTokens:
         try:
             claims = await self._claims(token)
             roles = () if self.roles is None else self.roles.read(claims)
-            return Caller(_subject(claims), _scopes(claims), self.auditors.include(claims), roles)
+            return Caller(_subject(claims), _scopes(claims), self.auditors.include(claims), roles, claims["exp"])
         except (jwt.PyJWKClientConnectionError, TimeoutError) as exc:
             _log.warning("the keys of the bearer tokens cannot be fetched", exc_info=exc)
             text = "The token cannot be checked right now. Please try again later."
@@ -199,19 +202,19 @@ class BearerTokens:
 
 
 class BrowserSessions(BearerTokens):
-    """The sessions of browsers whose user has signed in at the issuer: tokens of our own, which fit into a cookie.
+    """The sessions of browsers whose user has signed in: tokens of our own, which fit into a cookie.
 
     Every replica accepts them, because they are signed with a key that is derived from the shared secret.
     """
 
-    def __init__(self, secret: bytes, seconds: float, roles: RoleClaim | None) -> None:
-        """`roles` is the claim of the issuer's tokens, which the session has too."""
-        self._key = hmac.digest(secret, b"browser session", "sha256").hex()
+    def __init__(self, secret: bytes, seconds: float, roles: RoleClaim | None, issuer: str) -> None:
+        """`roles` is the claim of the bearer tokens, which the session has too. Without their `issuer` no session is valid."""
+        self._key = hmac.digest(secret, f"browser session {issuer}".encode(), "sha256").hex()
         super().__init__(_SESSION, self._key, max_seconds=seconds, auditors=Auditors(claim=("auditor", "yes")), roles=roles)
 
-    def issue(self, caller: Caller) -> str:
-        """Return the session of a caller whose token was accepted."""
-        claims = {"sub": caller.user_id, "aud": _SESSION, "exp": int(time.time() + self.max_seconds)}
+    def issue(self, caller: Caller, until: float = math.inf) -> str:
+        """Return the session of a caller whose token was accepted. It ends at `until` at the latest, in seconds since 1970."""
+        claims = {"sub": caller.user_id, "aud": _SESSION, "exp": int(min(time.time() + self.max_seconds, until))}
         roles = {} if self.roles is None else {self.roles.name: list(caller.roles)}
         return jwt.encode({**roles, **claims, "auditor": "yes" if caller.is_auditor else "no"}, self._key, algorithm="HS256")
 

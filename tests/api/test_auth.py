@@ -282,3 +282,39 @@ async def test_keys_are_not_fetched_from_a_link_local_address(environment: Envir
 async def test_keys_are_not_read_from_files(environment: Environment, served: Served) -> None:
     with pytest.raises(ConfigurationError, match="GRAPH_AGENT_JWKS_URL"):
         served(environment.runtime(settings={"jwks_url": "file:///etc/passwd", "jwt_audience": AUDIENCE}))
+
+
+async def test_a_browser_exchanges_a_token_for_a_session_that_ends_with_the_token(
+    environment: Environment, served: Served
+) -> None:
+    settings: dict[str, Any] = {"jwt_secret": SecretStr(SECRET), "jwt_audience": AUDIENCE, "secret": SecretStr("s" * 32)}
+    client = served(environment.runtime(settings={**settings, "auditors": ("ann",)}))
+    expires = int(time.time()) + 100
+    answer = await client.post("/api/session", headers=_bearer(_token(exp=expires)))
+    assert answer.status_code == 204
+    assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in answer.headers["set-cookie"].split(";")}
+    name, _, session = answer.headers["set-cookie"].partition(";")[0].partition("=")
+    assert jwt.decode(session, options={"verify_signature": False})["exp"] == expires
+
+    # The session is the user of the token, and is not longer if it is exchanged again.
+    cookie = {"Cookie": f"{name}={session}"}
+    client.cookies.clear()
+    assert (await client.get("/api/session", headers=cookie)).json() == {"user_id": "ann", "auditor": True}
+    again = await client.post("/api/session", headers=cookie)
+    renewed = again.headers["set-cookie"].partition(";")[0].partition("=")[2]
+    assert jwt.decode(renewed, options={"verify_signature": False})["exp"] == expires
+    client.cookies.clear()
+    # It is no bearer token, and a token is no session.
+    assert (await client.get("/api/session", headers=_bearer(session))).status_code == 401
+    assert (await client.get("/api/session", headers={"Cookie": f"{name}={_token()}"})).status_code == 401
+    assert (await client.post("/api/session")).status_code == 401
+    other_site = {**_bearer(_token()), "Sec-Fetch-Site": "cross-site"}
+    assert (await client.post("/api/session", headers=other_site)).status_code == 403
+
+
+async def test_only_operators_have_the_views_of_operators(environment: Environment, served: Served) -> None:
+    settings: dict[str, Any] = {"jwt_secret": SecretStr(SECRET), "jwt_audience": AUDIENCE, "auditors": ("ann",)}
+    client = served(environment.runtime(settings=settings))
+    for user, sees in (("ann", True), ("bob", False)):
+        views = (await client.get("/api/about", headers=_bearer(_token(sub=user)))).json()["views"]
+        assert [{"lab", "behavior"} <= set(views), {"chat", "decisions"} <= set(views)] == [sees, True]

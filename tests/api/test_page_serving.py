@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from pydantic import SecretStr
 from graph_agent.api.app import create_app
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import PAGE_POLICY, VIEWS, Page
+from graph_agent.errors import ConfigurationError
 from tests.chat.environment import Environment
 
 NAMED = "main-0ABC12DE.js"
@@ -189,3 +191,87 @@ async def test_only_the_whole_public_path_is_removed_and_only_once(environment: 
     assert (await client.get(path, headers={"Authorization": f"Bearer {SESSION.token}"})).status_code == 404
     # What is removed opens no other path: the token is needed as before.
     assert (await client.get("/agent/api/session")).status_code == 401
+
+
+HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
+SIGNED = {"Authorization": f"Bearer {SESSION.token}"}
+
+
+@pytest.mark.parametrize("path", ["/decision", "/chat/4b/more", "/nothing/at/all", "/lab/4%2Fb", "/docs", "//evil.example/a"])
+async def test_an_unknown_address_shows_the_page_to_browsers_and_an_error_to_programs(
+    environment: Environment, path: str
+) -> None:
+    client = client_of(environment, ROOTED, SESSION)
+    url = f"http://localhost:8000{path}"
+    shown = await client.get(url, headers={**SIGNED, **HTML})
+    assert (shown.status_code, shown.headers["content-security-policy"]) == (404, PAGE_POLICY)
+    root = "/".join([".."] * (path.count("/") - 1)) or "."
+    assert shown.text == f'<html data-root="{root}" data-sign-in="link"></html>'
+    refused = await client.get(url, headers=HTML)
+    # Addresses below those of a view are the same for everybody.
+    assert refused.status_code == (404 if path.startswith(("/chat", "/lab", "//")) else 401)
+    assert refused.text == shown.text
+    for headers in (SIGNED, {}):
+        error = await client.get(url, headers=headers)
+        assert (error.status_code, list(error.json())) == (404 if headers else refused.status_code, ["error"])
+
+
+@pytest.mark.parametrize("path", ["/api/nothing", "/api", "/page/other.js", "/page/"])
+async def test_an_unknown_path_of_the_api_or_of_a_file_is_an_error_for_browsers_too(
+    environment: Environment, path: str
+) -> None:
+    client = client_of(environment, ROOTED, SESSION)
+    answer = await client.get(path, headers={**SIGNED, **HTML})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
+async def test_a_post_and_a_server_without_the_page_get_no_document(environment: Environment) -> None:
+    posted = await client_of(environment, ROOTED, SESSION).post("/nothing", headers={**SIGNED, **HTML})
+    assert (posted.status_code, list(posted.json())) == (404, ["error"])
+    alone = await client_of(environment, None).get("/nothing", headers=HTML)
+    assert (alone.status_code, list(alone.json())) == (404, ["error"])
+
+
+BRANDED = Page(
+    {
+        "index.html": b'<html data-name="graph_agent" data-logo=""><title>graph_agent</title><link href="ROOT/page/icon.png">'
+        b"<a><svg><rect/></svg>graph_agent</a></html>"
+    }
+)
+
+
+@pytest.mark.parametrize(("name", "content"), [("logo.svg", b'\n<svg onload="alert(1)"/>'), ("a.PNG", b"\x89PNG\r\n\x1a\n")])
+async def test_the_page_has_the_name_and_the_logo_of_the_settings(
+    environment: Environment, tmp_path: Path, name: str, content: bytes
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    client = client_of(environment, BRANDED, SESSION, page_name='ROOT & "Sons" <1>', page_logo=file)
+    shown, logo = "ROOT &amp; &quot;Sons&quot; &lt;1&gt;", f"page/logo{file.suffix.lower()}"
+    assert (await client.get("/chat/4b")).text == (
+        f'<html data-name="{shown}" data-logo="/{logo}"><title>{shown}</title><link href="../{logo}">'
+        f'<a><img src="../{logo}" alt="">{shown}</a></html>'
+    )
+    image = await client.get(f"/{logo}")
+    assert (image.status_code, image.content) == (200, content)
+    # Opened by itself an SVG is a document, which may run nothing.
+    assert image.headers["content-security-policy"].startswith("default-src 'none'")
+    assert image.headers["content-type"] in ("image/svg+xml", "image/png")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("logo.svg", None, "cannot be read"),
+        ("logo.svg", b"<html>", "is no PNG or SVG"),
+        ("logo.gif", b"GIF89a", "is no PNG or SVG"),
+        ("logo.png", b"\x89PNG\r\n\x1a\n" + bytes(256 * 1024), "is no PNG or SVG"),
+    ],
+)
+async def test_a_logo_that_cannot_be_shown_ends_the_start(
+    environment: Environment, tmp_path: Path, name: str, content: bytes | None, says: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=f"GRAPH_AGENT_PAGE_LOGO: .*{says}"):
+        client_of(environment, BRANDED, SESSION, page_logo=tmp_path / name)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jwt
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from pydantic import SecretStr
 
 from tests.api.oidc_server import Issuer, oidc_issuer
@@ -61,7 +61,12 @@ def token_of(user: str) -> str:
     return jwt.encode({"sub": user, "aud": "tests", "exp": time.time() + 600}, KEY, algorithm="HS256")
 
 
-def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
+def sign_in(page: Page, user: str) -> None:
+    page.get_by_label("Token").fill(token_of(user))
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_bearer_token_is_exchanged_for_a_session_that_no_script_can_read(bearer_site: Site) -> None:
     token = token_of("ann")
     with bearer_site.page(refusals=True) as page:
         page.get_by_label("Token").fill("not a token")
@@ -69,48 +74,102 @@ def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
         expect(page.get_by_role("alert")).to_have_text(
             "This server does not accept that token: it is wrong, or it has expired."
         )
+        assert findings(page) == []
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Sign in").click()
         say(page, "add a task to call mom")
-        stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
-        assert token not in stored
         page.reload()
+        expect(page.locator(".message.assistant")).to_have_count(1)
+        stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+        assert stored == '[{},{},""]'
+        page.get_by_role("button", name="ann").click()
+        page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        assert page.context.cookies() == []
 
 
 @pytest.mark.slow
-def test_a_late_refusal_of_a_token_does_not_end_the_sign_in_with_the_next_one(bearer_site: Site) -> None:
-    token = token_of("ann")
+def test_a_late_refusal_does_not_end_the_sign_in_that_came_meanwhile(bearer_site: Site) -> None:
     late: list[Route] = []
-    with bearer_site.page(refusals=True) as page:
-        page.route("**/api/**", lambda route: route.fallback() if late else late.append(route))
-        page.get_by_label("Token").fill("not a token")
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("alert")).to_contain_text("does not accept that token")
-        page.get_by_label("Token").fill(token)
-        page.get_by_role("button", name="Sign in").click()
+    with bearer_site.context(refusals=True) as context:
+        page = context.new_page()
+        page.route("**/api/about", lambda route: route.fallback() if late else late.append(route))
+        page.goto(bearer_site.link)
+        sign_in(page, "ann")
         say(page, "hello")
         with page.expect_response(late[0].request.url) as refused:
-            late[0].continue_()
+            late[0].fulfill(status=401, json={"error": {"code": "UNAUTHENTICATED", "message": "A bearer token is required."}})
         assert refused.value.status == 401
         say(page, "hello")
 
 
 @pytest.mark.slow
-def test_a_sign_in_that_ends_is_named_and_another_users_conversation_has_no_composer(bearer_site: Site) -> None:
-    def sign_in(user: str) -> None:
-        page.get_by_label("Token").fill(token_of(user))
-        page.get_by_role("button", name="Sign in").click()
+def test_an_end_user_sees_no_view_of_operators_and_opens_the_states_of_a_turn_when_asked(
+    browser: Browser, tmp_path: Path, template: Path
+) -> None:
+    settings = {"jwt_secret": SecretStr(KEY), "jwt_audience": "tests", "secret": SecretStr("signs confirmations")}
+    settings |= {"auditors": ("eve",), "page_name": "Order desk"}
+    with (
+        open_site(browser, tmp_path, template, lambda made: made.runtime(settings=settings), bearer=True) as site,
+        site.page(refusals=True, viewport={"width": 1360, "height": 800}) as page,
+    ):
+        views = page.get_by_role("navigation", name="Views").get_by_role("link")
+        sign_in(page, "ann")
+        say(page, "add a task to call mom")
+        expect(views).to_have_text(["Chat", "Inbox", "Decisions"])
+        expect(page).to_have_title("Chat · Order desk")
+        expect(page.locator(".brand")).to_have_text("Order desk")
+        machine = page.locator("svg.machine")
+        expect(machine).to_have_count(1)
+        expect(machine).not_to_be_visible()
+        assert findings(page) == []
+        page.locator(".panel-toggle").click()
+        expect(machine).to_be_visible()
+        page.get_by_role("link", name="Decision", exact=True).click()
+        expect(page.get_by_role("heading", name="Steps")).to_be_visible()
+        expect(machine).not_to_be_visible()
+        page.get_by_text("The states of the turn").click()
+        expect(machine).to_be_visible()
+        expect(page.get_by_role("link", name="Try other rules")).to_have_count(0)
+        for view in ("lab", "behavior"):
+            page.goto(f"{site.url}/{view}")
+            expect(page.get_by_role("heading", name="Not found")).to_be_visible()
 
+        # Whoever signs in next has other views.
+        page.get_by_title("Account and help").click()
+        page.get_by_role("button", name="Sign out").click()
+        sign_in(page, "eve")
+        expect(views).to_have_text(["Chat", "Inbox", "Decisions", "Lab", "Behavior"])
+        page.goto(f"{site.url}/chat")
+        expect(machine).to_be_visible()
+
+
+@pytest.mark.slow
+def test_an_unknown_address_shows_a_page_that_leads_back(site: Site) -> None:
+    with site.page(refusals=True) as page:
+        page.get_by_label("Message", exact=True).wait_for()
+        for path in ("/decision", "/chat/4b/more", "/a/b/c/"):
+            answer = page.goto(f"{site.url}{path}")
+            assert answer is not None
+            assert answer.status == 404
+            expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+            expect(page).to_have_title("Not found · graph_agent")
+            assert findings(page) == []
+        page.get_by_role("link", name="Go to the chat").click()
+        expect(page.get_by_label("Message", exact=True)).to_be_visible()
+
+
+@pytest.mark.slow
+def test_a_sign_in_that_ends_is_named_and_another_users_conversation_has_no_composer(bearer_site: Site) -> None:
     with bearer_site.page(refusals=True) as page:
-        sign_in("ann")
+        sign_in(page, "ann")
         say(page, "add a task to call mom")
         expired = {"error": {"code": "UNAUTHENTICATED", "message": "The token has expired."}}
         page.route("**/api/chat/stream", lambda route: route.fulfill(status=401, json=expired))
         page.get_by_label("Message", exact=True).fill("show my tasks")
         page.keyboard.press("Enter")
         expect(page.get_by_role("alert")).to_contain_text("your sign-in has expired")
-        sign_in("bob")
+        sign_in(page, "bob")
         expect(page.get_by_role("heading", name="Not yours")).to_be_visible()
         expect(page.get_by_label("Message", exact=True)).to_have_count(0)
 

@@ -10,46 +10,55 @@ import { HelpView } from "./help/view";
 import { InboxLink } from "./inbox/link";
 import type { InboxView } from "./inbox/view";
 import type { LabView } from "./lab/view";
-import { loadAbout, Starting } from "./shared/about";
+import { about, isOperator, loadAbout, Starting } from "./shared/about";
 import { Account } from "./shared/account";
 import { addressOf } from "./shared/address";
-import { Brand } from "./shared/brand";
+import { Brand, NAME } from "./shared/brand";
 import { signedIn } from "./shared/client";
 import { Later } from "./shared/later";
 import "./shared/keys";
 import { follow, navigate, path } from "./shared/router";
 import { SignedOut } from "./shared/sign_in";
-import { OfflineBanner } from "./shared/states";
+import { Loading, OfflineBanner } from "./shared/states";
 import "./style.css";
 
-const VIEWS: readonly (readonly [name: string, title: string])[] = [
-  ["chat", "Chat"],
-  ["inbox", "Inbox"],
-  ["decisions", "Decisions"],
-  ["lab", "Lab"],
-  ["behavior", "Behavior"],
-];
+const TITLES: Readonly<Record<string, string>> = {
+  chat: "Chat",
+  inbox: "Inbox",
+  decisions: "Decisions",
+  lab: "Lab",
+  behavior: "Behavior",
+  help: "Help",
+  "signed-in": "Signing in",
+};
+const VIEWS = ["chat", "inbox", "decisions", "lab", "behavior"];
+const OPERATOR_VIEWS = ["lab", "behavior"];
+
+/** True for the views of end users; those of operators are shown when the server has said that the user is one. */
+function isShown(view: string): boolean {
+  return !OPERATOR_VIEWS.includes(view) || isOperator();
+}
 
 function Page(): VNode {
-  const [view, id] = path.value.split("/").filter(Boolean);
-  const name = view ?? "chat";
+  const [view, id, ...rest] = path.value.split("/").filter(Boolean);
+  const name = rest.length > 0 ? "" : (view ?? "chat");
   useEffect(() => {
     if (signedIn.value) void loadAbout();
   }, [signedIn.value]);
   useEffect(() => {
     if (path.value === "/") navigate("/chat", true);
-    document.title = `${VIEWS.find(([view]) => view === name)?.[1] ?? (name === "help" ? "Help" : "Chat")} · graph_agent`;
+    document.title = `${TITLES[name] ?? "Not found"} · ${NAME}`;
   }, [name]);
   return (
     <div class="page" onClick={follow}>
       <header class="bar">
         <Brand />
         <nav aria-label="Views">
-          {VIEWS.map(([view, title]) =>
+          {VIEWS.filter(isShown).map((view) =>
             view === "inbox" ? (
               <InboxLink key={view} current={name === view} />
             ) : (
-              <ViewLink key={view} href={`/${view}`} current={name === view} text={title} />
+              <ViewLink key={view} href={`/${view}`} current={name === view} text={TITLES[view] ?? view} />
             ),
           )}
         </nav>
@@ -66,6 +75,7 @@ const loadInboxView = async (): Promise<typeof InboxView> => (await import("./in
 const loadLab = async (): Promise<typeof LabView> => (await import("./lab/view")).LabView;
 
 function View({ name, id }: { name: string; id: string | null }): VNode {
+  if (!isShown(name)) return about.value ? <NotFound /> : <Loading what="the view" />;
   switch (name) {
     case "decisions":
       return id === null ? <DecisionsView /> : <DecisionView id={id} />;
@@ -77,9 +87,25 @@ function View({ name, id }: { name: string; id: string | null }): VNode {
       return <BehaviorView />;
     case "help":
       return <HelpView />;
-    default:
+    case "chat":
       return <ChatView id={id} />;
+    default:
+      return <NotFound />;
   }
+}
+
+function NotFound(): VNode {
+  return (
+    <main class="state-text">
+      <h1>Not found</h1>
+      <p>There is no page at this address.</p>
+      <p>
+        <a class="button" href={addressOf("/chat")}>
+          Go to the chat
+        </a>
+      </p>
+    </main>
+  );
 }
 
 function ViewLink({ href, current, text }: { href: string; current: boolean; text: string }): VNode {

@@ -7,6 +7,7 @@ import { loadTopology, Machine, topology } from "../machine/machine";
 import { endingOf } from "../machine/path";
 import { Score } from "../machine/score";
 import type { Recorded } from "./recorded";
+import { isOperator } from "../shared/about";
 import { outcomeWords } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { select, selection } from "../shared/router";
@@ -21,9 +22,11 @@ interface Props extends Recorded {
   readonly decisionId: string | null;
   /** Changes with each turn that is shown. */
   readonly turn: string | null;
+  /** True if the user has asked for this turn. */
+  readonly asked: boolean;
 }
 
-export function TurnPanel({ path, ending, running, progress, decisionId, turn }: Props): VNode {
+export function TurnPanel({ path, ending, running, progress, decisionId, turn, asked }: Props): VNode {
   const [expanded, setExpanded] = useState(false);
   useEffect(() => void loadTopology().catch(() => undefined), []);
   const shown = useRef(turn);
@@ -32,12 +35,17 @@ export function TurnPanel({ path, ending, running, progress, decisionId, turn }:
     if (shown.current !== null && shown.current !== turn) select(null);
     shown.current = turn;
   }, [turn]);
+  const closable = !isOperator();
+  useEffect(() => {
+    if (asked && closable) setExpanded(true);
+  }, [asked]);
   const selected = selection.value;
   const state = topology.value?.states.includes(selected) ? selected : null;
   return (
-    <aside class={`panel ${expanded ? "expanded" : ""}`} aria-label="Turn" tabindex={0}>
+    <aside class={`panel ${expanded ? "expanded" : ""} ${closable ? "closable" : ""}`} aria-label="Turn" tabindex={0}>
       <button type="button" class="panel-toggle" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
         <Progress path={path} running={running} ending={ending} />
+        <span class="toggle-name">Turn</span>
       </button>
       <div class="panel-body">
         <div class="panel-title">

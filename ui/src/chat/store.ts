@@ -1,8 +1,8 @@
 // The user's conversations and the one that is open, kept equal in all tabs of this browser.
 import { signal } from "@preact/signals";
 import { hasTasks } from "../shared/about";
-import { ownName } from "../shared/address";
 import { ApiError, getJson, whenSignedOut } from "../shared/client";
+import { turnsChannel } from "../shared/tabs";
 import { loadTasks } from "./tasks";
 import type { Conversation, ConversationPage, ConversationSummary } from "../shared/client";
 
@@ -12,7 +12,7 @@ export const opened = signal<Conversation | null>(null);
 export const failure = signal<ApiError | null>(null);
 
 const PAGE = 40;
-const otherTabs = new BroadcastChannel(ownName("conversations"));
+const otherTabs = turnsChannel();
 
 /** Fetch the list again; with `more` the next page is added. */
 export async function loadConversations(more = false): Promise<void> {

@@ -1,7 +1,8 @@
 // The messages of a conversation. The lines that code composes (receipts, notices) differ from the model's words.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { endingOf, SIGNS, verdictOf } from "../machine/path";
+import { endingOf, verdictOf } from "../machine/path";
+import { Sign } from "../machine/sign";
 import type { Visit } from "../machine/path";
 import { brief } from "../machine/score";
 import { Disclosure } from "../shared/about";
@@ -129,8 +130,8 @@ function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
   const calls = visits.flatMap((visit, index) => {
     // The guard judges a batch as a whole; until then its calls are those of the model.
     const isJudged = visits.slice(index).some(({ state }) => state === "APPEND_RESULTS");
-    const asked = (isJudged ? [] : (visit.model?.asks ?? [])).map((ask) => ({ ...ask, sign: SIGNS.running, kind: "running", reason: null }));
-    const judged = visit.calls.map((call) => ({ ...call, sign: SIGNS[verdictOf(call)], kind: verdictOf(call) }));
+    const asked = (isJudged ? [] : (visit.model?.asks ?? [])).map((ask) => ({ ...ask, kind: "running" as const, reason: null }));
+    const judged = visit.calls.map((call) => ({ ...call, kind: verdictOf(call) }));
     return [...asked, ...judged, ...visit.receipts];
   });
   if (calls.length === 0) return null;
@@ -144,7 +145,7 @@ function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
         ) : (
           <li key={index} class={`note-item ${call.kind}`}>
             <span class="sign" aria-hidden="true">
-              {call.sign}
+              <Sign of={call.kind} />
             </span>
             <span>
               <Visible text={call.title} />{" "}

@@ -1,7 +1,7 @@
 // The chat: conversations, messages, and the state machine of the latest turn.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { about, Disclosure, hasTasks } from "../shared/about";
+import { about, Disclosure, hasTasks, isOperator } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
@@ -119,6 +119,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
         progress={own?.progress ?? null}
         decisionId={decisionId}
         turn={own?.key ?? decisionId}
+        asked={chosen !== null}
       />
     </main>
   );
@@ -196,8 +197,10 @@ function Welcome({ onPick }: { onPick: (content: string) => void }): VNode {
           <Disclosure />
           <p>
             <strong>{visible(about.value.title)}. </strong>
-            Write what you want to know or to be done. Each turn runs through nine states that you can watch, and changes
-            nothing but what a receipt names.
+            Write what you want to know or to be done.{" "}
+            {isOperator()
+              ? "Each turn runs through nine states that you can watch, and changes nothing but what a receipt names."
+              : "Nothing is changed but what a receipt names."}
           </p>
           <ul class="examples">
             {about.value.examples.map((example) => (

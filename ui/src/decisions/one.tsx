@@ -1,6 +1,7 @@
 // One decision: why it came out as it did, and its path with every call.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { isOperator } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { hasTasks } from "../shared/about";
 import { byline, Reply } from "../shared/authored";
@@ -69,7 +70,7 @@ export function DecisionView({ id }: { id: string }): VNode {
           <Outcome {...detail} />
         </a>
         {detail.refused_calls > 0 && <span class="verdict refused">{counted(detail.refused_calls, "call")} refused</span>}
-        {detail.status !== "PENDING" && (
+        {detail.status !== "PENDING" && isOperator() && (
           <a class="button" href={addressOf(`/lab/${detail.decision_id}`)}>
             Try other rules
           </a>

@@ -1,6 +1,6 @@
 // The path of a decision, step by step: forwards and backwards, or by itself. The step and what is selected are in the address.
 import { useEffect, useState } from "preact/hooks";
-import type { VNode } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { StateDetails } from "../machine/details";
 import { label } from "../machine/layout";
 import { Machine, topology } from "../machine/machine";
@@ -8,6 +8,7 @@ import { endingOf } from "../machine/path";
 import type { Visit } from "../machine/path";
 import { Player } from "../machine/player";
 import { Score } from "../machine/score";
+import { isOperator } from "../shared/about";
 import { WORDS } from "../shared/meanings";
 import { navigate, path, query, select, selection } from "../shared/router";
 
@@ -53,13 +54,15 @@ export function Steps({ visits, outcome, decisionId, nothing }: Props): VNode {
           {current && ` · round ${current.round}${current.cap === null ? "" : ` of ${current.cap}`}`}
         </span>
       </div>
-      <Machine
-        visits={visits.slice(0, step)}
-        ending={endingOf(visits.slice(0, step), step < visits.length ? null : outcome)}
-        running={step < visits.length || runs}
-        selected={state}
-        onSelect={(name) => select(name === selected ? null : name)}
-      />
+      <Fold>
+        <Machine
+          visits={visits.slice(0, step)}
+          ending={endingOf(visits.slice(0, step), step < visits.length ? null : outcome)}
+          running={step < visits.length || runs}
+          selected={state}
+          onSelect={(name) => select(name === selected ? null : name)}
+        />
+      </Fold>
       <Player
         steps={visits.length}
         step={step}
@@ -71,5 +74,17 @@ export function Steps({ visits, outcome, decisionId, nothing }: Props): VNode {
       {state && <StateDetails state={state} visits={visits} decisionId={decisionId} />}
       <Score visits={visits} running={runs && step === visits.length} reached={step} selected={selected} onSelect={select} />
     </section>
+  );
+}
+
+/** The picture is closed at first for users who do not operate the server. */
+function Fold({ children }: { children: ComponentChildren }): VNode {
+  return isOperator() ? (
+    <>{children}</>
+  ) : (
+    <details class="fold">
+      <summary>The states of the turn</summary>
+      {children}
+    </details>
   );
 }

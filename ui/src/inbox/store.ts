@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import { getJson, signedIn, whenSignedOut } from "../shared/client";
 import type { OpenConfirmation, OpenConfirmations } from "../shared/client";
 import { now } from "../shared/clock";
+import { turnsChannel } from "../shared/tabs";
 
 /** Null until it is known. */
 export const waiting = signal<readonly OpenConfirmation[] | null>(null);
@@ -35,7 +36,7 @@ export function useInbox(shown: boolean): void {
     const first = window.setTimeout(load, waiting.value === null && !shown ? FIRST_MS : 0);
     const timer = window.setInterval(load, shown ? EVERY_SHOWN_MS : EVERY_MS);
     // Every tab tells the others when a turn has ended. This one hears its own, too.
-    const turns = new BroadcastChannel("graph_agent");
+    const turns = turnsChannel();
     turns.addEventListener("message", load);
     document.addEventListener("visibilitychange", load);
     return () => {

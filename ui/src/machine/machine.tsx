@@ -5,8 +5,9 @@ import { getJson } from "../shared/client";
 import type { Topology } from "../shared/client";
 import { HEIGHT, label, NODE, PLACES, ROUTES, WIDTH } from "./layout";
 import { countsOf } from "./path";
-import type { Ending, Visit } from "./path";
+import type { Ending, Verdict, Visit } from "./path";
 import { useNow } from "./score";
+import { Sign } from "./sign";
 import { duration } from "../shared/format";
 
 export const topology = signal<Topology | null>(null);
@@ -93,8 +94,6 @@ function State({ state, visits, running, seconds, selected, onSelect }: StatePro
   if (!place) return null;
   const condition = running ? "running" : visits.length > 0 ? "visited" : "idle";
   const times = visits.length > 1 ? `, ${visits.length} times` : "";
-  const badge = running ? seconds : countsOf(visits);
-  const width = 10 + 6.2 * badge.length;
   return (
     <g
       class={`state ${condition} ${selected ? "selected" : ""}`}
@@ -116,14 +115,51 @@ function State({ state, visits, running, seconds, selected, onSelect }: StatePro
       <text x={NODE.width / 2} y={NODE.height / 2 + 4} text-anchor="middle">
         {label(state)}
       </text>
-      {badge && (
-        <g class="count" transform={`translate(${NODE.width + 4 - width},-8)`} aria-hidden="true">
-          <rect width={width} height="17" rx="8.5" />
-          <text x={width / 2} y="12" text-anchor="middle">
-            {badge}
+      <Badge parts={running ? [{ text: seconds }] : partsOf(visits)} />
+    </g>
+  );
+}
+
+/** A part of a badge: a sign, and a text after it. */
+interface BadgePart {
+  readonly verdict?: Verdict;
+  readonly text: string;
+}
+
+/** The calls of a state by their signs. Without a call its visits, if there are several. */
+function partsOf(visits: readonly Visit[]): readonly BadgePart[] {
+  const counts = countsOf(visits);
+  if (counts.length === 0 && visits.length > 1) return [{ text: `${visits.length}×` }];
+  return counts.map(({ verdict, count }) => ({ verdict, text: String(count) }));
+}
+
+const SIGN = 9;
+const DIGIT = 6.2;
+const GAP = 5;
+const EDGE = 6;
+
+function Badge({ parts }: { parts: readonly BadgePart[] }): VNode | null {
+  let end = EDGE;
+  const placed = parts
+    .filter(({ text }) => text)
+    .map((part) => {
+      const start = end;
+      end += (part.verdict ? SIGN + 1.5 : 0) + DIGIT * part.text.length + GAP;
+      return { ...part, start };
+    });
+  if (placed.length === 0) return null;
+  const width = end - GAP + EDGE;
+  return (
+    <g class="count" transform={`translate(${NODE.width + 4 - width},-8)`} aria-hidden="true">
+      <rect width={width} height="17" rx="8.5" />
+      {placed.map(({ verdict, text, start }) => (
+        <>
+          {verdict && <Sign of={verdict} size={SIGN} x={start} y={4} />}
+          <text x={start + (verdict ? SIGN + 1.5 : 0)} y="12">
+            {text}
           </text>
-        </g>
-      )}
+        </>
+      ))}
     </g>
   );
 }

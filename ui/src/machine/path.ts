@@ -201,23 +201,19 @@ export function verdictOf({ disposition, success, operation, error_code: code }:
 
 const UNKNOWN_CODES = ["TIMEOUT_ERROR", "UNKNOWN_ERROR", "TOOL_REPORTED_FAILURE"];
 
-export const SIGNS: Readonly<Record<Verdict, string>> = {
-  done: "✓",
-  failed: "✗",
-  refused: "✗",
-  awaiting: "⏸",
-  unknown: "?",
-  skipped: "–",
-  running: "…",
-};
+/** How many calls of a state came out in one way. */
+export interface Count {
+  readonly verdict: Verdict;
+  readonly count: number;
+}
 
-/** The calls of a state by their signs: `✓2 ✗1 ⏸1`. Without a call its visits, if there are several: `3×`, not to be read as ✗3. */
-export function countsOf(visits: readonly Visit[]): string {
-  const signs = visits.flatMap((visit) => [
-    ...(visit.model ? [SIGNS[visit.model.error ? "failed" : "done"]] : []),
-    ...visit.calls.map((call) => SIGNS[verdictOf(call)]),
+const COUNTED: readonly Verdict[] = ["done", "failed", "awaiting", "unknown", "skipped", "running"];
+
+/** The calls of a state by how they came out; a refused one counts as failed, as it has the same sign. */
+export function countsOf(visits: readonly Visit[]): readonly Count[] {
+  const verdicts = visits.flatMap((visit) => [
+    ...(visit.model ? [visit.model.error ? "failed" : "done"] : []),
+    ...visit.calls.map(verdictOf).map((one) => (one === "refused" ? "failed" : one)),
   ]);
-  const counts = [...new Set(Object.values(SIGNS))].map((sign) => [sign, signs.filter((one) => one === sign).length] as const);
-  const text = counts.filter(([, count]) => count > 0).map(([sign, count]) => `${sign}${count}`);
-  return text.join(" ") || (visits.length > 1 ? `${visits.length}×` : "");
+  return COUNTED.map((verdict) => ({ verdict, count: verdicts.filter((one) => one === verdict).length })).filter(({ count }) => count > 0);
 }

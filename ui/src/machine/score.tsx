@@ -7,7 +7,7 @@ import { Json, Visible } from "../shared/visible";
 import { lanesOf } from "./lanes";
 import type { Bar, Lane } from "./lanes";
 import { label } from "./layout";
-import { SIGNS } from "./path";
+import { Sign } from "./sign";
 import type { Visit } from "./path";
 
 interface Props {
@@ -106,7 +106,7 @@ function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: 
     <li ref={item} class={`note-item ${verdict ?? ""} ${ahead ? "ahead" : ""}`} id={bar.id}>
       <button type="button" aria-expanded={open} onClick={onToggle} disabled={verdict === "running" || (!call && !model)}>
         <span class={bar.kind === "model" ? "sign model" : "sign"} aria-hidden="true">
-          {bar.kind === "model" && verdict === "done" ? "■" : SIGNS[verdict ?? "done"]}
+          <Sign of={bar.kind === "model" && verdict === "done" ? "model" : (verdict ?? "done")} />
         </span>
         <span class="note-title">
           {bar.title === "model" ? "model" : <Visible text={bar.title} />}

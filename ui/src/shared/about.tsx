@@ -1,7 +1,7 @@
 // What the server is for: the words and the views of the page depend on it.
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
-import { getJson } from "./client";
+import { getJson, signInWay, whenSignedOut } from "./client";
 import type { About } from "./client";
 import { visible } from "./visible";
 
@@ -24,6 +24,16 @@ export async function loadAbout(): Promise<void> {
 export function Starting(): VNode | null {
   const line = about.value?.starting;
   return line ? <p class="starting">{visible(line)}</p> : null;
+}
+
+// Whoever signs in next may have other views.
+whenSignedOut(() => {
+  about.value = null;
+});
+
+/** True if the user may use the views of those who operate this server; until it has said so only its local user may. */
+export function isOperator(): boolean {
+  return about.value?.views.includes("lab") ?? signInWay === "link";
 }
 
 /** True if this server has a task list. */

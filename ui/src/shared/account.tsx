@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "./address";
-import { getJson, request, signInWay, signOut } from "./client";
+import { getJson, request, signOut } from "./client";
 import type { Session } from "./client";
 import { visible } from "./visible";
 
@@ -21,7 +21,7 @@ export function Account(): VNode {
     return () => window.clearTimeout(timer);
   }, []);
   const leave = async (): Promise<void> => {
-    if (signInWay !== "bearer") await request("/api/session", { method: "DELETE" });
+    await request("/api/session", { method: "DELETE" });
     signOut();
   };
   return (

@@ -54,18 +54,19 @@ export const signInWay = document.documentElement.dataset["signIn"] ?? "link";
 /** The path at which the browser comes back from the issuer. */
 export const RETURN_PATH = "/signed-in";
 // A cookie that scripts cannot read may have the session; the first request that is refused says that it does not.
-export const signedIn = signal(signInWay !== "bearer" && window.location.pathname !== addressOf(RETURN_PATH));
+export const signedIn = signal(window.location.pathname !== addressOf(RETURN_PATH));
 /** Why the user has been signed out, if it was not their wish. */
 export const signOutReason = signal("");
 /** False after a request that got no answer, until one gets an answer. */
 export const online = signal(true);
 
-// In memory only: another page, another tab and a reload do not have it. Without one the browser may have a cookie.
-let bearerToken = "";
+// Counts the sign-ins of this tab.
+let session = 0;
 let wasAccepted = false;
 
-export function signIn(token = ""): void {
-  bearerToken = token;
+/** Show the views: the browser has a cookie with a session. */
+export function signIn(): void {
+  session += 1;
   wasAccepted = false;
   signOutReason.value = "";
   signedIn.value = true;
@@ -79,7 +80,6 @@ export function whenSignedOut(forget: () => void): void {
 }
 
 export function signOut(): void {
-  bearerToken = "";
   wasAccepted = false;
   for (const forget of forgetters) forget();
   signedIn.value = false;
@@ -107,13 +107,11 @@ export function post(body: unknown, headers: Record<string, string> = {}): Reque
 
 /** Send a request to a path of this server; throws `ApiError` for every answer that is not a success, and with code OFFLINE if there is none. */
 export async function request(path: string, init: RequestInit): Promise<Response> {
-  const headers = new Headers(init.headers);
-  const token = bearerToken;
-  if (token) headers.set("authorization", `Bearer ${token}`);
+  const begunIn = session;
   const sent = Date.now();
   let response: Response;
   try {
-    response = await fetch(addressOf(path), { credentials: "same-origin", ...init, headers });
+    response = await fetch(addressOf(path), { credentials: "same-origin", ...init });
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     online.value = false;
@@ -125,10 +123,9 @@ export async function request(path: string, init: RequestInit): Promise<Response
     wasAccepted = true;
     return response;
   }
-  // A late answer to a token that was replaced says nothing about the present one.
-  if (response.status === 401 && signedIn.value && token === bearerToken) {
+  // A late answer to an earlier session says nothing about the present one.
+  if (response.status === 401 && signedIn.value && begunIn === session) {
     if (wasAccepted) signOutReason.value = "You are signed out: your sign-in has expired. Sign in again to go on.";
-    else if (bearerToken) signOutReason.value = "This server does not accept that token: it is wrong, or it has expired.";
     signOut();
   }
   const body: unknown = await response.json().catch(() => null);

@@ -69,7 +69,7 @@ function Node({ token }: { token: Token }): VNode | null {
 function List({ list }: { list: Tokens.List }): VNode {
   const items = list.items.map((item, index) => (
     <li key={index} {...(item.task && { class: "task" })}>
-      {item.task && <span aria-label={item.checked ? "done" : "open"}>{item.checked ? "☑ " : "☐ "}</span>}
+      {item.task && <span class={`box ${item.checked ? "checked" : ""}`} role="img" aria-label={item.checked ? "done" : "open"} />}
       {nodes(item.tokens.filter(({ type }) => type !== "checkbox"))}
     </li>
   ));

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentChildren, VNode } from "preact";
 import { addressOf } from "./address";
-import { signIn, signInWay, signOutReason } from "./client";
+import { ApiError, request, signIn, signInWay, signOutReason } from "./client";
 import { beginSignIn, finishSignIn, returned } from "./oidc";
 
 export function SignedOut(): VNode {
@@ -34,13 +34,25 @@ function LaunchLink(): VNode {
 
 function TokenPrompt(): VNode {
   const [token, setToken] = useState("");
+  const [problem, setProblem] = useState("");
+  // The server gives the browser a session for it, so that no script keeps it.
+  const exchange = async (): Promise<void> => {
+    setProblem("");
+    try {
+      await request("/api/session", { method: "POST", headers: { authorization: `Bearer ${token.trim()}` } });
+      signIn();
+    } catch (error) {
+      const isRefused = error instanceof ApiError && error.status === 401;
+      setProblem(isRefused ? "This server does not accept that token: it is wrong, or it has expired." : (error as Error).message);
+    }
+  };
   return (
     <SignInPage title="Sign in">
-      <p>Paste a bearer token. It is kept in the memory of this tab only, so a reload asks for it again.</p>
+      <p>Paste a bearer token. This browser is then signed in until the token expires, for 8 hours at most.</p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (token.trim()) signIn(token.trim());
+          if (token.trim()) void exchange();
         }}
       >
         <label>
@@ -56,6 +68,11 @@ function TokenPrompt(): VNode {
           Sign in
         </button>
       </form>
+      {problem && (
+        <p class="failure" role="alert">
+          {problem}
+        </p>
+      )}
     </SignInPage>
   );
 }
