@@ -11,7 +11,7 @@ from graph_agent.settings import Settings
 DEFAULT_NAME = "graph_agent"
 MAX_LOGO_BYTES = 256 * 1024
 _SIGNATURES = {".png": (b"\x89PNG\r\n\x1a\n",), ".svg": (b"<svg", b"<?xml", b"<!--")}
-"""How the files begin. A browser runs no script of an SVG that is shown as an image."""
+"""The first bytes of the files. A browser runs no script of an SVG that is shown as an image."""
 
 
 @dataclass(frozen=True, slots=True)

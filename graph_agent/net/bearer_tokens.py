@@ -45,7 +45,7 @@ class Caller:
     roles: tuple[str, ...] = ()
     """The roles that conditions may name, sorted."""
     expires_at: float = math.inf
-    """When the token expires, in seconds since 1970."""
+    """The expiry of the token, in seconds since 1970."""
 
     @property
     def reads(self) -> str | None:
