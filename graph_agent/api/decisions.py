@@ -31,6 +31,7 @@ from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
 from graph_agent.record.tree.reading import DecisionProof, read_proof
+from graph_agent.replays.argument_sources import earlier_calls
 from graph_agent.replays.visited_states import VisitedState, visited_states
 from graph_agent.reply.causes import FailureCause
 from graph_agent.validation.case_writer import dump_fixtures, fixture_from_log
@@ -128,7 +129,8 @@ async def states(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     if trace.record is None:
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _STILL_OPEN)
     settled = {settlement.sequence: settlement.result for settlement in trace.settlements}
-    return await visited_states(services(request).runtime.engine, trace.record, settled)
+    runtime = services(request).runtime
+    return await visited_states(runtime.engine, trace.record, settled, await earlier_calls(runtime.database, trace.record))
 
 
 @router.get("/decisions/{decision_id}/record", response_model=list[ExportedText | ExportedRecord], responses=ERRORS_BY_ID)

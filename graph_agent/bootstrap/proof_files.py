@@ -9,6 +9,7 @@ from typing import Any
 from graph_agent.db import Database
 from graph_agent.record.tree.reading import read_proof
 from graph_agent.record.tree.service import RecordTree
+from graph_agent.replays.argument_sources import argument_sources
 from graph_agent.replays.sources import LoadedRecord, load_from_log
 
 
@@ -34,4 +35,5 @@ async def proof_files(
     # Without the built page there is no film.
     film = resources.files("graph_agent") / "api" / "page" / "film.js"
     script = film.read_text(encoding="utf-8") if film.is_file() else ""
-    return proof.files("".join(f"{key}\n" for key in keys), recorded.texts, script, report)
+    sources = await argument_sources(database, recorded)
+    return proof.files("".join(f"{key}\n" for key in keys), recorded.texts, script, report, sources)

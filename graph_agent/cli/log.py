@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -18,12 +18,18 @@ from graph_agent.cli.last import LAST, decision_id_of
 from graph_agent.cli.options import AsJson, User, filter_by
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, print_findings, print_record, print_result, print_text, shorten, stdout_console
+from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.facts import total_of, uses_by_window, window_start
+from graph_agent.models.record import DecisionRecord
 from graph_agent.record.operations import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import read_settings
+
+if TYPE_CHECKING:
+    # Only named in a signature: see `_sources`.
+    from graph_agent.replays.argument_sources import ArgumentSources
 
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
 
@@ -64,6 +70,7 @@ def show_decision(
         str | None,
         typer.Argument(metavar="DECISION_ID", help="Print this decision: an id of `log list`, or `last` (the default)."),
     ] = None,
+    sources: Annotated[bool, typer.Option("--sources", help="Print also where the arguments of each call came from.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print one decision: its record, and why it came out as it did.
@@ -75,13 +82,22 @@ def show_decision(
         decision_id = decision_id_of(decision_id or LAST, database, run)
         trace = run(log.get_decision_trace(decision_id))
         record = run(DatabaseAuditWriter(database).load(decision_id))
+        found = run(_sources(database, decision_id)) if sources and isinstance(record, DecisionRecord) else {}
     if record is None:
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")
     if as_json:
         typer.echo(json_line(record.to_json()))
     else:
-        print_record(record)
+        print_record(record, found)
         print_findings(trace)
+
+
+async def _sources(database: Database, decision_id: str) -> dict[int, ArgumentSources]:
+    # Imported here, because it walks the turn again, which the command does without otherwise.
+    from graph_agent.replays.argument_sources import argument_sources
+    from graph_agent.replays.sources import load_from_log
+
+    return await argument_sources(database, await load_from_log(database, decision_id))
 
 
 @filter_by("since", "until", "user_id", "conversation_id", "model")

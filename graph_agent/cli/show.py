@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -21,6 +21,7 @@ from graph_agent.audit.trace import DecisionTrace
 from graph_agent.models.authors import TextAuthor, TextPart
 from graph_agent.models.decision import AgentDecision, PendingAction
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
+from graph_agent.models.sources import BatchSources
 from graph_agent.policy.confirmation import list_arguments
 from graph_agent.reply.fixed import QUESTION_END
 from graph_agent.reply.text import counted, exact, one_line, quoted, visible
@@ -106,8 +107,11 @@ def print_receipts(decision: AgentDecision) -> None:
         print_text((f"  ! {visible(notice)}", "yellow"))
 
 
-def print_record(record: DecisionRecord | OpenTurn) -> None:
-    """Print message, decision, states, every model and tool call, receipts and timing."""
+def print_record(record: DecisionRecord | OpenTurn, sources: Mapping[int, Mapping[str, Sequence[str]]] | None = None) -> None:
+    """Print message, decision, states, every model and tool call, receipts and timing.
+
+    `sources` has, by the sequence of a call, where its arguments came from.
+    """
     closed = record if isinstance(record, DecisionRecord) else None
     authors = None if closed is None else closed.decision.authors
     _print_header(record.header, None if authors is None else authors.message)
@@ -120,8 +124,13 @@ def print_record(record: DecisionRecord | OpenTurn) -> None:
         _print_model_call(number, entry)
     if closed is None:
         return
+    for entry in closed.entries:
+        if entry.kind is EntryKind.SOURCES:
+            _print_sources(BatchSources.model_validate(entry.result))
     for invocation in closed.invocations:
         _print_tool_call(invocation)
+        for name, found in (sources or {}).get(invocation.sequence, {}).items():
+            _row("", f"{shorten(name)} from {shorten(' and '.join(found))}")
     for entry in closed.entries:
         if entry.kind is EntryKind.INTERRUPT:
             _row("ended by", str(entry.result["reason"]), "yellow")
@@ -173,6 +182,18 @@ def _print_model_call(number: int, entry: RecordEntry) -> None:
         _row("", shorten(answer["content"]))
     for call in answer.get("function_calls") or ():
         _row("", f"asks for {shorten(call['name'])} {shorten(call['arguments'])}")
+
+
+def _print_sources(batch: BatchSources) -> None:
+    """Print where the arguments of a batch came from, as conditions have read it: one row for each call, in its order."""
+    for number, call in enumerate(batch.calls, start=1):
+        found = [
+            f"{shorten(name)} from {one.source}{f' ({shorten(one.tool)})' if one.tool else ''}"
+            for name, given in call.arguments.items()
+            for one in given
+        ]
+        after = [] if call.after is None else [f"after a result of {shorten(call.after)}"]
+        _row("" if number > 1 else "sources", f"{number}. {'; '.join([*found, *after]) or 'no argument has a source'}")
 
 
 def _print_tool_call(call: ToolInvocation) -> None:

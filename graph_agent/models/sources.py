@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from operator import not_
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import Field
 
@@ -80,6 +80,9 @@ class EarlierCalls(NamedTuple):
     """The newest ones, oldest first."""
     tools: Sequence[str] = ()
     """The tools of all calls that were sent, sorted; also of calls whose results are not kept any more."""
+
+
+NO_CALLS: Final = EarlierCalls()
 
 
 def union_of(labels: Iterable[Iterable[Source]]) -> list[Source]:

@@ -36,8 +36,11 @@ _TO_SPACE = re.compile(rf"[{_BETWEEN}]+[{_EDGE}{_BETWEEN}]*|[{_EDGE}]+(?=[{_BETW
 _ADDRESS = re.compile(r"@|://|^www\.|^[\w-]+(\.[\w-]+)*\.[a-z]{2,}(?:[/:?]|$)|^[a-z]{2}\d{8,}|^(?=.*\d)[\w-]{12,}$")
 """A word that names a place or an account, wherever it stands."""
 
-_MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_MONTH = rf"(?P<{{}}>{'|'.join(_MONTHS)})[a-z]*\.?"
+_MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
+_MONTH = rf"(?P<{{}}>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\.?"
 _DAY = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th)?"
 _DATE = re.compile(
     r"\b(?P<iso_year>\d{4})-(?P<iso_month>\d{2})-(?P<iso_day>\d{2})(?:[ t]\d{2}:\d{2}(?::\d{2})?)?\b"
@@ -120,7 +123,8 @@ class PreparedText:
         if phrase and f" {phrase} " in self._line:
             return True
         day = _day(value.strip().lower())
-        return day is not None and _has_day(self._dates, day[0])
+        # Only a whole day: a moment of a day that somebody names is not copied.
+        return day is not None and day[1] is None and _has_day(self._dates, day[0])
 
 
 class _Read:
@@ -312,7 +316,8 @@ def _date(found: re.Match[str]) -> _Date:
         return _Date(int(found["iso_month"]), int(found["iso_day"]), int(found["iso_year"]))
     month, day = found["month"] or found["second_month"], found["day"] or found["first_day"]
     year = found["year"] or found["second_year"]
-    return _Date(_MONTHS.index(month) + 1, int(day), int(year) if year else None)
+    number = next(number for number, name in enumerate(_MONTHS, 1) if name.startswith(month))
+    return _Date(number, int(day), int(year) if year else None)
 
 
 def _day(text: str) -> tuple[_Date, str | None] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, select
@@ -24,8 +25,14 @@ _RECORDS = (
 )
 
 
-def find_results(connection: Connection, user_id: str, conversation_id: str, without: str) -> list[ReadCall]:
-    """Return the calls of a conversation's closed turns, oldest first, but for those of the decision `without`."""
+def find_results(
+    connection: Connection, user_id: str, conversation_id: str, without: str, before: datetime | None = None
+) -> list[ReadCall]:
+    """Return the calls of a conversation's closed turns, oldest first, but for those of the decision `without`.
+
+    With a time only those of turns that began before.
+    """
     given = {"user": user_id, "conversation": conversation_id, "without": without}
-    texts = connection.execute(_RECORDS, given).scalars().all()
+    wanted = _RECORDS if before is None else _RECORDS.where(_log.created_at < before)
+    texts = connection.execute(wanted, given).scalars().all()
     return [call for text in reversed(texts) for call in read_calls(json.loads(text))]

@@ -20,10 +20,12 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import digest
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry
+from graph_agent.models.sources import NO_CALLS, EarlierCalls
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import ToolRule
 from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.replays.argument_sources import ArgumentSources, sources_in_words
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import sent_entries
 
@@ -91,6 +93,8 @@ class JudgedCall(Frozen):
     """None for a call that was not sent and repeats none."""
     duration_ms: int | None
     """None for a call that was not sent."""
+    sources: ArgumentSources
+    """Where the value of each argument came from, in words; a switch and a choice of the schema have no source."""
 
 
 class VisitedState(Frozen):
@@ -106,11 +110,12 @@ class VisitedState(Frozen):
 
 
 async def visited_states(
-    engine: LLMAgentEngine, record: DecisionRecord, settled: Mapping[int, ToolResult]
+    engine: LLMAgentEngine, record: DecisionRecord, settled: Mapping[int, ToolResult], earlier: EarlierCalls = NO_CALLS
 ) -> list[VisitedState]:
     """Return the states of a closed turn, in order, as far as this version can walk the record.
 
-    `settled` has, by the sequence of a call, the results that were settled after the turn.
+    `settled` has, by the sequence of a call, the results that were settled after the turn; `earlier` are the calls of the turns
+    before it in the conversation.
     """
     if not record.states:
         # The message was refused before the graph was entered.
@@ -123,11 +128,18 @@ async def visited_states(
             steps.append(step)  # noqa: PERF401 (the steps before a failure are kept)
     except (GraphAgentError, LookupError, ValueError) as exc:
         _log.warning("decision %s cannot be walked again", record.header.decision_id, exc_info=exc)
-    return [] if snapshot is None else list(_visits(record, steps, snapshot, settled))
+    if snapshot is None:
+        return []
+    sources = sources_in_words(record, steps, snapshot.policy, earlier)
+    return list(_visits(record, steps, snapshot, settled, sources))
 
 
 def _visits(
-    record: DecisionRecord, steps: list[Step], snapshot: PolicySnapshot, settled: Mapping[int, ToolResult]
+    record: DecisionRecord,
+    steps: list[Step],
+    snapshot: PolicySnapshot,
+    settled: Mapping[int, ToolResult],
+    sources: Mapping[int, ArgumentSources],
 ) -> Iterator[VisitedState]:
     # An interrupted turn enters the state without asking the model, but asks it never again: its entries come first.
     model_entries = iter(entry for entry in record.entries if entry.kind is EntryKind.MODEL)
@@ -137,7 +149,8 @@ def _visits(
             yield _model_visit(step, None if entry is None else entry.ms)
             continue
         made = step.turn.calls[len(step.before.calls) :]
-        calls = [_judged(record, steps[-1].turn, call, snapshot.policy.rules.get(call.call.name), settled) for call in made]
+        rules, end = snapshot.policy.rules, steps[-1].turn
+        calls = [_judged(record, end, call, rules.get(call.call.name), settled, sources) for call in made]
         times = [call.duration_ms for call in calls if call.duration_ms is not None]
         yield VisitedState(state=step.state, outcome=step.outcome, duration_ms=sum(times) if times else None, calls=calls)
 
@@ -157,7 +170,12 @@ def _model_visit(step: Step, ms: int | None) -> VisitedState:
 
 
 def _judged(
-    record: DecisionRecord, end: Turn, call: TurnCall, rule: ToolRule | None, settled: Mapping[int, ToolResult]
+    record: DecisionRecord,
+    end: Turn,
+    call: TurnCall,
+    rule: ToolRule | None,
+    settled: Mapping[int, ToolResult],
+    sources: Mapping[int, ArgumentSources],
 ) -> JudgedCall:
     sent = sent_entries(record.entries, end, call)
     result = settled.get(call.sequence, call.result)
@@ -172,6 +190,7 @@ def _judged(
         result=result.data,
         ledger=_ledger_outcome(call, result, rule, sent, later=call.sequence in settled),
         duration_ms=sum(entry.ms for entry in sent) if sent else None,
+        sources=sources.get(call.sequence, {}),
     )
 
 

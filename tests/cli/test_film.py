@@ -41,6 +41,7 @@ def test_the_saved_file_plays_the_turn_and_shows_the_difference_to_other_rules(c
         )
         expect(page.locator("tr", has_text="decision type").locator("td").last).to_have_text("REQUEST_CONFIRMATION")
         expect(page.locator(".difference")).to_contain_text("This part is not proved")
+        expect(page.locator("#source-list")).to_have_text("add_task: description from your words")
         page.get_by_label("Step", exact=True).fill("2")
         expect(page.locator("[data-state=INVOKE_LLM]")).to_have_attribute("data-condition", "running")
         page.get_by_role("button", name="Play").click()
@@ -52,6 +53,7 @@ def test_the_saved_file_plays_the_turn_and_shows_the_difference_to_other_rules(c
         page.fill("#trusted-keys", "")
         expect(page.locator("#verdict")).to_have_text("Not proved")
         expect(page.locator("#film")).to_be_hidden()
+        expect(page.locator("#sources")).to_be_hidden()
         assert problems == []
 
 

@@ -131,11 +131,13 @@ class DecisionProof(Frozen):
         texts: Mapping[str, str] | None = None,
         film: str = "",
         what_if: Mapping[str, Any] | None = None,
+        sources: Mapping[int, Any] | None = None,
     ) -> dict[str, str]:
         """Return the files of a proof by name; `trusted_keys` are those that are proposed to the reader.
 
         `texts` are those that the record names, by their digests. `film` is the script that plays the turn, and `what_if` the
-        report of a replay by other rules, which it shows.
+        report of a replay by other rules, which it shows. `sources` has, by the sequence of a call, where the value of each
+        argument came from.
         """
         raw = self.record.encode("utf-8", "surrogatepass")
         data = {
@@ -147,6 +149,7 @@ class DecisionProof(Frozen):
             # A browser cannot compute the digest of a text with lone surrogates.
             "texts": {digest: text for digest, text in (texts or {}).items() if not unstorable(text)},
             "what_if": what_if,
+            "sources": sources or {},
         }
         folder = resources.files("graph_agent.tlog")
         # The data last, so that nothing in it is replaced.

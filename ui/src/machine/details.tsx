@@ -148,6 +148,11 @@ function Call({ call }: { call: JudgedCall }): VNode {
       </dl>
       <h3>Arguments</h3>
       <Json value={call.arguments} />
+      {Object.entries(call.sources).map(([name, found]) => (
+        <p key={name} class="quiet">
+          <Visible text={`${name}: from ${found.join(" and ")}`} />
+        </p>
+      ))}
       {call.result != null && (
         <>
           <h3>Result</h3>
