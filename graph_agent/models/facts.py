@@ -36,7 +36,7 @@ class WindowUse(Frozen):
 
 
 class Selected(Frozen):
-    """What facts have from one result. A fact that is in neither is absent: what it is about does not exist."""
+    """Values and errors of facts from one result. A fact that is in neither is absent: what it is about does not exist."""
 
     values: dict[str, Any] = Field(default_factory=dict)
     """The values by fact; of an object only the fields that something names."""
@@ -67,7 +67,7 @@ class Facts(Frozen):
     """The same for all calls that were sent, whatever their result, and for those of a turn that runs now. None as above."""
     # Left out of the JSON if no condition reads it.
     last: dict[str, Selected] | None = Field(default=None, exclude_if=lambda last: last is None)
-    """What facts have from the newest result of a tool in the earlier turns of this conversation, by fact. None as above."""
+    """By fact, its value from the newest result of a tool in the earlier turns of this conversation. None as above."""
 
     @classmethod
     def at(cls, now: datetime, time_zone: str, **known: Any) -> Self:
