@@ -81,6 +81,8 @@ class _Tool:
         one, other = (facts_of(policy, self.name) for policy in self.policies)
         if otherwise := sorted(name for name in one.keys() & other.keys() if one[name] != other[name]):
             raise Unencodable(f"the fact '{otherwise[0]}' is declared otherwise")
+        if before.seen != after.seen and any(_reads_hidden(policy, self.name) for policy in self.policies):
+            raise Unencodable("facts have what conditions cannot see of its arguments, in one of the policies only")
         same = bound[0] == bound[1]
         call = analysis.call_of(joined(before, after), bound[0] if same else None)
         both = []
@@ -214,6 +216,10 @@ def _reads(policy: CompiledPolicy, path: tuple[str, ...]) -> bool:
         return False
     reads = policy.conditions.reads
     return reads.has("arguments", *path) or any(reads.has("used", window, "sum", *path) for window in WINDOWS)
+
+
+def _reads_hidden(policy: CompiledPolicy, tool: str) -> bool:
+    return policy.conditions is not None and policy.conditions.reads_about(tool).has("hidden")
 
 
 def _reads_writes(policy: CompiledPolicy) -> bool:

@@ -59,6 +59,10 @@ _ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {"add": operator.a
 _SCALARS: Final = frozenset({Kind.BOOL, Kind.LONG, Kind.DECIMAL, Kind.STRING, Kind.DATETIME, DURATION})
 
 
+_FAILS: Final[Encoded] = TRUE, Value(Kind.BOOL, FALSE)
+"""An expression that always fails: its value means nothing."""
+
+
 class Outcomes(NamedTuple):
     """The conditions under which a call runs without a yes, and under which it runs at all."""
 
@@ -145,6 +149,8 @@ class Encoder:
         for clause in condition.clauses:
             try:
                 error, value = self.encode(clause.expr)
+                if value.kind is not Kind.BOOL:
+                    raise Unencodable("a clause that is no condition")
             except (Unencodable, z3.Z3Exception) as exc:
                 if unencoded is None:
                     raise
@@ -219,15 +225,19 @@ class Encoder:
         if base == pst.Var("context") and name == "confirmed":
             return FALSE, Value(Kind.BOOL, z3.BoolVal(self._confirmed))
         error, record = self.encode(base)
+        if z3.is_true(error):
+            return _FAILS
         if record.kind is not Kind.RECORD:
             raise Unencodable("attributes of what is no record of the call")
         if name not in record.term:
-            return TRUE, Value(Kind.BOOL, FALSE)
+            return _FAILS
         value, present = record.term[name]
         return z3.Or(error, z3.Not(present)), value
 
     def _has(self, base: pst.Expr, names: tuple[str, ...]) -> Encoded:
         error, value = self.encode(base)
+        if z3.is_true(error):
+            return _FAILS
         holds: Any = TRUE
         for name in names:
             if value.kind is not Kind.RECORD:
@@ -276,6 +286,8 @@ class Encoder:
         if op in ("and", "or"):
             return self._junction(left, right, stops_at=op == "or")
         (first_error, first), (second_error, second) = self.encode(left), self.encode(right)
+        if z3.is_true(first_error) or z3.is_true(second_error):
+            return _FAILS
         error = z3.Or(first_error, second_error)
         if op in _ARITHMETIC or op in ("offset", "duration_since"):
             return self._sum(op, error, first, second)

@@ -19,6 +19,7 @@ from graph_agent.models.sources import BatchSources, CallSources, FoundSource, S
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import Decision, Situation
+from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, judge_batch
@@ -164,6 +165,7 @@ class _Reader:
         given: dict[str, Any] = {"policy": policy, "user_id": self.user, "decision_id": "example", "past": self.past}
         given |= {"roles": self.roles, "facts": self.facts, "max_calls_per_turn": len(self.past) + 1}
         given["sources"] = BatchSources(calls=[self.sources])
+        given["results"] = CallFacts(self.results)
         (judged,) = judge_batch([requested], **given)
         if judged.decision is not CallDecision.AWAITING:
             return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
@@ -173,7 +175,9 @@ class _Reader:
         return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
 
     def is_forbidden(self, promises: Conditions) -> bool:
-        situation = Situation(self.user, self.roles, self.facts, self.past, sources=self.sources)
+        situation = Situation(
+            self.user, self.roles, self.facts, self.past, sources=self.sources, results=CallFacts(self.results)
+        )
         return promises.judge(self._call.action.name, self.arguments, situation).decision is not Decision.RUNS
 
     def _holds(self, term: Any) -> bool:
@@ -232,7 +236,9 @@ class _Reader:
         properties: dict[str, Any] = {}
         for policy in self._policies:
             properties |= policy.rules[action.name].declaration.parameters.get("properties", {})
-        for name in context["hidden"]:
+        # Facts read what conditions do not see.
+        seen = [name for name in action.seen if name not in arguments and self._holds(self._call.is_given(name))]
+        for name in [*context["hidden"], *sorted(seen)]:
             if name not in arguments:
                 declared = properties.get(name)
                 types = declared.get("type") if isinstance(declared, dict) else None

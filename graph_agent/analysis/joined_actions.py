@@ -8,6 +8,7 @@ from graph_agent.analysis.symbols import Unencodable
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
 
+_RESULT = "context.result"
 _NONE = CedarType(Kind.RECORD)
 
 
@@ -22,11 +23,10 @@ def joined(before: ToolAction, after: ToolAction) -> ToolAction:
     return replace(
         after,
         arguments=_union(before.arguments, after.arguments),
-        result=None
-        if before.result is after.result is None
-        else _union(before.result or _NONE, after.result or _NONE, "result"),
+        result=_union(before.result or _NONE, after.result or _NONE, _RESULT),
         open=before.open or after.open,
         writes=before.writes and after.writes,
+        seen=before.seen | after.seen,
     )
 
 
@@ -34,6 +34,9 @@ def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
     """Return the type of the values of both types. Raises `Unencodable`."""
     if before == after:
         return after
+    if path.startswith(f"{_RESULT}.") and _NONE in (before, after):
+        # Of a fact of which only the presence is asked for, the other side knows the type.
+        return before if after == _NONE else after
     kinds = {before.kind, after.kind}
     if kinds != {after.kind} or after.kind is Kind.VARIANT or before.is_list is not after.is_list:
         raise Unencodable(f"the type of '{path}' changed" if path else "the type of its arguments changed")
@@ -44,6 +47,8 @@ def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
     if after.kind is Kind.RECORD:
         names = dict.fromkeys(one.name for type_ in (after, before) for one in type_.fields)
         return replace(after, fields=tuple(_union_field(name, before, after, path) for name in names))
+    if after.kind is Kind.SET and path.startswith(_RESULT) and (before.low, before.high) != (after.low, after.high):
+        raise Unencodable(f"the limits of '{path}' changed")
     item = after.item
     if item is not None and before.item is not None:
         item = _union(before.item, item, path)

@@ -250,7 +250,7 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
         for action in actions_of(policy).values():
             if not covers(conditions[key], action):
                 continue
-            asked = named[action.name]
+            asked = replace(named[action.name], seen=action.seen)
             call = analysis.call_of(joined(action, asked), action.bound_argument)
             left_out: dict[str, str] = {}
             decided = outcomes(call.under(action), policy, left_out)

@@ -139,12 +139,12 @@ class SymbolicCall:
         """Return the condition that the arguments are those of `action`, the tool of one of the policies that are compared."""
         found = [*self._fits(action.arguments, "arguments"), self.facts_fit(action)]
         for name in action.lists:
-            length, present = self.context.at("length", name).term, self._is_given(name)
+            length, present = self.context.at("length", name).term, self.is_given(name)
             type_ = next(one.type for one in action.arguments.fields if one.name == name)
             found += [z3.Implies(present, limit) for limit in _bounds(length, type_)]
         hidden, declared = self.context.at("hidden").term, {one.name for one in action.arguments.fields}
         found += [
-            hidden.elements[name] for name, type_, needed in action.arguments.fields if needed and type_.kind is Kind.HIDDEN
+            self.is_given(name) for name, type_, needed in action.arguments.fields if needed and type_.kind is Kind.HIDDEN
         ]
         if not action.open:
             found += [z3.Not(bit) for name, bit in hidden.elements.items() if name not in declared]
@@ -168,10 +168,7 @@ class SymbolicCall:
             if one.type.kind is Kind.RECORD:
                 found += [z3.Implies(present, part) for part in self._fits(one.type, *path, name)]
             elif one.type.kind is Kind.SET:
-                item = one.type.item
-                if item is not None and item.values:
-                    outside = [bit for element, bit in value.term.elements.items() if element not in item.values]
-                    found.append(z3.Implies(present, z3.Not(disjunction([value.term.other, *outside]))))
+                found.append(z3.Implies(present, _has_only(value.term, one.type.item)))
             elif one.type.kind is not Kind.VARIANT:
                 found.append(z3.Implies(present, conjunction(_limits(value.term, one.type))))
             if one.required:
@@ -179,9 +176,9 @@ class SymbolicCall:
         return found
 
     def facts_fit(self, action: ToolAction) -> Any:
-        """Return the condition that the facts have the fields that `action` requires: the guard refuses a call without one."""
+        """Return the condition that the facts are those of `action`: the guard refuses a call with others."""
         facts = self.context.term.get("result")
-        return TRUE if facts is None or action.result is None else conjunction(list(_complete(facts[0], action.result)))
+        return TRUE if facts is None or action.result is None else conjunction(list(_read_as(facts[0], action.result)))
 
     def role(self, name: str) -> Any:
         return self.roles.setdefault(name, z3.Bool(f"principal in {name}"))
@@ -217,8 +214,7 @@ class SymbolicCall:
                 return Value("entity", ("User", z3.StringVal("")))
         make = {Kind.BOOL: z3.Bool, Kind.STRING: z3.String}.get(type_.kind, z3.Int)
         term = self.variables[name] = make(name)
-        # What was read is not limited by what its server declares.
-        self.facts += _limits(term, type_) if not name.startswith(_FACTS) else _limits_of_fact(term, type_)
+        self.facts += _moments(term) if type_.kind is Kind.DATETIME and name.startswith(_FACTS) else _limits(term, type_)
         return Value(type_.kind, term)
 
     def _field(self, name: str, one: Any) -> tuple[Value, Any]:
@@ -235,7 +231,6 @@ class SymbolicCall:
 
     def _set(self, name: str, item: CedarType | None) -> SymbolicSet:
         assert item is not None
-        item = CedarType(item.kind) if name.startswith(_FACTS) else item
         known: Iterable[Any] = {Kind.ACTION: self._tools, Kind.BOOL: (True, False)}.get(
             item.kind, sorted({*self._literals.get(item.kind, ()), *item.values})
         )
@@ -272,7 +267,9 @@ class SymbolicCall:
             self._add_facts_of_sources(arguments, bound_argument)
         hidden = self.context.at("hidden").term
         for declared in action.arguments.fields:
-            if declared.type.kind is Kind.HIDDEN and declared.required:
+            if declared.name in action.seen:
+                self.facts.append(z3.Not(hidden.elements[declared.name]))
+            elif declared.type.kind is Kind.HIDDEN and declared.required:
                 self.facts.append(hidden.elements[declared.name])
             elif declared.type.kind not in (Kind.HIDDEN, Kind.RECORD):
                 self.facts.append(z3.Not(hidden.elements[declared.name]))
@@ -295,7 +292,7 @@ class SymbolicCall:
 
     def _add_facts_of_lists(self, arguments: dict[str, Any]) -> None:
         for name in self.action.lists:
-            length, present = self.context.at("length", name).term, self._is_given(name)
+            length, present = self.context.at("length", name).term, self.is_given(name)
             self.facts.append(z3.Implies(z3.Not(present), length == 0))
             if name in arguments:
                 value, _ = arguments[name]
@@ -304,10 +301,16 @@ class SymbolicCall:
             type_ = next(one.type for one in self.action.arguments.fields if one.name == name)
             self.facts += [z3.Implies(present, limit) for limit in _bounds(length, type_)]
 
-    def _is_given(self, argument: str) -> Any:
+    def is_given(self, argument: str) -> Any:
         """Return the condition that a call has an argument: a hidden one is among those that conditions cannot see."""
         given = self.context.at("arguments").term.get(argument)
-        return self.context.at("hidden").term.elements[argument] if given is None else given[1]
+        if given is not None:
+            return given[1]
+        if argument not in self.action.seen:
+            return self.context.at("hidden").term.elements[argument]
+        declared = self.action.arguments.field(argument)
+        name = f"context.arguments.{argument}?"
+        return TRUE if declared is not None and declared.required else self.variables.setdefault(name, z3.Bool(name))
 
     def _add_facts_of_domains(self, arguments: dict[str, Any]) -> None:
         for name in self.action.texts:
@@ -344,20 +347,34 @@ class SymbolicCall:
                     self.facts.append(z3.Implies(present, labels.is_empty == value.term.is_empty))
 
 
-def _complete(value: Value, type_: CedarType) -> Iterator[Any]:
-    """Yield the conditions that a record, and each record in it, has the fields that `type_` requires."""
+def _read_as(value: Value, type_: CedarType) -> Iterator[Any]:
+    """Yield the conditions under which the guard reads a record of facts as `type_`: else it refuses the call."""
     for name, part, required in type_.fields:
         found, present = value.term[name]
         if required:
             yield present
         if part.kind is Kind.RECORD:
-            yield from (z3.Implies(present, one) for one in _complete(found, part))
+            yield from (z3.Implies(present, one) for one in _read_as(found, part))
+        elif part.kind is Kind.SET:
+            yield z3.Implies(present, _has_only(found.term, part.item))
+        elif part.kind is not Kind.DATETIME:
+            yield z3.Implies(present, conjunction(_limits(found.term, part)))
+
+
+def _has_only(group: SymbolicSet, item: CedarType | None) -> Any:
+    """Return the condition that the elements of a set are the values that `item` has, if it names them."""
+    if item is None or not item.values:
+        return TRUE
+    outside = [bit for element, bit in group.elements.items() if element not in item.values]
+    return z3.Not(disjunction([group.other, *outside]))
 
 
 def _part(value: Value, type_: CedarType) -> Value:
     """Return the part of a record that `type_` declares."""
     if type_.kind is not Kind.RECORD:
         return value
+    if value.kind is not Kind.RECORD:
+        return Value(Kind.RECORD, {})  # a fact of which only the presence is asked for
     declared = (one for one in type_.fields if one.name in value.term)
     return Value(value.kind, {name: (_part(value.term[name][0], part), value.term[name][1]) for name, part, _ in declared})
 
@@ -374,9 +391,8 @@ def _limits(term: Any, type_: CedarType) -> list[Any]:
     return [term >= MIN_LONG, term <= MAX_LONG, *allowed, *_bounds(term, type_, SCALE if type_.kind is Kind.DECIMAL else 1)]
 
 
-def _limits_of_fact(term: Any, type_: CedarType) -> list[Any]:
-    if type_.kind is not Kind.DATETIME:
-        return _limits(term, CedarType(type_.kind))
+def _moments(term: Any) -> list[Any]:
+    """Return the limits of a time in a fact."""
     first, last = _MOMENTS_READ
     return [term >= first, term <= last]
 

@@ -18,6 +18,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.sources import CallSources, FoundSource, Source
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
 from graph_agent.policy.cedar.evaluation import CedarConditions
+from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
 from graph_agent.policy.compiled import CompiledPolicy
@@ -51,10 +52,21 @@ TOOLS = (
     ShopTool("u", schema(), "srv", reads=True),
     ShopTool("v", schema(), "srv"),
 )
+FACTS = '@f("u()")\n@g("u() $.l[*]")\n@c("count u() $.l[*]")\n'
+"""Facts about one object, about a set and about a number, for the first permit."""
 PATTERNS = ("a*", "*b", "a*b", "*a*", "*", "ab", "a*b*", "*é*", "**a", "\\*", "")
 BASE = policy_of(TOOLS, None)
-EVERYTHING = BASE.with_conditions(ConditionsFile("permit (principal, action, resource) when { context == context };"))
-"""A policy that reads all of a call."""
+EVERYTHING = BASE.with_conditions(
+    ConditionsFile(
+        f"""{FACTS}permit (principal, action, resource) when {{ context == context }};
+forbid (principal, action, resource) when {{
+  context.result.f.s == "" && context.result.f.n > 0 && context.result.f.d.lessThan(decimal("0.0")) && context.result.f.b &&
+  context.result.f.t < context.time.now && context.result.f has o && context.result.f.o == "" &&
+  context.result.g.contains("") && context.result.c > 0
+}};"""
+    )
+)
+"""A policy that reads all of a call, and of the facts all that random rules name."""
 
 
 @dataclass
@@ -116,7 +128,7 @@ def compare_with_guard(
         verdict = judge(policy, "t", arguments, past, facts=facts()).decision
         # The yes to a call that waits comes with another message.
         before_it = [] if verdict is CallDecision.AWAITING else past
-        situation = Situation("ann", (), facts(), before_it, sources=CallSources())
+        situation = Situation("ann", (), facts(), before_it, sources=CallSources(), results=CallFacts())
         given = list(_values(call.context, conditions.context(call.action, arguments, situation)))
         decided = [z3.is_true(z3.simplify(z3.substitute(term, *given))) for term in (silent, accepted)]
         encoded = CallDecision.PERMITTED if decided[0] else CallDecision.AWAITING if decided[1] else CallDecision.REFUSED
@@ -205,8 +217,9 @@ def _window(counts: dict[str, int]) -> dict[str, Any]:
 class RandomPolicies:
     """Makes rules about the tool `t`, and calls of it, near the values that the rules name."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, with_facts: bool = False) -> None:
         self._random = random.Random(seed)
+        self._with_facts = with_facts
 
     def policy(self) -> CompiledPolicy:
         """Return a policy that Cedar can read; it need not fit the tools, so that evaluations fail too."""
@@ -215,6 +228,10 @@ class RandomPolicies:
                 return BASE.with_conditions(ConditionsFile(self._rules(), roles=("p", "q")))
             except ConfigurationError:
                 continue
+
+    def promise(self) -> str:
+        """Return a promise about the tool `t`; it need not fit the tools."""
+        return f'@id("it") forbid (principal, action == Action::"t", resource) when {{ {self._condition(1)} }};'
 
     def call(self) -> tuple[dict[str, Any], Situation]:
         pick, chance = self._random.choice, self._random.random
@@ -245,8 +262,9 @@ class RandomPolicies:
         }
         earlier = [PastCall(1, "t", {"n": 3}), PastCall(2, "v", {})][: self._random.randrange(3)]
         roles = tuple(self._random.sample("pq", self._random.randrange(3)))
-        sources = self._sources(arguments)
-        return arguments, Situation(pick(["ann", "bob"]), roles, Facts.model_validate(facts), earlier, sources=sources)
+        known = Facts.model_validate(facts)
+        sources, results = self._sources(arguments), self._results()
+        return arguments, Situation(pick(["ann", "bob"]), roles, known, earlier, sources=sources, results=results)
 
     def _sources(self, arguments: dict[str, Any]) -> CallSources:
         """Return sources as the finder gives them: of a text or a number one, of a list some, of a choice none."""
@@ -259,13 +277,32 @@ class RandomPolicies:
             arguments={name: [FoundSource(source=one) for one in given] for name, given in found.items() if given}, after=after
         )
 
+    def _results(self) -> CallFacts:
+        pick, chance = self._random.choice, self._random.random
+        if not self._with_facts:
+            return CallFacts()
+        f: dict[str, Any] = {
+            "s": pick(["", "a", "ab", "x"]),
+            "n": pick([0, 1, 5, 6, LONG_MAX]),
+            "d": pick([0, 1.5, -2.25]),
+            "b": chance() < 0.5,
+            "t": pick(["2026-11-23", "2026-11-23T12:00:00Z", "2026-11-23T23:00:00-02:00", "0001-01-01", "9999-12-31"]),
+        }
+        f |= {"o": pick("xy")} if chance() < 0.5 else {}
+        if chance() < 0.05:
+            del f[pick("sndbt")]
+        g = self._random.sample(["a", "x", "b", "", "k@e.com", "q"], self._random.randrange(4))
+        found = {"f": f, "g": g, "c": len(g)}
+        return CallFacts({name: value for name, value in found.items() if chance() < 0.8})
+
     def _made(self) -> dict[str, list[str]]:
         attempted = self._random.sample("tuv", self._random.randrange(4))
         return {"succeeded": self._random.sample(attempted, self._random.randrange(len(attempted) + 1)), "attempted": attempted}
 
     def _rules(self) -> str:
         pick = self._random.choice
-        rules = "permit (principal, action, resource)" + pick(["", f" when {{ {self._condition(1)} }}"]) + ";\n"
+        facts = FACTS if self._with_facts else ""
+        rules = f"{facts}permit (principal, action, resource)" + pick(["", f" when {{ {self._condition(1)} }}"]) + ";\n"
         for _ in range(self._random.randrange(1, 4)):
             scope = [
                 pick(["principal", 'principal in Role::"q"', 'principal == User::"ann"', "principal is User"]),
@@ -296,6 +333,33 @@ class RandomPolicies:
             ]
         )
 
+    def _fact(self) -> str:
+        """Return a condition on facts. Some are not guarded by `has`, so that evaluations fail too."""
+        pick = self._random.choice
+        f, g, c = (f"context.result.{name}" for name in "fgc")
+        named, test = pick(
+            [
+                ("f", f"{f}.s {pick(['==', '!='])} {self._text()}"),
+                ("f", f'{f}.s like "{pick(PATTERNS)}"'),
+                ("f", f"{f}.n {pick(['<', '<=', '>', '=='])} {self._number()}"),
+                ("f", f"{f}.n + 1 > {pick(['1', '6'])}"),
+                ("f", f'{f}.d.lessThan(decimal("{pick(["0.0", "1.5"])}"))'),
+                ("f", f"{f}.b"),
+                ("f", f"{f}.t {pick(['<', '>='])} context.time.now"),
+                ("f", f'{f}.t.offset(duration("1d")) < datetime("2026-11-24")'),
+                ("f", f'{f} has o && {f}.o == "x"'),
+                ("f", f"{f} has o || {f}.b"),
+                ("f", "true"),
+                ("g", f"{g}.contains({self._text()})"),
+                ("g", f"{g}.containsAll(context.arguments.l)"),
+                ("g", f"context.arguments.l.containsAny({g})"),
+                ("g", f'["a", "x", ""].containsAll({g})'),
+                ("g", f"{g}.isEmpty()"),
+                ("c", f"{c} {pick(['<', '>='])} {pick(['1', '2', 'context.length.l'])}"),
+            ]
+        )
+        return pick([f"(context.result has {named} && {test})"] * 3 + [f"({test})"])
+
     def _text(self) -> str:
         attributes = ["arguments.s", "arguments.s", "arguments.o", "arguments.r.k", "arguments.v.string", "time.weekday"]
         return self._random.choice([*(f"context.{one}" for one in attributes), '"a"', '"x"', '"ab"'])
@@ -312,6 +376,8 @@ class RandomPolicies:
         return self._test()
 
     def _test(self) -> str:
+        if self._with_facts and self._random.random() < 0.5:
+            return self._fact()
         pick, here = self._random.choice, "context.arguments."
         decimals = pick(["lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"])
         return pick(

@@ -181,10 +181,10 @@ def compare_targeted(outcomes: Any, *, until_different: bool = False, share: int
     return found
 
 
-def compare_random(outcomes: Any, calls: int, seed: int) -> Compared:
-    found, made = Compared(), RandomPolicies(seed)
+def compare_random(outcomes: Any, calls: int, seed: int, *, with_facts: bool = False) -> Compared:
+    found, made = Compared(), RandomPolicies(seed, with_facts=with_facts)
     while found.calls < calls and not (found.different and calls < CALLS):
-        compare_with_cedar(made.policy(), (made.call() for _ in range(20)), found, outcomes)
+        compare_with_cedar(made.policy(), (made.call() for _ in range(100 if with_facts else 20)), found, outcomes)
     return found
 
 
@@ -212,8 +212,18 @@ def test_random_rules_decide_as_cedar_does(calls: int, seed: int) -> None:
     assert found.undetermined < calls / 100
 
 
-def test_the_solver_overlooks_no_call() -> None:
-    made = RandomPolicies(seed=4)
+@pytest.mark.parametrize(("calls", "seed"), [(10_000, 1), pytest.param(100_000, 2, marks=pytest.mark.nightly)])
+def test_random_rules_over_random_facts_decide_as_cedar_does(calls: int, seed: int) -> None:
+    found = compare_random(encoding.outcomes, calls, seed, with_facts=True)
+    assert found.different == []
+    assert len(found.effects) == 3
+    assert min(found.effects.values()) > calls / 50
+    assert found.undetermined == 0
+
+
+@pytest.mark.parametrize("with_facts", [False, True])
+def test_the_solver_overlooks_no_call(with_facts: bool) -> None:
+    made = RandomPolicies(seed=4, with_facts=with_facts)
     assert list(excluded(made.call() for _ in range(500))) == []
 
 

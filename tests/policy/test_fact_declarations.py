@@ -330,3 +330,11 @@ def test_a_path_selects_values(path: str, selected: list[Any]) -> None:
 def test_what_a_path_names_and_a_value_does_not_have_is_never_left_out(path: str) -> None:
     with pytest.raises(NotSelectedError):
         Selection(path, "@f").of(OBJECT)
+
+
+def test_a_clause_that_is_a_fact_alone_makes_it_a_truth_value() -> None:
+    text = f"""{ORDER} permit (principal, action, resource);
+        forbid (principal, action == Action::"cancel", resource)
+        when {{ context.result has order }} when {{ context.result.order.locked }};"""
+    found = CedarConditions(ConditionsFile(text), ACTIONS)
+    assert found.results.types["order"].field("locked") == Field("locked", CedarType(Kind.BOOL), True)

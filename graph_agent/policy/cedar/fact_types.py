@@ -118,7 +118,7 @@ class FactTypes:
             self._key, self._covered = key, [one for one in actions.values() if covers(condition, one)]
             for clause in condition.clauses:
                 try:
-                    self._read(clause)
+                    _unite(self._read(clause), _Variable(Kind.BOOL))
                 except FactError as exc:
                     raise FactError(f"the uses of a fact do not fit together: {exc}", key) from None
         named = self._top.root.fields
