@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -273,7 +274,9 @@ class CedarConditions:
         try:
             context = self.context(action, arguments, situation)
         except Unconvertible as exc:
-            return ConditionsDecision(Decision.REFUSED, (str(exc),))
+            return self._refused_without_facts(tool_name, arguments, situation) or ConditionsDecision(
+                Decision.REFUSED, (str(exc),)
+            )
         policies = self._set if not situation.for_facts or not self.results.conditions else self._set_without_facts
         request = {
             "principal": {"type": "User", "id": situation.user_id},
@@ -292,6 +295,18 @@ class CedarConditions:
         if without.decision is not CedarDecision.Allow:
             return ConditionsDecision(Decision.ASKS, self._reasons(without), self._facts_of(without, situation))
         return ConditionsDecision(Decision.RUNS).outside_message(() if situation.of_message else self.of_messages[tool_name])
+
+    def _refused_without_facts(
+        self, tool_name: str, arguments: dict[str, Any], situation: Situation
+    ) -> ConditionsDecision | None:
+        """Return the refusal of a call by the conditions that name no fact, which says more than that a fact is not known.
+
+        It is often their reason for which a fact cannot be read.
+        """
+        if situation.for_facts or not self.needs_facts(tool_name):
+            return None
+        decided = self.judge(tool_name, arguments, replace(situation, for_facts=True))
+        return decided if decided.decision is Decision.REFUSED and decided.reasons != (_NO_PERMIT,) else None
 
     def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the `context` of a call, without `confirmed` and without what no condition reads. Raises `Unconvertible`."""
