@@ -38,7 +38,7 @@ from graph_agent.validation.fixtures import load_fixtures
 from tests.documentation.blocks import Block
 from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page
 from tests.documentation.site import ROOT
-from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, policy_of
+from tests.policy.cedar_shop import GIVE_BACK, PERMIT, SHOP, ShopTool, policy_of
 from tests.serving import free_ports
 
 
@@ -305,7 +305,7 @@ def check_conditions(_page: Page, block: Block) -> Iterator[str]:
     # A file of promises has no permit.
     rules = block.text if "permit (" in block.text else PERMIT + block.text
     try:
-        policy_of([*SHOP, *shipped], rules)
+        policy_of([*SHOP, GIVE_BACK, *shipped], rules)
     except errors.ConfigurationError as exc:
         yield str(exc)
 

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from graph_agent.models.facts import Facts
+from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.past_call import PastCall
-from tests.policy.cedar_shop import SHOP, facts, judge, policy_of
+from tests.policy.cedar_shop import GIVE_BACK, SHOP, facts, judge, policy_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conditions.md").read_text(encoding="utf-8")
 PRINTED = re.findall(r"```cedar\n(.*?)```", PAGE, re.DOTALL)
 RUNS, ASKS, REFUSED = CallDecision.PERMITTED, CallDecision.AWAITING, CallDecision.REFUSED
 REFUND, PRICE, STOCK, MAIL = "refund", "set_price", "restock", "send_mail"
+CANCEL, BACK = "cancel_order", "give_back"
 
 
 def refund(amount: int) -> dict[str, Any]:
@@ -25,6 +27,10 @@ def refund(amount: int) -> dict[str, Any]:
 
 def used_today(amount: int) -> Facts:
     return facts(used={"day": {"tools": {REFUND: {"calls": 1, "sums": {"amount": amount}}}}})
+
+
+def known(**values: Any) -> dict[str, Any]:
+    return {"results": CallFacts(values)}
 
 
 CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDecision, str]]] = [
@@ -63,6 +69,27 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDecision, str]]]
         (MAIL, {"to": ["a@evil.org,b@example.com"], "text": "x"}, {}, ASKS, "mail outside needs a yes"),
     ],
     [
+        (CANCEL, {"order": "A1"}, known(order={"status": "pending"}), ASKS, ""),
+        (
+            CANCEL,
+            {"order": "A1"},
+            known(order={"status": "shipped"}),
+            REFUSED,
+            "only a pending order can be cancelled (order: status = 'shipped')",
+        ),
+        (CANCEL, {"order": "A1"}, known(), REFUSED, "only a pending order can be cancelled (order: not found)"),
+    ],
+    [
+        (BACK, {"order": "A1", "card": "c-1"}, known(charged="c-1"), RUNS, ""),
+        (
+            BACK,
+            {"order": "A1", "card": "c-2"},
+            known(charged="c-1"),
+            REFUSED,
+            "money goes back to the card that was charged (charged = 'c-1')",
+        ),
+    ],
+    [
         (REFUND, refund(1), {}, REFUSED, "refunds only after the order was found"),
         (REFUND, refund(1), {"facts": facts(attempted=["find_order"])}, REFUSED, "refunds only after the order was found"),
         (REFUND, refund(1), {"facts": facts(succeeded=["find_order"])}, RUNS, ""),
@@ -85,9 +112,9 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDecision, str]]]
 ]
 
 
-@pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:7], CASES, strict=True)))
+@pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:9], CASES, strict=True)))
 def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> None:
-    policy = policy_of(SHOP, rules)
+    policy = policy_of([*SHOP, GIVE_BACK], rules)
     for tool, arguments, situation, verdict, reason in cases:
         judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
         assert (judged.decision, judged.rule) == (verdict, reason), (tool, arguments)
