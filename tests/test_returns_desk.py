@@ -217,12 +217,23 @@ async def test_a_customer_without_a_key_is_served_by_the_embedded_model() -> Non
             "Good day, Ines Karlsen. These are your orders:"
         )
         await say(client, "Show orders FH-2087 and FH-2079.")
-        question = await say(client, "cancel orders FH-2087 and FH-2079")
-        assert question.startswith("2 actions, in this order:\n1. Cancel 'order FH-2087 (pending)")
+        asked = (await client.send("cancel orders FH-2087 and FH-2079")).decision
+        assert asked.reply.startswith("Cancel 'order FH-2087 (pending)")
+        refused = "Only a pending order can be cancelled (order 'FH-2079': status = 'shipped')."
+        assert asked.notices == [f"Not done: cancel order: order_id = 'FH-2079'. {refused}"]
         answer = (await client.send("yes")).decision
         assert answer.effects == ["cancelled order FH-2087: 83.40 EUR to the customer"]
-        assert "That did not work: Order FH-2079 is shipped and left the shop on 2026-11-18" in answer.reply
         assert "LAN-BLK" in await say(client, "do you have a lantern?")
+
+
+async def test_two_pending_orders_are_one_question() -> None:
+    model = FixedRequestsAdapter.from_file(FOLDER / "requests.yaml")
+    async with open_desk() as desk, open_installation(desk, CONSTITUTION, model, conditions=CONDITIONS) as client:
+        await say(client, "I am tomas.brandl@example.org, 80331")
+        await say(client, "show orders FH-2088 and FH-2090")
+        question = await say(client, "cancel orders FH-2088 and FH-2090")
+        assert question.startswith("2 actions, in this order:\n1. Cancel 'order FH-2088 (pending)")
+        assert len((await client.send("yes")).decision.effects) == 2
 
 
 async def test_each_sentence_of_the_help_is_understood() -> None:

@@ -42,11 +42,7 @@ SESSION = {
     "Cancel both, please": [
         calls(("cancel_order", {"order_id": "FH-2087"}), ("cancel_order", {"order_id": "FH-2079"})),
     ],
-    "yes": [
-        says(
-            "FH-2079 left the shop on 2026-11-18, so it cannot be cancelled. You can return it within 30 days of its delivery."
-        ),
-    ],
+    "yes": [],
     "It was to come on Wednesday!": [
         calls(("give_store_credit", {"order_id": "FH-2079", "amount": 10.0, "reason": "late"})),
         says("I am sorry that it is late. You have 10 euros more of store credit."),

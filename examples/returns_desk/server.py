@@ -217,7 +217,7 @@ def _refused(sentence: str) -> ToolRefusal:
 def _order(connection: Connection, order_id: str) -> Row[Any]:
     found = connection.execute(select(orders).where(orders.c.order_id == order_id)).first()
     if found is None:
-        raise ToolRefusal(f"There is no order {order_id}.")
+        raise ToolRefusal(f"There is no order {order_id}.", ToolErrorCode.NOT_FOUND)
     return found
 
 
