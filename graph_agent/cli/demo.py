@@ -1,22 +1,66 @@
-"""`graph-agent demo`: a conversation that shows what the runtime does, on a temporary database."""
+"""`graph-agent demo`: conversations that show what the runtime does, on a temporary database."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import Annotated
+
 import typer
 
-from graph_agent.cli.running import FAILED, print_stderr
+from graph_agent.cli.running import FAILED, open_in_loop, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_answer, print_record, print_text
 from graph_agent.settings import read_settings
 from graph_agent.task_server.demo_scenes import SCENES, TRACED
 
 
-def demo() -> None:
+class Demo(StrEnum):
+    """The conversations."""
+
+    TASKS = "tasks"
+    INJECTION = "injection"
+
+
+def demo(
+    name: Annotated[
+        Demo,
+        typer.Argument(
+            metavar="[tasks|injection]", help="The conversation: tasks, or a bill with an instruction for the model."
+        ),
+    ] = Demo.TASKS,
+) -> None:
     """Show a scripted conversation, then the record of one of its decisions.
 
-    The conversation adds, lists and completes tasks, asks for clarification, refuses, and deletes with a confirmation.
-    It runs offline with the embedded model and does not touch your data. Exits with 1 if a decision is not the expected one.
+    The conversation adds, lists and completes tasks, asks for clarification, refuses, and deletes with a confirmation. That of
+    `injection` is about a bill that tells the model to send money to somebody else.
+    It runs offline with the embedded model, or a scripted one, and does not touch your data. Exits with 1 if a decision is not
+    the expected one.
     """
+    (_tasks if name is Demo.TASKS else _injection)()
+
+
+def _injection() -> None:
+    # Imported here, because its conditions need an extra.
+    from graph_agent.bootstrap.injection import FOLDER, SESSION, open_injection
+
+    print_text(("The bill", "bold"))
+    print_text(((FOLDER / "bill.txt").read_text(encoding="utf-8"), "dim"))
+    asked = ""
+    with open_in_loop(open_injection()) as ((chat, audit), run):
+        conversation = None
+        for message in SESSION:
+            answer = run(chat.send("demo", message, conversation_id=conversation))
+            conversation = answer.conversation_id
+            print_text((f"you> {message}", "cyan"))
+            print_answer(answer.decision)
+            asked = answer.decision_id if answer.decision.pending_action is not None else asked
+        record = run(audit.load(asked))
+        print_text(("\nThe record of the question", "bold"))
+        if record is not None:
+            print_record(record)
+
+
+def _tasks() -> None:
     shipped = read_settings().model_copy(update={"constitution": None})
     failures = 0
     with open_command_runtime(shipped, model="embedded", temporary=True) as (runtime, run):

@@ -9,7 +9,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.sources import CallSources, FoundSource, Source
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.sources import values_of
-from graph_agent.reply.text import one_line, quoted
+from graph_agent.reply.text import exact, one_line, quoted
 
 _MAX_SENTENCES: Final = 6
 _MAX_VALUE: Final = 80
@@ -46,6 +46,6 @@ def _sentences(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any]
                 continue
             values = [value for _, value, _ in values_of(name, arguments[name])]
             value = values[one.item] if one.item < len(values) else arguments[name]
-            shown = quoted(value if isinstance(value, str) else canonical_json(value), _MAX_VALUE)
+            shown = quoted(value, _MAX_VALUE) if isinstance(value, str) else exact(canonical_json(value), _MAX_VALUE)
             stands = "the model wrote it" if one.source is Source.MODEL else f"it stands in {describe_source(policy, one)}"
             yield f"{one_line(name)} {shown} is not from you: {stands}."

@@ -84,6 +84,16 @@ async def test_each_call_of_a_card_has_its_own_sources() -> None:
     assert [call.labels("to") for call in sources.calls] == [["user"], ["untrusted"], ["untrusted", "user"]]
 
 
+async def test_mails_that_share_a_subject_are_asked_about_on_one_card_and_none_is_refused() -> None:
+    people = ["amy@evil.example", "bob@evil.example", "eve@evil.example"]
+    mails = calls(*(("send_mail", {"to": [one], "subject": "Task", "body": "please do it"}) for one in people))
+    asked = await engine(calls(READ), mails).run(asks(MESSAGE))
+    pending = asked.decision.pending_action
+    assert pending is not None
+    assert [call.arguments["to"] for call in pending.each] == [[one] for one in people]
+    assert asked.decision.notices == []
+
+
 async def test_a_batch_has_one_entry_without_any_text_of_a_result() -> None:
     asked = await engine(calls(READ), calls(TO_ANNA, PAY)).run(asks(MESSAGE))
     (entry,) = [entry for entry in asked.record.entries if entry.kind is EntryKind.SOURCES]
