@@ -1,4 +1,4 @@
-"""Where the arguments of a closed turn's calls came from: as recorded, or found again, if no condition has read it."""
+"""The sources of the arguments of a closed turn's calls: as recorded, or found again, if no condition has read it."""
 
 from __future__ import annotations
 

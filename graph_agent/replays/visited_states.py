@@ -94,7 +94,7 @@ class JudgedCall(Frozen):
     duration_ms: int | None
     """None for a call that was not sent."""
     sources: ArgumentSources
-    """Where the value of each argument came from, in words; a switch and a choice of the schema have no source."""
+    """Source of each argument's value, in words; a switch and a choice of the schema have no source."""
 
 
 class VisitedState(Frozen):

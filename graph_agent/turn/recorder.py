@@ -123,7 +123,7 @@ class Recorder:
         """The permitted calls of the batch that have not begun, in their order."""
         self._source_finder: SourceFinder | None = None
         self._reads_began = 0.0
-        """When the reads of the call began that is judged now, in seconds of the monotonic clock."""
+        """Start of the reads of the call that is judged now, in seconds of the monotonic clock."""
         self._announced: dict[int, bool] = {}
         """The sequence of each call whose operation is committed; False if another attempt may have sent it."""
 

@@ -52,7 +52,7 @@ SESSION: Mapping[str, Sequence[LLMResponse]] = {
         LLMResponse(content="The bill is paid.", finish_reason="stop"),
     ],
 }
-"""What the customer writes, and what a model that obeys the bill answers to it."""
+"""The messages of the customer, and the responses of a model that obeys the bill."""
 
 
 @asynccontextmanager
