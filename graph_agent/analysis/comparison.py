@@ -13,12 +13,12 @@ from typing import Final
 import z3
 from cedarpy import pst
 
-from graph_agent.analysis.encoding import Encoder, Outcomes, in_words, outcomes
+from graph_agent.analysis.encoding import NEVER, Encoder, Outcomes, in_words, outcomes
 from graph_agent.analysis.examples import find_example
 from graph_agent.analysis.joined_actions import joined
 from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fact, actions_of, facts_of, formulas
 from graph_agent.analysis.schema_changes import unseen_changes
-from graph_agent.analysis.symbols import FALSE, SymbolicCall, Unencodable, disjunction
+from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.models.facts import WINDOWS
 from graph_agent.policy.cedar.conditions import Decision
 from graph_agent.policy.cedar.schema import ToolAction
@@ -27,12 +27,19 @@ from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 from graph_agent.policy.compiled import CompiledPolicy
 
 _DIFFERENCES: Final[Mapping[Change, tuple[list[Decision], list[Decision]]]] = {
-    Change.RUNS: ([Decision.ASKS, Decision.REFUSED], [Decision.RUNS]),
-    Change.ASKS: ([Decision.REFUSED], [Decision.ASKS]),
+    Change.RUNS: ([Decision.ASKS, Decision.WAITS, Decision.REFUSED], [Decision.RUNS]),
+    Change.ASKS: ([Decision.WAITS, Decision.REFUSED], [Decision.ASKS]),
+    Change.WAITS: ([Decision.REFUSED], [Decision.WAITS]),
     Change.NEEDS_YES: ([Decision.RUNS], [Decision.ASKS]),
-    Change.REFUSED: ([Decision.RUNS, Decision.ASKS], [Decision.REFUSED]),
+    Change.NEEDS_APPROVAL: ([Decision.RUNS, Decision.ASKS], [Decision.WAITS]),
+    Change.REFUSED: ([Decision.RUNS, Decision.ASKS, Decision.WAITS], [Decision.REFUSED]),
 }
 """The decisions on one call under the old and under the new policy that are a change."""
+_ONCE_APPROVED: Final = (
+    ([Decision.WAITS, Decision.REFUSED], [Decision.RUNS, Decision.ASKS]),
+    ([Decision.ASKS], [Decision.RUNS]),
+)
+"""These are "newly possible with an approval" if they need the approvals that the call has."""
 _LOST_TRAITS: Final = {
     "ledger": "its server no longer keeps a ledger, so an unknown outcome stays unknown",
     "preview": "its server no longer says what a call is about before the yes",
@@ -77,7 +84,7 @@ class _Tool:
             index = 0 if after is None else 1
             call = analysis.call(self.name, self.policies[index])
             decided = outcomes(call, self.policies[index], left_out)
-            return call, [decided if i == index else Outcomes(FALSE, FALSE) for i in range(2)]
+            return call, [decided if i == index else NEVER for i in range(2)]
         one, other = (facts_of(policy, self.name) for policy in self.policies)
         if otherwise := sorted(name for name in one.keys() & other.keys() if one[name] != other[name]):
             raise Unencodable(f"the fact '{otherwise[0]}' is declared otherwise")
@@ -90,7 +97,7 @@ class _Tool:
             possible = [] if before == after else [call.fits(action)]
             if argument is not None and not same:
                 possible.append(call.is_bound(argument))
-            both.append(Outcomes(*(z3.And(one, *possible) for one in outcomes(call.under(action), policy, left_out))))
+            both.append(outcomes(call.under(action), policy, left_out).and_also(*possible))
         return call, both
 
     @property
@@ -126,13 +133,19 @@ def _decided(tool: _Tool, analysis: Analysis, facts: Mapping[Change, list[Fact]]
     unconfirmed = False
     call, (before, after) = tool.call(analysis, left_out)
     for change, effects in _DIFFERENCES.items():
-        decided = before.one_of(effects[0]), after.one_of(effects[1])
-        if (solver := analysis.possible(call, *formulas(facts[change], call), *decided)) is not None:
-            expected = list(zip(tool.policies, effects, strict=True))
-            example = find_example(solver, call, expected)
-            if example.confirmed or not left_out:
-                yield AnalysisResult(tool.name, change, example)
-            else:
+        # What is newly possible is so without approvals; what no longer is, is not even with some.
+        counts = call.without_approvals if change.loosens else []
+        asked = [(effects, counts)]
+        if change is Change.WAITS and call.approvals:
+            needs = (z3.Not(call.approved_by(one, 0)) for one in (after.accepted, after.silent))
+            asked += [(effects, [needed]) for effects, needed in zip(_ONCE_APPROVED, needs, strict=True)]
+        for (old, new), conditions in asked:
+            decided = before.one_of(old), after.one_of(new)
+            if (solver := analysis.possible(call, *formulas(facts[change], call), *conditions, *decided)) is not None:
+                example = find_example(solver, call, list(zip(tool.policies, (old, new), strict=True)))
+                if example.confirmed or not left_out:
+                    yield AnalysisResult(tool.name, change, example)
+                    break
                 unconfirmed = True
     if unconfirmed:
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=in_words(left_out))

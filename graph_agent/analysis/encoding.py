@@ -29,7 +29,7 @@ from graph_agent.analysis.symbols import (
     text,
 )
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import Decision
+from graph_agent.policy.cedar.conditions import EVERYBODY, Decision
 from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
@@ -64,16 +64,30 @@ _FAILS: Final[Encoded] = TRUE, Value(Kind.BOOL, FALSE)
 
 
 class Outcomes(NamedTuple):
-    """The conditions under which a call runs without a yes, and under which it runs at all."""
+    """The conditions under which a call runs without a yes, under which it runs, and under which it can run once approved."""
 
     silent: Any
     accepted: Any
+    approvable: Any
+    """The same as `accepted`, if everybody had approved the call."""
 
     def one_of(self, effects: Iterable[Decision]) -> Any:
         """Return the condition under which the guard decides one of `effects`."""
-        asks = z3.And(self.accepted, z3.Not(self.silent))
-        conditions = {Decision.RUNS: self.silent, Decision.ASKS: asks, Decision.REFUSED: z3.Not(self.accepted)}
+        conditions = {
+            Decision.RUNS: self.silent,
+            Decision.ASKS: z3.And(self.accepted, z3.Not(self.silent)),
+            Decision.WAITS: z3.And(self.approvable, z3.Not(self.accepted)),
+            Decision.REFUSED: z3.Not(z3.Or(self.accepted, self.approvable)),
+        }
         return disjunction([conditions[effect] for effect in effects])
+
+    def and_also(self, *possible: Any) -> Outcomes:
+        """Return the outcomes of the calls for which all of `possible` holds; others are refused."""
+        return Outcomes(*(z3.And(one, *possible) for one in self))
+
+
+NEVER: Final = Outcomes(FALSE, FALSE, FALSE)
+"""The outcomes of a call that is always refused."""
 
 
 def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str]) -> Outcomes:
@@ -84,18 +98,28 @@ def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str
     """
     rule = policy.rules.get(call.action.name)
     if rule is None or call.action.name in policy.unavailable:
-        return Outcomes(FALSE, FALSE)
+        return NEVER
     limit = rule.grant.max_per_message
     allowed = TRUE if limit is None else call.used("message", "calls") <= limit
-    without = with_yes = TRUE
+    without = with_yes = approved = sound = TRUE
     if policy.conditions is not None:
         unencoded: dict[str, str] = {}
         encoders = (Encoder(call, confirmed=yes) for yes in (False, True))
         (without, failed), (with_yes, failed_too) = (one.decision(policy.conditions.by_key, unencoded) for one in encoders)
         left_out |= {policy.conditions.names[key]: why for key, why in unencoded.items()}
-        allowed = z3.And(allowed, z3.Not(failed), z3.Not(failed_too), _texts_are_read(call, policy.conditions))
-    accepted = z3.And(allowed, with_yes)
-    return Outcomes(FALSE if rule.grant.requires_confirmation else z3.And(accepted, without), accepted)
+        sound = z3.And(z3.Not(failed), z3.Not(failed_too))
+        if policy.conditions.approval_roles(call.action.name):
+            # A condition that fails in one of the evaluations refuses the call in all of them.
+            sound = z3.And(sound, call.approved_by(sound, EVERYBODY))
+        approved = call.approved_by(with_yes, EVERYBODY)
+        if unencoded and policy.conditions.approval_roles(call.action.name):
+            # Whether such a condition matches or fails may depend on approvals too.
+            approved = z3.FreshConst(z3.BoolSort(), "approved")
+            sound = z3.And(sound, z3.FreshConst(z3.BoolSort(), "sound"))
+        allowed = z3.And(allowed, _texts_are_read(call, policy.conditions))
+    accepted = z3.And(allowed, sound, with_yes)
+    silent = FALSE if rule.grant.requires_confirmation else z3.And(accepted, without)
+    return Outcomes(silent, accepted, z3.And(allowed, sound, approved))
 
 
 def _texts_are_read(call: SymbolicCall, conditions: Conditions) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -156,6 +156,7 @@ class _Reader:
         time = self._context["time"]
         usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
         shown["facts"] = self.results
+        shown["approvals"] = {role: count for role, count in self._context["approvals"].items() if count}
         shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
         return {name: value for name, value in shown.items() if value}
 
@@ -166,7 +167,10 @@ class _Reader:
         given |= {"roles": self.roles, "facts": self.facts, "max_calls_per_turn": len(self.past) + 1}
         given["sources"] = BatchSources(calls=[self.sources])
         given["results"] = CallFacts(self.results)
+        given["approvals"] = self._context["approvals"]
         (judged,) = judge_batch([requested], **given)
+        if judged.needs is not None:
+            return Decision.WAITS
         if judged.decision is not CallDecision.AWAITING:
             return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
         asked = {"id": "example", "tool_name": requested.name, "arguments": judged.arguments, "description": "example"}
@@ -176,7 +180,13 @@ class _Reader:
 
     def is_forbidden(self, promises: Conditions) -> bool:
         situation = Situation(
-            self.user, self.roles, self.facts, self.past, sources=self.sources, results=CallFacts(self.results)
+            self.user,
+            self.roles,
+            self.facts,
+            self.past,
+            sources=self.sources,
+            results=CallFacts(self.results),
+            approvals=self._context["approvals"],
         )
         return promises.judge(self._call.action.name, self.arguments, situation).decision is not Decision.RUNS
 

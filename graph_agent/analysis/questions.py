@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import z3
 from cedarpy import pst
@@ -50,19 +50,21 @@ class Change(StrEnum):
 
     RUNS = "newly possible without a yes"
     ASKS = "newly possible with a yes"
+    WAITS = "newly possible with an approval"
     READS = "counts as a read now: no receipt, and conditions about changes do not cover it"
     UNASKED = "runs without a yes also if its server marks it as destructive"
     MOVED = "its calls go to another server"
     TRUSTED = "is trusted now: its hints count, and it learns who calls"
     NOT_COMPARED = "not compared"
     NEEDS_YES = "now needs a yes"
+    NEEDS_APPROVAL = "now needs an approval"
     REFUSED = "no longer possible"
     DECIDES_NOTHING = "decides nothing"
     COUNTED = "its budget begins at 0: no condition counted it before"
 
     @property
     def loosens(self) -> bool:
-        return self in (Change.RUNS, Change.ASKS, Change.READS, Change.UNASKED, Change.MOVED, Change.TRUSTED)
+        return self in (Change.RUNS, Change.ASKS, Change.WAITS, Change.READS, Change.UNASKED, Change.MOVED, Change.TRUSTED)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class AnalysisResult:
     """The reason of an unknown answer, or what was not compared."""
     with_yes: Answer | None = None
     """For a tool: whether it may run with a yes."""
+    with_approvals: Answer | None = None
+    """For a tool whose conditions count approvals: whether it may run with those of everybody, and a yes."""
     otherwise: Example | None = None
     """For a tool that runs sometimes: a call that does not."""
 
@@ -93,7 +97,8 @@ class AnalysisResult:
         return self.answer is Change.NOT_COMPARED or (isinstance(self.answer, Change) and self.answer.loosens)
 
     def to_json(self) -> dict[str, Any]:
-        found = {"name": self.name, "answer": self.answer, "with_yes": self.with_yes, "why": self.why or None}
+        answers = {"answer": self.answer, "with_yes": self.with_yes, "with_approvals": self.with_approvals}
+        found = {"name": self.name, **answers, "why": self.why or None}
         examples = {"example": self.example, "otherwise": self.otherwise}
         return (
             {key: str(value) for key, value in found.items() if value is not None}
@@ -140,6 +145,8 @@ class Analysis:
         self._literals = literals(self._conditions)
         reads = Reads(condition.clauses for conditions in self._conditions for condition in conditions.values())
         self._reads_sources = any(map(reads.has, SOURCE_PARTS))
+        files = [one.conditions.file for one in policies if one.conditions is not None]
+        self._roles = list(dict.fromkeys(role for file in files for role in file.roles))
         self.tools = dict.fromkeys(name for policy in policies for name in actions_of(policy))
 
     def call(self, tool: str, policy: CompiledPolicy | None = None) -> SymbolicCall:
@@ -149,7 +156,8 @@ class Analysis:
 
     def call_of(self, action: ToolAction, bound_argument: str | None) -> SymbolicCall:
         """Return the symbolic call of an action whose argument `bound_argument` is the id of the user in any case."""
-        return SymbolicCall(action, self.tools, self._literals, bound_argument, reads_sources=self._reads_sources)
+        sourced = self._reads_sources
+        return SymbolicCall(action, self.tools, self._literals, bound_argument, self._roles, reads_sources=sourced)
 
     def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
         """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""
@@ -201,20 +209,30 @@ class Analysis:
         return [*facts, *((("attempted", name, False), ("attempted", other, False)) for name, other in apart)]
 
 
+_EFFECTS: Final = (
+    [Decision.RUNS],
+    [Decision.RUNS, Decision.ASKS],
+    [Decision.RUNS, Decision.ASKS, Decision.WAITS],
+)
+"""The decisions that each of the formulas of `Outcomes` stands for, if nobody has approved the call."""
+
+
 def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
-    """Return, for every tool, whether it runs without a yes and with one, with examples of what runs and what does not."""
+    """Return, for every tool, whether it runs without a yes, with one, and with approvals.
+
+    The examples are of a call that runs and of one that does not.
+    """
     analysis = Analysis(policy, seconds=seconds)
     facts = analysis.facts_about_calls(policy)
 
     def explained(tool: str) -> AnalysisResult:
         call = analysis.call(tool)
-        known = formulas(facts, call)
+        known = [*formulas(facts, call), *call.without_approvals]
         answers: list[Answer] = []
         left_out: dict[str, str] = {}
         example = otherwise = None
-        for condition, effects in zip(
-            outcomes(call, policy, left_out), ([Decision.RUNS], [Decision.RUNS, Decision.ASKS]), strict=True
-        ):
+        counts = policy.conditions is not None and bool(policy.conditions.approval_roles(tool))
+        for condition, effects in list(zip(outcomes(call, policy, left_out), _EFFECTS, strict=True))[: 3 if counts else 2]:
             if (found := analysis.possible(call, *known, condition)) is None:
                 answers.append(Answer.NEVER)
                 continue
@@ -224,10 +242,11 @@ def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
                 continue
             answers.append(Answer.SOMETIMES)
             otherwise = otherwise or find_example(found, call, [(policy, [one for one in Decision if one not in effects])])
-        found_result = AnalysisResult(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
-        if left_out and not found_result.is_certain:
+        approved = answers[2] if counts else None
+        decided = AnalysisResult(tool, answers[0], example, with_yes=answers[1], with_approvals=approved, otherwise=otherwise)
+        if left_out and not decided.is_certain:
             return AnalysisResult(tool, Answer.UNKNOWN, why=in_words(left_out))
-        return found_result
+        return decided
 
     return _answers(explained, ((tool,) for tool in analysis.tools))
 
@@ -257,7 +276,7 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
             # The guard refuses a call whose facts have not the fields that it needs; a promise is about those that it names.
             broken = [z3.And(call.facts_fit(action), call.facts_fit(asked))]
             seen, breaks = call.under(asked), []
-            for yes, runs in ((False, decided.silent), (True, decided.accepted)):
+            for yes, runs in ((False, decided.silent), (True, decided.accepted)):  # with any approvals
                 breaks.append(z3.And(runs, disjunction(Encoder(seen, confirmed=yes).condition(conditions[key]))))
             found = analysis.possible(call, *formulas(facts, call), *broken, disjunction(breaks))
             if found is not None:

@@ -108,10 +108,14 @@ class SymbolicCall:
         tools: Iterable[str],
         literals: Literals,
         bound_argument: str | None = None,
+        roles: Sequence[str] = (),
         *,
         reads_sources: bool = False,
     ) -> None:
-        """With `reads_sources` the sources of the arguments belong to an example; otherwise no condition reads them."""
+        """People of `roles` can approve calls.
+
+        With `reads_sources` the sources of the arguments belong to an example; otherwise no condition reads them.
+        """
         self.action = action
         self.user = z3.String("principal")
         self.roles: dict[str, Any] = {}
@@ -123,7 +127,8 @@ class SymbolicCall:
         self._tools = sorted({*tools})
         self._literals = literals
         self.reads_sources = reads_sources
-        self.context = self._value("context", action.context)
+        self._approving = tuple(roles)
+        self.context = self._value("context", action.context(self._approving))
         self._add_facts(bound_argument)
 
     def under(self, action: ToolAction) -> SymbolicCall:
@@ -132,8 +137,22 @@ class SymbolicCall:
             return self
         seen = copy(self)
         seen.action = action
-        seen.context = _part(self.context, action.context)
+        seen.context = _part(self.context, action.context(self._approving))
         return seen
+
+    @property
+    def approvals(self) -> list[Any]:
+        """The number of people who have approved the call, in each role."""
+        return [self.context.at("approvals", role).term for role in self._approving]
+
+    @property
+    def without_approvals(self) -> list[Any]:
+        """The conditions under which nobody has approved the call."""
+        return [count == 0 for count in self.approvals]
+
+    def approved_by(self, term: Any, number: int) -> Any:
+        """Return `term` as if this number of people had approved the call in each role."""
+        return z3.substitute(term, [(count, z3.IntVal(number)) for count in self.approvals])
 
     def fits(self, action: ToolAction) -> Any:
         """Return the condition that the arguments are those of `action`, the tool of one of the policies that are compared."""
@@ -210,8 +229,6 @@ class SymbolicCall:
                 )
             case Kind.SET:
                 return Value(Kind.SET, self._set(name, type_.item))
-            case Kind.USER:
-                return Value("entity", ("User", z3.StringVal("")))
         make = {Kind.BOOL: z3.Bool, Kind.STRING: z3.String}.get(type_.kind, z3.Int)
         term = self.variables[name] = make(name)
         self.facts += _moments(term) if type_.kind is Kind.DATETIME and name.startswith(_FACTS) else _limits(term, type_)
@@ -219,8 +236,6 @@ class SymbolicCall:
 
     def _field(self, name: str, one: Any) -> tuple[Value, Any]:
         path = f"{name}.{one.name}"
-        if one.name == "approver":
-            return self._value(path, one.type), FALSE  # reserved: no call has one
         present = TRUE if one.required else self.variables.setdefault(f"{path}?", z3.Bool(f"{path}?"))
         value = self._value(path, one.type)
         if one.type.kind is Kind.VARIANT:

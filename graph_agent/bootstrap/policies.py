@@ -125,6 +125,8 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
             yield f"  '{fact.name}' is known before each call: {conditions.results.written[fact.name]}"
         for condition_name, name in conditions.impossible_facts(grant.name):
             yield f"  '{condition_name}' names '{name}', which no call of it can have: {conditions.results.written[name]}"
+        if roles := conditions.approval_roles(grant.name):
+            yield f"  approvals count of people with the role {' or '.join(roles)}"
         for path, why in action.arguments.hidden():
             yield f"  conditions cannot see '{path}' ({why})"
         for rule_name, path, seen, others in conditions.partly_seen(grant.name):
@@ -145,6 +147,11 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
             yield (
                 f"'{condition.name}' in line {condition.line} {how}, which compares exactly: other letters of the same look, "
                 "or another case, do not match; a list of what is allowed is safer"
+            )
+        if condition.denies_by_approvals:
+            yield (
+                f"'{condition.name}' in line {condition.line} may refuse a call because more people approved it; such a call "
+                "waits, and can be refused after the approvals: compare their number by `>=`"
             )
         if not condition.tools:
             yield f"'{condition.name}' in line {condition.line} is about no tool"

@@ -38,16 +38,20 @@ Seconds = Annotated[float, option("--seconds", "N", "Limit each question to the 
 
 @with_files()
 def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson = False) -> None:
-    """Print for every tool whether it may run without a yes, with examples.
+    """Print for every tool whether it may run without a yes, with one, and with approvals, with examples.
 
     Never, sometimes or always: for any arguments, roles, times and earlier calls. The examples are a call that runs and one
     that does not. The guard has confirmed each.
     """
     results = explain(run_with_database(load_accepted_policy, settings), seconds)
     width = max(len(result.name) for result in results)
+    has_approvals = any(result.with_approvals is not None for result in results)
     for result in results:
         with_yes, why = result.with_yes or result.answer, result.why or _example(result.example)
-        line = f"{result.name:<{width}}  without a yes: {result.answer:<9}  with a yes: {with_yes:<9}  {why}"
+        line = f"{result.name:<{width}}  without a yes: {result.answer:<9}  with a yes: {with_yes:<9}"
+        if has_approvals:
+            line += f"  with approvals: {result.with_approvals or with_yes:<9}"
+        line += f"  {why}"
         if result.otherwise is not None:
             line += f"\n{'':<{width}}  not {_example(result.otherwise)}  guard: {result.otherwise.guard}"
         _print(result, line.rstrip(), as_json=as_json)

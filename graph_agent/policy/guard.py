@@ -7,9 +7,10 @@ creates an `AuthorizedCall`, and a tool server accepts nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from graph_agent.errors import ToolErrorCode
@@ -18,7 +19,7 @@ from graph_agent.models.decision import EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
@@ -33,6 +34,7 @@ MAX_CALLS_PER_ROUND = 5
 SKIPPED = "skipped: the turn stopped before this call"
 AWAITING = "waiting for the user's confirmation"
 LEFT_OUT = "not run: it comes after a call that waits for the user's confirmation; request it again after the answer"
+NEEDS_APPROVAL = "waiting for the approval of another person"
 STOPPED = "not run: the call before it, which the user confirmed with it, was not done"
 SAME_CALL = "not run: the same call waits for the user's confirmation already"
 CONFIRMED_BEFORE = "not permitted again: the user has confirmed this call once, and it was made"
@@ -62,8 +64,10 @@ class CallDecision(StrEnum):
     """An identical call came earlier in this turn and is not a read; this one runs only if that one definitely failed."""
     AWAITING = "awaiting"
     """It needs the user's confirmation, or may change something and comes after a call that needs it."""
+    WAITS = "waits"
+    """It needs the approval of other people, and the user's confirmation only if it has that already."""
     SKIPPED = "skipped"
-    """A read after a call that waits for the user, or the same call as that one."""
+    """A read after a call that waits for the user, the same call as that one, or one that would wait for an approval alone."""
     DEFERRED = "deferred"
     """Its conditions depend on what the calls before it in the batch do: it is judged after they have ended, with the rest."""
 
@@ -111,6 +115,8 @@ class JudgedCall:
     error: str | None = None
     rule: str = ""
     """For REFUSED: the rule that refuses the call, as a clause for the user. For AWAITING: the rules that require the yes."""
+    needs: NeededApproval | None = None
+    """The approval that the call waits for, now or after the yes. Such a call waits alone: no later one of its batch runs."""
 
 
 class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a decision, not an error)
@@ -142,6 +148,8 @@ def judge_batch(
     results: CallFacts | None = None,
     fact_reads: Sequence[PastCall] = (),
     for_facts: bool = False,
+    approvals: Mapping[str, int] = MappingProxyType({}),
+    yes: bool = True,
 ) -> tuple[JudgedCall, ...]:
     """Judge `batch` as a whole.
 
@@ -153,7 +161,9 @@ def judge_batch(
     restrict. Without `of_message` a call that is limited per message needs the user's yes. `reserved` is the decision of the
     conditions on the first call, if it was reserved. `results` are the facts of the first call from the results of tools;
     another call that needs some is deferred. `fact_reads` are the reads that the runtime has made for such facts in this turn,
-    which count as calls. With `for_facts` the batch itself is one.
+    which count as calls. With `for_facts` the batch itself is one. A call that needs more than the `approvals` of other people,
+    counted by role, waits alone, after the calls before it. Without `yes` the calls of `confirmed` have approvals only, and not
+    the user's yes.
     """
     known = list(past)
     judged_calls: list[JudgedCall] = []
@@ -178,7 +188,8 @@ def judge_batch(
                 raise _Refusal(DONE_BEFORE, rule=_DONE_BEFORE)
             running = [one for one in (*known, *fact_reads) if one.may_have_run]
             source = None if sources is None else sources.calls[position + index]
-            situation = Situation(user_id, roles, facts, [*known, *fact_reads], of_message, source, results, for_facts)
+            before = [*known, *fact_reads]
+            situation = Situation(user_id, roles, facts, before, of_message, source, results, for_facts, approvals)
             decided = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
             repeated = key is None and bool(_repeats(rule, call.name, arguments, running))
             again = repeated and any(one.confirmed and _is_call(one, call.name, arguments) for one in running)
@@ -194,15 +205,22 @@ def judge_batch(
                 decided = decided._replace(facts=rule.user_text(decided.facts))
             if decided.decision is Decision.REFUSED:
                 raise _Refusal(_not_permitted(decided), ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
-            asks = key is None and (rule.grant.requires_confirmation or decided.decision is Decision.ASKS)
-            if asks or waits:
+            needs, has_yes = decided.needs, key is not None and yes
+            asks = not has_yes and (rule.grant.requires_confirmation or decided.decision is Decision.ASKS)
+            if waits and needs is not None:
+                judged_calls.append(
+                    JudgedCall(sequence, call.name, arguments, CallDecision.SKIPPED, error=LEFT_OUT, needs=needs)
+                )
+                continue
+            if asks or waits or needs is not None:
                 # The user is not asked about what would be refused after the yes.
                 _require_below_limit(rule, running)
         except _Refusal as refusal:
             judged_calls.append(_refused(JudgedCall(sequence, call.name, call.arguments, CallDecision.REFUSED), refusal))
             continue
-        if asks or waits:
-            judged_calls.append(_awaiting(JudgedCall(sequence, call.name, arguments, CallDecision.AWAITING), decided))
+        if asks or waits or needs is not None:
+            decision = CallDecision.AWAITING if asks or needs is None else CallDecision.WAITS
+            judged_calls.append(_awaiting(JudgedCall(sequence, call.name, arguments, decision, needs=needs), decided))
             known.append(PastCall.waiting(sequence, call.name, arguments))
             waits = True
             continue
@@ -320,8 +338,12 @@ def _refused(judged: JudgedCall, refusal: _Refusal) -> JudgedCall:
 
 
 def _awaiting(judged: JudgedCall, decided: ConditionsDecision) -> JudgedCall:
-    why = f"{AWAITING} ({decided.reason})" if decided.reason else AWAITING
-    return replace(judged, decision=CallDecision.AWAITING, error=why, rule=decided.reason)
+    if judged.decision is CallDecision.WAITS and judged.needs is not None:
+        # The conditions may have asked for the yes too, which the call has.
+        waits_for, reason = NEEDS_APPROVAL, "; ".join(judged.needs.rules)
+    else:
+        waits_for, reason = AWAITING, decided.reason
+    return replace(judged, error=f"{waits_for} ({reason})" if reason else waits_for, rule=reason)
 
 
 def _not_permitted(decided: ConditionsDecision) -> str:

@@ -39,7 +39,7 @@ from graph_agent.models.record import (
 from graph_agent.models.sources import BatchSources, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -267,8 +267,12 @@ class Recorder:
             return None
         if entry is None:
             entry = await self._reserve(call, conditions, situation, request, confirmed=confirmed)
+        needs = entry.result.get("needs")
         return ConditionsDecision(
-            Decision(entry.result["decision"]), tuple(entry.result["reasons"]), entry.result.get("results", "")
+            Decision(entry.result["decision"]),
+            tuple(entry.result["reasons"]),
+            entry.result.get("results", ""),
+            None if needs is None else NeededApproval(*map(tuple, needs)),
         )
 
     async def _reserve(
@@ -296,6 +300,7 @@ class Recorder:
                 "facts": facts.to_json(),
                 "reasons": list(decided.reasons),
                 **({"results": decided.facts} if decided.facts else {}),
+                **({} if decided.needs is None else {"needs": [list(part) for part in decided.needs]}),
                 "tool": call.tool_name,
                 "used": {
                     window: total_of([*tools.get(call.tool_name, ()), *earlier, use])

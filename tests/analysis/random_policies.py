@@ -88,7 +88,7 @@ def compare_with_cedar(
     assert isinstance(conditions, CedarConditions)
     try:
         call = Analysis(policy, seconds=4).call("t")
-        silent, accepted = encode(call, policy, left_out := {})
+        silent, accepted, approvable = encode(call, policy, left_out := {})
     except Unencodable:
         left_out = {"": "the call"}
     if left_out:
@@ -102,12 +102,14 @@ def compare_with_cedar(
         given = [*_values(call.context, context), (call.user, text(situation.user_id))]
         given += [(bit, z3.BoolVal(name in situation.roles)) for name, bit in call.roles.items()]
         given += _shared(call, context, given)
-        decided = [z3.simplify(z3.substitute(term, *given)) for term in (silent, accepted)]
+        decided = [z3.simplify(z3.substitute(term, *given)) for term in (silent, accepted, approvable)]
         if not all(z3.is_true(one) or z3.is_false(one) for one in decided):
             found.undetermined += 1
             continue
-        encoded = Decision.RUNS if z3.is_true(decided[0]) else Decision.ASKS if z3.is_true(decided[1]) else Decision.REFUSED
-        effect = conditions.judge("t", arguments, situation).decision
+        possible = (Decision.RUNS, Decision.ASKS, Decision.WAITS)
+        encoded = next((one for one, holds in zip(possible, decided, strict=True) if z3.is_true(holds)), Decision.REFUSED)
+        judged = conditions.judge("t", arguments, situation)
+        effect = judged.decision if judged.needs is None else Decision.WAITS
         found.calls += 1
         found.effects[effect] = found.effects.get(effect, 0) + 1
         if encoded is not effect:
@@ -121,7 +123,7 @@ def compare_with_guard(
     conditions = EVERYTHING.conditions
     assert isinstance(conditions, CedarConditions)
     call = Analysis(policy, seconds=4).call("t")
-    silent, accepted = encode(call, policy, {})
+    silent, accepted, _ = encode(call, policy, {})
     for arguments, before in calls:
         # About other objects: the guard does not ask about one that the message has changed already.
         past = [PastCall(number, "t", {"n": -number, "s": f"other {number}", "d": -number}) for number in range(1, before + 1)]
@@ -263,8 +265,9 @@ class RandomPolicies:
         earlier = [PastCall(1, "t", {"n": 3}), PastCall(2, "v", {})][: self._random.randrange(3)]
         roles = tuple(self._random.sample("pq", self._random.randrange(3)))
         known = Facts.model_validate(facts)
-        sources, results = self._sources(arguments), self._results()
-        return arguments, Situation(pick(["ann", "bob"]), roles, known, earlier, sources=sources, results=results)
+        given = {"sources": self._sources(arguments), "results": self._results()}
+        given["approvals"] = {role: pick([0, 0, 1, 2]) for role in "pq"}
+        return arguments, Situation(pick(["ann", "bob"]), roles, known, earlier, **given)
 
     def _sources(self, arguments: dict[str, Any]) -> CallSources:
         """Return sources as the finder gives them: of a text or a number one, of a list some, of a choice none."""
@@ -310,7 +313,14 @@ class RandomPolicies:
                 pick(["resource", 'resource == Server::"srv"', 'resource == Server::"other"', "resource is Server"]),
             ]
             effect, clause = pick(["forbid", "forbid", "permit"]), pick(["when", "unless"])
-            asks = pick(["", "", " unless { context.confirmed }"])
+            approved = "context.approvals.p + context.approvals.q >= 2"
+            asks = pick(
+                [
+                    "",
+                    "",
+                    *(f" unless {{ {one} }}" for one in ("context.confirmed", approved, f"context.confirmed && {approved}")),
+                ]
+            )
             rules += f"{effect} ({', '.join(scope)}) {clause} {{ {self._condition()} }}{asks};\n"
         return rules
 
@@ -418,7 +428,8 @@ class RandomPolicies:
                 'resource == Server::"srv"',
                 'principal is User in Role::"p"',
                 "context.confirmed",
-                "context has approver && context.approver != principal",
+                f"context.approvals.{pick('pq')} {pick(['>=', '<', '=='])} {pick('12')}",
+                "context.approvals.p + context.approvals.q >= 2",
                 '["e.com"].containsAll(context.domain.s)',
                 'context.domain.l.contains("e.com")',
                 f'context.time.now {pick(["<", ">="])} datetime("2026-11-23T12:00:00Z")',

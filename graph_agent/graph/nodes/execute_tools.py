@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 _WOULD_BE_DONE = "this is a dry run: it would be done"
 _WOULD_BE_ASKED = "this is a dry run: you would be asked first"
+_WOULD_WAIT = "this is a dry run: it would wait for the approval of another person"
 # For the model and, as a clause, for the user.
 _TOO_MUCH_CHANGED = "what this message has changed is too long to be shown before a question: finish without this call"
 _TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown before a question: ask for it in a new message"
@@ -183,6 +184,8 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         if processed.asked is not None and asked and is_too_long_together(turn, policy, [*asked, processed.asked]):
             # Nothing overtakes a call that is too long to be shown with others.
             processed, full = _skipped(LEFT_OUT), True
+        # A call that needs an approval waits alone, unless it was refused.
+        full = full or (judged.needs is not None and processed.disposition is not CallDisposition.REFUSED)
         if processed.asked is not None:
             asked.append(replace(processed.asked, origins=batch.warnings(policy, judged, position)))
         turn = _with_call(turn, runtime, call, judged, processed).to(turn.outcome, fact_reads=reader.made)
@@ -211,7 +214,7 @@ def _is_open(turn: Turn, judged_calls: Sequence[JudgedCall], position: int) -> b
     # Whether an earlier call waits for the user may have come out otherwise than it was supposed.
     return position > 0 and (
         turn.unused_yes is not None
-        or any(judged.decision is CallDecision.AWAITING for judged in judged_calls[:position])
+        or any(judged.decision in (CallDecision.AWAITING, CallDecision.WAITS) for judged in judged_calls[:position])
         or any(call.disposition is CallDisposition.AWAITING for call in turn.calls)
     )
 
@@ -272,7 +275,7 @@ def _past(turn: Turn) -> list[PastCall]:
 
 def _past_call(call: TurnCall, *, dry_run: bool, confirmed: bool) -> PastCall:
     # A dry run judges each call as if those before it had been made, and had succeeded.
-    if call.disposition is CallDisposition.AWAITING or (dry_run and call.rule.startswith(_WOULD_BE_ASKED)):
+    if call.disposition is CallDisposition.AWAITING or (dry_run and call.rule.startswith((_WOULD_BE_ASKED, _WOULD_WAIT))):
         return PastCall.waiting(call.sequence, call.call.name, call.arguments)
     supposed = dry_run and call.rule == _WOULD_BE_DONE
     sent = supposed or call.disposition is CallDisposition.EXECUTED
@@ -334,6 +337,8 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
             retries = 0 if counted else runtime.snapshot.config.read_retries
             result = await run_authorized(judged.authorized, runtime.ports, read_retries=retries)
             return _Processed(CallDisposition.EXECUTED, result)
+    if judged.decision is CallDecision.WAITS:
+        return _refused(judged.error, ToolErrorCode.ACCESS_DENIED, judged.rule)
     if judged.error_code is not None:
         return _refused(judged.error, judged.error_code, judged.rule)
     return _skipped(judged.error if judged.decision is CallDecision.SKIPPED else SKIPPED)
@@ -359,8 +364,9 @@ def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
 
 def _dry_run_rule(judged: JudgedCall) -> str:
     """Return what a dry run does not do, as a clause for the user; empty for a read that runs, and for a refused call."""
-    if judged.decision is CallDecision.AWAITING:
-        return f"{_WOULD_BE_ASKED}{judged.rule and f' ({judged.rule})'}"
+    if judged.decision in (CallDecision.AWAITING, CallDecision.WAITS):
+        what = _WOULD_BE_ASKED if judged.decision is CallDecision.AWAITING else _WOULD_WAIT
+        return f"{what}{judged.rule and f' ({judged.rule})'}"
     return _WOULD_BE_DONE if judged.authorized is not None and judged.authorized.mutating else ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     # Only named in a signature: it imports Cedar, which belongs to an extra.
     from graph_agent.policy.cedar.fact_values import CallFacts
 
+EVERYBODY: Final = 1_000_000
+"""The number of approvals in each role by which it is decided whether a call can wait for them. Sums of it do not overflow."""
+
 
 class Decision(StrEnum):
     """The decision of the conditions on a call."""
@@ -27,7 +30,18 @@ class Decision(StrEnum):
     RUNS = "runs"
     ASKS = "asks"
     """Only with the user's yes."""
+    WAITS = "waits"
+    """Only with the approval of other people."""
     REFUSED = "refused"
+
+
+class NeededApproval(NamedTuple):
+    """The approval of other people that a call needs."""
+
+    roles: tuple[str, ...]
+    """The roles whose approvals the conditions count that deny the call without them, sorted."""
+    rules: tuple[str, ...]
+    """The names of these conditions: clauses for the user."""
 
 
 class ConditionsDecision(NamedTuple):
@@ -37,6 +51,8 @@ class ConditionsDecision(NamedTuple):
     reasons: tuple[str, ...] = ()
     facts: str = ""
     """The facts that these conditions read, in a server's words: quoted, and cut."""
+    needs: NeededApproval | None = None
+    """For WAITS, and for ASKS if the call waits for an approval after the yes."""
 
     @property
     def reason(self) -> str:
@@ -51,7 +67,7 @@ class ConditionsDecision(NamedTuple):
 
     def permits(self, *, confirmed: bool) -> bool:
         """True if the call may be sent now."""
-        return self.decision is Decision.RUNS or (self.decision is Decision.ASKS and confirmed)
+        return self.decision is Decision.RUNS or (self.decision is Decision.ASKS and confirmed and self.needs is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,8 @@ class Situation:
     """The facts of the call from the results of tools. None if they were not read."""
     for_facts: bool = False
     """True for a read of the runtime that gives facts: the conditions that name facts do not judge it."""
+    approvals: Mapping[str, int] = field(default_factory=dict)
+    """The number of people who have approved the call, by the role in which they did; 0 for the roles that it does not have."""
 
 
 class ConditionDescription(NamedTuple):
@@ -84,6 +102,8 @@ class ConditionDescription(NamedTuple):
     """The tools that it is about."""
     denies_by_like: bool
     """True if the call is refused because a text matches a pattern: another spelling of the text does not match."""
+    denies_by_approvals: bool
+    """True if the call may be refused because more people have approved it."""
 
 
 def configured_roles(roles: Collection[str], example: str) -> str:

@@ -1,6 +1,8 @@
 """The conditions of `policy.cedar`, read once and evaluated by Cedar for each call.
 
 A call is evaluated twice, without and with the user's yes. Denied without and allowed with it means that the user is asked.
+A call whose conditions count approvals is evaluated twice more, as if everybody had approved it: this decides only whether it
+waits for approvals.
 A condition that fails, or no decision, refuses the call: Cedar alone skips a `forbid` that fails.
 """
 
@@ -23,17 +25,27 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import (
+    EVERYBODY,
     ConditionDescription,
     ConditionsDecision,
     ConditionsFile,
     Decision,
+    NeededApproval,
     Situation,
     configured_roles,
 )
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.fact_values import cedar_values, described
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
-from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, denies_by_like, nesting
+from graph_agent.policy.cedar.syntax import (
+    COMMENT_OR_TEXT,
+    MAX_NESTING,
+    Reads,
+    covers,
+    denies_by_approvals,
+    denies_by_like,
+    nesting,
+)
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
 from graph_agent.reply.text import visible
@@ -45,7 +57,7 @@ _MAX_ID: Final = 200
 _NO_PERMIT: Final = "no condition permits it"
 _CALLS: Final = ("succeeded", "attempted")
 SOURCE_PARTS: Final = ("source", "sources", "tainted")
-_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", *_CALLS, "time", *SOURCE_PARTS, "result")
+_PARTS: Final = ("arguments", "approvals", "hidden", "length", "domain", "used", *_CALLS, "time", *SOURCE_PARTS, "result")
 """The parts of `context` that do not depend on the yes."""
 _OF_CALLS: Final = ("used", *_CALLS)
 """The parts of `context` that every call changes: a call whose conditions read them is judged after the calls before it."""
@@ -53,6 +65,7 @@ _NO_CALLED: Final = (
     'there is no `context.called`: write `context.succeeded` where a call must have succeeded before this one ("only after"), '
     'and `context.attempted` where none may have been sent ("nothing after")'
 )
+_NO_APPROVER: Final = "there is no `context.approver`: write `context.approvals.manager >= 1` with the role of an approver"
 _STATEMENT = re.compile(COMMENT_OR_TEXT + r'|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _ANNOTATION = re.compile(COMMENT_OR_TEXT + r"|@\s*(?P<name>\w+)", re.DOTALL)
 _POLICY_ID = re.compile(r"`?policy(\d+)`?")
@@ -83,6 +96,10 @@ class CedarConditions:
         for key, condition in self.by_key.items():
             if Reads([condition.clauses]).names("called"):
                 raise self._error(_number(key), _NO_CALLED)
+            if Reads([condition.clauses]).names("approver"):
+                raise self._error(_number(key), _NO_APPROVER)
+            if Reads([condition.clauses]).names("approvals") and not file.roles:
+                raise self._error(_number(key), f"approvals are counted by role, and {configured_roles((), 'manager')}")
         self.names: Mapping[str, str] = self._names_of_conditions()
         """The name of each condition in reasons, by the same keys as `by_key`."""
         self.reads = Reads(condition.clauses for condition in self.by_key.values())
@@ -99,6 +116,11 @@ class CedarConditions:
         self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
         # If no condition reads the user's yes, one evaluation is enough.
         self._answers = (False, True) if self.reads.has("confirmed") else (False,)
+        everybody = {"approvals": dict.fromkeys(file.roles, EVERYBODY)}
+        self._approved_by: Mapping[str, list[dict[str, Any]]] = {
+            name: [{}, everybody] if reads.has("approvals") else [{}] for name, reads in self._reads_about.items()
+        }
+        """The changes of `context` with which a call of each tool is evaluated: none, and everybody's approvals."""
         self._counted = self._counted_tools()
         counting = {key for key, condition in self.by_key.items() if Reads([condition.clauses]).has("used", "message")}
         self.of_messages: Mapping[str, tuple[str, ...]] = {
@@ -141,6 +163,8 @@ class CedarConditions:
         # Without a role its type is not declared at all. Another error of a condition that names a role keeps its own text.
         if ("`Role::" in problem and "enumerated" in problem) or ("entity type `Role`" in problem and not self.file.roles):
             problem = f"the condition names a role that does not count: {configured_roles(self.file.roles, 'manager')}"
+        elif "attribute `approvals." in problem:
+            problem = f"{problem}. {configured_roles(self.file.roles, 'manager')}"
         raise self._error(_number(first.policy_id), visible(problem))
 
     def unused_facts(self) -> Iterator[str]:
@@ -169,6 +193,13 @@ class CedarConditions:
     def reads_about(self, tool_name: str) -> Reads:
         """Return what the conditions about a tool read."""
         return self._reads_about[tool_name]
+
+    def approval_roles(self, tool_name: str) -> tuple[str, ...]:
+        """Return the roles whose approvals the conditions about this tool count."""
+        return self._roles_in(self.reads_about(tool_name)) if tool_name in self.actions else ()
+
+    def _roles_in(self, reads: Reads) -> tuple[str, ...]:
+        return tuple(sorted(role for role in self.file.roles if reads.has("approvals", role)))
 
     def counts(self, tool_name: str) -> bool:
         """True if a condition reads how much the calls of this tool use in an hour or a day."""
@@ -238,7 +269,9 @@ class CedarConditions:
         for key, condition in self.by_key.items():
             tools = tuple(name for name, action in self.actions.items() if covers(condition, action))
             place = self.names[key], self._line(_number(key))
-            found.append(ConditionDescription(*place, condition.effect, tools, denies_by_like(condition)))
+            found.append(
+                ConditionDescription(*place, condition.effect, tools, denies_by_like(condition), denies_by_approvals(condition))
+            )
         return found
 
     def partly_seen(self, tool_name: str) -> Iterator[tuple[str, str, list[str], list[str]]]:
@@ -283,18 +316,45 @@ class CedarConditions:
             "action": {"type": "Action", "id": tool_name},
             "resource": {"type": "Server", "id": action.server},
         }
-        requests = [{**request, "context": {**context, "confirmed": confirmed}} for confirmed in self._answers]
+        contexts = [
+            {**context, **approved, "confirmed": confirmed}
+            for approved in self._approved_by[action.name]
+            for confirmed in self._answers
+        ]
+        requests = [{**request, "context": one} for one in contexts]
         # Without a schema, which would double the time: the conversion ensures the types.
         results = is_authorized_batch(requests, policies, self._entities(action, situation))
-        without, with_yes = results[0], results[-1]
         for result in results:
             if result.decision is CedarDecision.NoDecision or result.diagnostics.errors:
                 return ConditionsDecision(Decision.REFUSED, self._failed(result))
-        if with_yes.decision is not CedarDecision.Allow:
-            return ConditionsDecision(Decision.REFUSED, self._reasons(with_yes), self._facts_of(with_yes, situation))
-        if without.decision is not CedarDecision.Allow:
-            return ConditionsDecision(Decision.ASKS, self._reasons(without), self._facts_of(without, situation))
-        return ConditionsDecision(Decision.RUNS).outside_message(() if situation.of_message else self.of_messages[tool_name])
+        answers = len(self._answers)
+        decided = self._decided(situation, results[0], results[answers - 1], results[-answers], results[-1])
+        return decided.outside_message(() if situation.of_message else self.of_messages[tool_name])
+
+    def _decided(
+        self, situation: Situation, now: AuthzResult, yes: AuthzResult, everybody: AuthzResult, both: AuthzResult
+    ) -> ConditionsDecision:
+        """Return the decision from the four evaluations: as it is, with the yes, with everybody's approval, with both."""
+        allow = CedarDecision.Allow
+
+        def by(decision: Decision, denied: AuthzResult, needs: NeededApproval | None = None) -> ConditionsDecision:
+            return ConditionsDecision(decision, self._reasons(denied), self._facts_of(denied, situation), needs)
+
+        # A call that the yes forbids is refused, though it would be allowed without.
+        if yes.decision is allow:
+            return ConditionsDecision(Decision.RUNS) if now.decision is allow else by(Decision.ASKS, now)
+        if both.decision is not allow:
+            return by(Decision.REFUSED, both)
+        if everybody.decision is allow:
+            return by(Decision.WAITS, yes, self._needed(yes))
+        return by(Decision.ASKS, everybody, self._needed(yes))
+
+    def _needed(self, denied: AuthzResult) -> NeededApproval:
+        """Return the approval whose absence denied a call."""
+        found = [self.by_key[one].clauses for one in denied.diagnostics.reasons]
+        # If nothing forbids the call, one of the conditions that permit it counts approvals: any of them.
+        counting = Reads(found or [condition.clauses for condition in self.by_key.values() if condition.effect == "permit"])
+        return NeededApproval(self._roles_in(counting), self._reasons(denied))
 
     def _refused_without_facts(
         self, tool_name: str, arguments: dict[str, Any], situation: Situation
@@ -313,6 +373,7 @@ class CedarConditions:
         reads, given = self.reads.has, {name: value for name, value in arguments.items() if value is not None}
         parts: dict[str, Callable[[], Any]] = {
             "arguments": lambda: convert(action.arguments, given, self.reads_about(action.name), "arguments"),
+            "approvals": lambda: {role: situation.approvals.get(role, 0) for role in self.file.roles},
             "hidden": lambda: [one for one in values.unseen(action.arguments, given) if one not in action.seen],
             "length": lambda: {name: _length(given.get(name), name) for name in action.lists if reads("length", name)},
             "domain": lambda: {name: values.hosts(given.get(name, [])) for name in action.texts if reads("domain", name)},

@@ -210,7 +210,7 @@ class FactTypes:
             return self._result(path[1:]) if path[1:] else None
         found: _Variable | None = None
         for action in self._covered:
-            known = _known(action.context, path)
+            known = _known(action.context(()), path)
             if found is None:
                 found = known
             else:

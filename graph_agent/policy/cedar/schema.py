@@ -3,8 +3,8 @@
 principal  User::"<id>", in Role::"<role>"
 action     Action::"<tool>", in "all tools", "all writes" or "all reads", and "server <name>"
 resource   Server::"<name>"
-context    arguments, confirmed, used, succeeded, attempted, hidden, length, domain, time, result, source, sources, tainted,
-           approver (reserved)
+context    arguments, confirmed, approvals, used, succeeded, attempted, hidden, length, domain, time, result, source, sources,
+           tainted
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from typing import Any
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import WEEKDAYS, WINDOWS
 from graph_agent.models.sources import Source
+from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.cedar.types import RESERVED, CedarType, Field, Kind, arguments_type
 from graph_agent.policy.schema.keywords import BRANCHES, REFERENCES
 
 ALL_TOOLS, ALL_WRITES, ALL_READS = "all tools", "all writes", "all reads"
 _COUNT = CedarType(Kind.LONG, low=0)
+_PEOPLE = CedarType(Kind.LONG, low=0, high=EVERYBODY)
 _TEXTS = CedarType(Kind.SET, item=CedarType(Kind.STRING))
 _ACTIONS = CedarType(Kind.SET, item=CedarType(Kind.ACTION))
 _SOURCES = CedarType(Kind.SET, item=CedarType(Kind.STRING, values=tuple(Source)))
@@ -91,9 +93,8 @@ class ToolAction:
         """The arguments with a `source`: all that a condition can name."""
         return tuple(one.name for one in self.arguments.fields if not one.name.startswith(RESERVED))
 
-    @cached_property
-    def context(self) -> CedarType:
-        """The type of `context` in a request about this tool."""
+    def context(self, roles: Iterable[str]) -> CedarType:
+        """Return the type of `context` in a request about this tool, where people of `roles` can approve calls."""
         sums = _record(*(Field(name, CedarType(part.kind, low=0)) for name, part, _ in self.numbers))
         # With this call, so there is at least one.
         window = _record(Field("calls", CedarType(Kind.LONG, low=1)), Field("writes", _COUNT), Field("sum", sums))
@@ -101,6 +102,7 @@ class ToolAction:
         return _record(
             Field("arguments", self.arguments),
             Field("confirmed", CedarType(Kind.BOOL)),
+            Field("approvals", _record(*(Field(role, _PEOPLE) for role in roles))),
             Field("used", _record(*(Field(name, window) for name in WINDOWS))),
             Field("succeeded", _ACTIONS),
             Field("attempted", _ACTIONS),
@@ -112,7 +114,6 @@ class ToolAction:
             Field("source", _record(*(Field(name, _SOURCES) for name in self.sourced))),
             Field("sources", _SOURCES),
             Field("tainted", CedarType(Kind.BOOL)),
-            Field("approver", CedarType(Kind.USER), required=False),
         )
 
 
@@ -124,13 +125,14 @@ def cedar_schema(actions: Sequence[ToolAction], roles: Iterable[str]) -> str:
             raise ConfigurationError(
                 f"the tool '{action.name}' has the name of a group of actions, so conditions cannot name it"
             )
+    roles = tuple(roles)
     named = [quoted(role) for role in roles]
     # Enumerated, so that the validator finds a misspelt role; without roles no condition can name one.
     lines = [f"entity Role enum [{', '.join(named)}];", "entity User in [Role];"] if named else ["entity User;"]
     lines += ["entity Server;", *(f"action {quoted(group)};" for group in groups)]
     lines += [
         f"action {quoted(one.name)} in [{', '.join(map(quoted, one.groups))}] appliesTo {{\n"
-        f"  principal: User, resource: Server, context: {_text(one.context)}\n}};"
+        f"  principal: User, resource: Server, context: {_text(one.context(roles))}\n}};"
         for one in actions
     ]
     return "\n".join(lines) + "\n"

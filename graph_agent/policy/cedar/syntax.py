@@ -167,5 +167,41 @@ def _like_makes(node: object, wanted: bool) -> bool:
     return any(isinstance(one, pst.Like) for one in walk(node))
 
 
+def denies_by_approvals(condition: pst.Template) -> bool:
+    """True if more approvals may be what makes the condition refuse a call."""
+    forbids = condition.effect == "forbid"
+    return any(_approvals_make(clause.expr, forbids is isinstance(clause, pst.When)) for clause in condition.clauses)
+
+
+def _approvals_make(node: object, wanted: bool) -> bool:
+    """True if more approvals may be what gives an expression the value `wanted`."""
+    match node:
+        case pst.UnaryOp("not", operand):
+            return _approvals_make(operand, not wanted)
+        case pst.BinaryOp("and" | "or", left, right):
+            return _approvals_make(left, wanted) or _approvals_make(right, wanted)
+        case pst.BinaryOp("greater" | "greater_eq", left, right):
+            return _more_approvals_change(left, grows=wanted) or _more_approvals_change(right, grows=not wanted)
+        case pst.BinaryOp("less" | "less_eq", left, right):
+            return _more_approvals_change(left, grows=not wanted) or _more_approvals_change(right, grows=wanted)
+    return _counts_approvals(node)
+
+
+def _more_approvals_change(node: object, *, grows: bool) -> bool:
+    """True if more approvals may make a number larger; without `grows`, if they may make it smaller."""
+    match node:
+        case pst.GetAttr():
+            return grows and _counts_approvals(node)
+        case pst.BinaryOp("add", left, right):
+            return _more_approvals_change(left, grows=grows) or _more_approvals_change(right, grows=grows)
+        case pst.BinaryOp("sub", left, right):
+            return _more_approvals_change(left, grows=grows) or _more_approvals_change(right, grows=not grows)
+    return _counts_approvals(node)
+
+
+def _counts_approvals(node: object) -> bool:
+    return Reads([node]).has("approvals")
+
+
 def is_action(entity: pst.EntityUid, name: str) -> bool:
     return (str(entity.type), entity.id) == ("Action", name)

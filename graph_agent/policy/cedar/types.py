@@ -33,7 +33,6 @@ class Kind(StrEnum):
     STRING = "String"
     DATETIME = "datetime"
     ACTION = "Action"
-    USER = "User"
     SET = "Set"
     RECORD = "record"
     VARIANT = "variant"
