@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.approval import KnownRequests
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 
@@ -137,6 +138,13 @@ class Confirmations(Protocol):
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         """Use up `pending_id` for the turn `decision_id`; False if another turn has. The same turn may ask again."""
+
+
+class ApprovalRequests(Protocol):
+    """The store of approval requests, as the turns that open them see it."""
+
+    async def known(self, call_digest: str, user_id: str, conversation_id: str) -> KnownRequests:
+        """Return what is stored about earlier requests of the user. Raises `RecordUnavailableError`."""
 
 
 class ContractMethod:

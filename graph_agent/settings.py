@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.approval import MAX_APPROVAL_HOURS
 from graph_agent.models.base import located_violation
 from graph_agent.models.config import Rounds
 from graph_agent.models.decision import AfterYes
@@ -89,6 +90,8 @@ class Settings(BaseModel):
     """The limit for the rounds of tool calls of a turn, up to 50; unset: 5, and 15 in the agent service."""
     after_yes: AfterYes = Field(default=AfterYes.EXPLAIN, alias="GRAPH_AGENT_AFTER_YES")
     """After a yes: `end` ends the turn, `explain` asks the model if something failed, `go_on` asks it always."""
+    approval_hours: float = Field(default=24, gt=0, le=MAX_APPROVAL_HOURS, alias="GRAPH_AGENT_APPROVAL_HOURS")
+    """The hours for which a call waits for the approval of other people, at most 720."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     turn_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_TURN_TOKENS")

@@ -16,6 +16,7 @@ from typing import Any
 
 from graph_agent.bootstrap.stores import open_stores, temporary_settings
 from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, SequentialIds
@@ -96,14 +97,15 @@ async def open_installation(
     file = ConditionsFile(conditions) if isinstance(conditions, str) else conditions
     async with open_stores(temporary_settings(Settings())) as stores:
         ports: dict[str, Any] = {} if clock is None else {"clock": clock}
-        audit = DatabaseAuditWriter(stores.database, **ports)
+        approvals = ApprovalStore(stores.database)
+        audit = DatabaseAuditWriter(stores.database, turn=OpensRequests(approvals), **ports)
         given: Any = tools  # the engine passes only the parameters that an executor accepts
         engine = LLMAgentEngine(
             adapter,
             given,
             constitution,
             options=EngineOptions(config, conditions=file),
-            ports=EnginePorts(audit, confirmations=ConfirmationStore(stores.database), **ports),
+            ports=EnginePorts(audit, confirmations=ConfirmationStore(stores.database), approvals=approvals, **ports),
         )
         chat = ChatService(engine, turns_per_minute=1000, **ports)
         await engine.prepare()

@@ -202,6 +202,8 @@ def _tool_call(invocation: ToolInvocation) -> Iterator[str]:
             yield f"{call} repeated a write of this turn and got the result of the first one."
         case CallDisposition.AWAITING:
             yield f"{call} waits for the user's confirmation."
+        case CallDisposition.WAITS:
+            yield f"{call} waits for the approval of other people."
         case CallDisposition.SKIPPED:
             yield f"{call} was skipped: the turn stopped before it."
 

@@ -13,6 +13,7 @@ from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
+from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
 from graph_agent.llm.config import LLMConfig
@@ -72,7 +73,8 @@ async def open_services(
         open_stores(settings) as stores,
         open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, group=group) as tools,
     ):
-        tree = record_tree(settings, stores.database, clock)
+        tree, keys = record_tree(settings, stores.database, clock), record_keys(settings)
+        approvals = ApprovalStore(stores.database, record_key=keys, origin=tree.keys.origin)
         services = AgentServices(
             constitution=constitution.text,
             conditions=conditions,
@@ -80,10 +82,11 @@ async def open_services(
             max_iterations=settings.max_iterations,
             tools=tools,
             ports=EnginePorts(
-                DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings)),
+                DatabaseAuditWriter(stores.database, clock=clock, record_key=keys, turn=OpensRequests(approvals)),
                 clock,
                 signer=Signer(*signing_keys(settings)),
                 confirmations=ConfirmationStore(stores.database, clock=clock),
+                approvals=approvals,
             ),
         )
         try:
@@ -130,6 +133,7 @@ def _engine_config(settings: Settings) -> AgentEngineConfig:
         max_iterations=settings.max_iterations or MAX_TOOL_ITERATIONS,
         timeout_seconds=settings.timeout_seconds,
         after_yes=settings.after_yes,
+        approval_hours=settings.approval_hours,
         tokens=limits if limited else None,
     )
 

@@ -12,6 +12,7 @@ from graph_agent.bootstrap.maintenance import record_jobs, verify_installation
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
+from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
 from graph_agent.errors import GraphAgentError
@@ -58,11 +59,14 @@ async def open_record(url: str | None = None, *, clock: Clock | None = None) -> 
     clock = clock or SystemClock()
     async with open_stores(settings) as stores:
         tree = record_tree(settings, stores.database, clock)
+        approvals = ApprovalStore(stores.database, record_key=record_keys(settings), origin=tree.keys.origin)
+        turn = OpensRequests(approvals)
         ports = EnginePorts(
-            DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings)),
+            DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings), turn=turn),
             clock,
             signer=Signer(*signing_keys(settings)),
             confirmations=ConfirmationStore(stores.database, clock=clock),
+            approvals=approvals,
         )
         maintained = asyncio.create_task(_maintain(record_jobs(stores, tree, clock=clock)))
         try:

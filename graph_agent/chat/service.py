@@ -18,6 +18,8 @@ from functools import partial
 from typing import Unpack
 
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
+from graph_agent.chat.approvals import ApprovalService
+from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore, OpenConfirmations
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, busy, in_progress
@@ -107,11 +109,16 @@ class ChatService:
         self._turns = turns = TurnStore(engine.audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
         leases = LeaseKeeper(turns, clock=clock)
         throttle = LoopThrottle()
-        self._stores = ChatStores(engine.audit, turns, leases, self.endings, throttle, clock, ids, disclosure, files or {})
+        approvals = engine.ports.approvals if isinstance(engine.ports.approvals, ApprovalStore) else None
+        self._stores = ChatStores(
+            engine.audit, turns, leases, self.endings, throttle, clock, ids, approvals, disclosure, files or {}
+        )
         self._refused = _RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()
         """The messages for which this service started no turn, whether they were logged or only counted."""
         self._recovery = TurnRecovery(engine, self._stores)
+        self.approvals = None if approvals is None else ApprovalService(engine, self._stores, approvals)
+        """The requests for the approval of other people, if they are stored."""
 
     async def send(
         self,
@@ -249,7 +256,9 @@ class ChatService:
                 await asyncio.wait([settling])
 
     async def sweep(self) -> int:
-        """Finish the turns and decisions that dead processes left open, without asking the model; return their number.
+        """Finish what dead processes left open, and close the approval requests that have ended; return their number.
+
+        No model is asked.
 
         Every process finishes turns, so that the first of the others notices a dead one; the claim of a turn decides which
         process finishes it.
@@ -260,7 +269,8 @@ class ChatService:
                     await job()
                 except Exception as exc:
                     _log.warning("maintenance is postponed", exc_info=exc)
-        return await self._recovery.sweep()
+        finished = await self._recovery.sweep()
+        return finished if self.approvals is None else finished + await self.approvals.sweep()
 
     async def open_turns(self) -> int:
         """Return the number of turns that are claimed by this service and have no answer yet."""
@@ -272,6 +282,8 @@ class ChatService:
 
     async def aclose(self) -> None:
         """End every running turn, and wait until each has its terminal row and its answer."""
+        if self.approvals is not None:
+            await self.approvals.aclose()
         await self._engine.aclose()
 
     async def _start(self, request: TurnRequest, hooks: Iterable[TurnHook] = ()) -> StartedTurn:

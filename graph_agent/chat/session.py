@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnClaim
 from graph_agent.chat.conversations.turns import TurnStore, in_progress
 from graph_agent.chat.endings import TurnEndings
@@ -36,6 +37,7 @@ class ChatStores:
     throttle: LoopThrottle
     clock: Clock
     ids: IdSource
+    approvals: ApprovalStore | None = None
     disclosure: str | None = None
     """Says that one talks to an AI system, with the first answer of a conversation."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class ChatSession(TurnSession[ChatAnswer]):
             clock=stores.clock,
             disclosure=stores.disclosure,
             files=stores.files,
+            approvals=stores.approvals,
         )
         self.writer = stores.audit.joined_with(self._claim)
         self.attempt = turn.attempt

@@ -17,7 +17,7 @@ from graph_agent.reply.authored import Parts, by_code, capitalized, joined
 
 MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
 """The calls whose result is that of a server."""
-_MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING})
+_MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
 
 def is_done(call: TurnCall, policy: CompiledPolicy) -> bool:
@@ -31,7 +31,7 @@ def is_done(call: TurnCall, policy: CompiledPolicy) -> bool:
 def report_call(turn: Turn, call: TurnCall, policy: CompiledPolicy, *, interrupted: bool) -> Parts:
     """Return the reply about one call."""
     if turn.confirmed is not None and interrupted and not call.result.may_be_done:
-        return by_code(fixed.CONFIRMED_NOT_DONE)
+        return by_code(fixed.CONFIRMED_NOT_DONE if turn.context.approval is None else fixed.APPROVED_NOT_DONE)
     rule = policy.rules.get(call.call.name)
     if rule is not None and call.disposition in MADE and (refusal := quoted_refusal(rule, call.result)):
         return by_code(fixed.TOOL_REFUSED_REPLY) + refusal + quoted_result(rule, call.result)

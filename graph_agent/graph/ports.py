@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
@@ -33,6 +34,9 @@ class TurnPorts(Protocol):
 
     def differing_rules(self, pending: PendingAction) -> list[str]:
         """Return which rules in force here differ from those of the question `pending`; see `CompiledPolicy.differences`."""
+
+    async def known_requests(self, call_digest: str) -> KnownRequests:
+        """Return what is known about earlier approval requests of this turn's user, in view of a new one for this call."""
 
     async def consume(self, pending_id: str) -> bool:
         """Use up a confirmation; False if it was used before."""

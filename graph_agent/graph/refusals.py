@@ -16,7 +16,7 @@ from graph_agent.reply.text import counted, one_line
 
 REPORTS_CONFIRMED = frozenset({EndingKind.CONFIRMED, EndingKind.FAILURE, EndingKind.CAP})
 """Endings whose reply reports the confirmed calls in the words of code."""
-_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING})
+_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
 
 def refusal_notices(turn: Turn, policy: CompiledPolicy) -> Iterator[str]:

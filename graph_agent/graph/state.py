@@ -9,7 +9,14 @@ from enum import StrEnum
 from typing import Any
 
 from graph_agent.graph.ports import TurnPorts
-from graph_agent.models.decision import AgentDecision, AnswerState, DecisionContext, OutcomeCategory, PendingAction
+from graph_agent.models.decision import (
+    AgentDecision,
+    AnswerState,
+    ApprovalRequest,
+    DecisionContext,
+    OutcomeCategory,
+    PendingAction,
+)
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.models.tools import ToolResult
@@ -104,6 +111,8 @@ class Turn:
     """The action that the user has confirmed: EXECUTE_TOOLS runs exactly it."""
     pending: PendingAction | None = None
     """The action that the user is asked to confirm."""
+    approval: ApprovalRequest | None = None
+    """The request for the approval of other people with which the turn ends."""
     report: Parts = ()
     """The report of the confirmed calls in the words of code, if the model goes on from them."""
     ending: Ending | None = None
@@ -115,6 +124,11 @@ class Turn:
     def unused_yes(self) -> PendingAction | None:
         """The action that the user has confirmed, until its calls have run: one yes is for one run of them."""
         return self.confirmed if self.response is None and self.iterations == 0 else None
+
+    @property
+    def has_yes(self) -> bool:
+        """True if what the turn was given to run has the user's own yes; the approval of other people is none."""
+        return self.context.approval is None or self.context.approval.request.confirmed
 
     @property
     def confirmed_calls(self) -> tuple[TurnCall, ...]:

@@ -74,6 +74,7 @@ _SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "decision": lambda decision: f"{decision.decision_type.value}, {decision.outcome_category}",
         "confirmed": _action,
         "pending": _action,
+        "approval": lambda request: f"{request.id}, {_action(request.action)}",
         "usage": lambda usage: f"{usage.total_tokens} tokens",
     }
 )

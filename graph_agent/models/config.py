@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from operator import not_
 from typing import Annotated
 
 from pydantic import Field
 
+from graph_agent.models.approval import MAX_APPROVAL_HOURS
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AfterYes
 from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
@@ -44,8 +46,15 @@ class AgentEngineConfig(Frozen, kw_only=False):
     after_yes: AfterYes = AfterYes.EXPLAIN
     """The continuation of a turn after the calls that the user has confirmed."""
 
+    approval_hours: float = Field(default=24, gt=0, le=MAX_APPROVAL_HOURS)
+    """The time for which a call waits for the approval of other people."""
+
     # Left out of the JSON if there are none.
     tokens: TokenLimits | None = Field(default=None, exclude_if=not_)
+
+    @property
+    def approval_lifetime(self) -> timedelta:
+        return timedelta(hours=self.approval_hours)
 
     @property
     def closing_seconds(self) -> float:

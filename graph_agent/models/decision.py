@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from graph_agent.models.approval import MAX_RENEWALS, ApprovalAnswer, ApprovalState, count_approvals
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
+from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolCall
 
 MAX_MESSAGE_LENGTH = 4000
@@ -56,7 +58,7 @@ class DecisionType(StrEnum):
     ASK_CLARIFICATION = "ASK_CLARIFICATION"
     """The model asks the user."""
     REQUEST_CONFIRMATION = "REQUEST_CONFIRMATION"
-    """A call waits for the confirmation of the user."""
+    """A call waits for the confirmation of the user, or for the approval of other people."""
     EXECUTE_PENDING = "EXECUTE_PENDING"
     """The user confirmed, and the call was made."""
     CANCEL_PENDING = "CANCEL_PENDING"
@@ -286,6 +288,65 @@ class PendingAction(Frozen):
         return self
 
 
+class ApprovalRequest(Frozen):
+    """One exact call that waits for the approval of other people than its requester.
+
+    The id of its action is the id of the request, its single-use nonce, and the operation key of the call.
+    """
+
+    action: PendingAction
+    """The signed call, with the rules under which it was requested, and its expiry."""
+    roles: tuple[str, ...]
+    """The roles whose approvals the rules count that deny the call without them."""
+    rules: tuple[str, ...]
+    """The names of these rules."""
+    sources: CallSources | None = Field(default=None, exclude_if=not_)
+    """Where the arguments came from when the call was requested, if conditions read it; the end is judged by it too."""
+    confirmed: bool = Field(default=False, exclude_if=not_)
+    """True if the requester has confirmed the call; an approval is no yes."""
+    prompt: str
+    """The digest of the system prompt."""
+    user_id: str
+    user_roles: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The requester's roles when the call was requested; it is judged by them also at the end."""
+    conversation_id: str
+    decision_id: str
+    """The decision that opened the request."""
+    origin: str
+    """The origin of the log that has this decision."""
+    renewals: int = Field(default=0, ge=0, le=MAX_RENEWALS, exclude_if=not_)
+    """The number of requests before this one, which were approved when what the call acts on had changed."""
+
+    @property
+    def id(self) -> str:
+        return self.action.id
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over everything that an approver is shown, in hex: an answer names it."""
+        return digest(self.to_json())
+
+    @property
+    def call_digest(self) -> str:
+        """SHA-256 of the tool and its arguments: the same call has the same."""
+        return digest([self.action.tool_name, self.action.arguments])
+
+
+class ClosedRequest(Frozen):
+    """A request at its end, with all answers: the input of its closing decision."""
+
+    request: ApprovalRequest
+    answers: tuple[ApprovalAnswer, ...] = ()
+    end: ApprovalState
+    why: str = Field(default="", exclude_if=not_)
+    """For VOID: the reason, as a clause."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of people who approved, by role."""
+        return count_approvals(self.answers, self.request.user_id)
+
+
 class AnswerState(StrEnum):
     """The state of the pending action that an answer names."""
 
@@ -360,6 +421,9 @@ class DecisionContext(Frozen):
     # As above.
     called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=not_)
     """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""
+    # As above.
+    approval: ClosedRequest | None = Field(default=None, exclude_if=not_)
+    """For a closing decision: the request that has ended. It asks no model, and answers nothing else."""
 
     @field_validator("message_history")
     @classmethod
@@ -368,8 +432,11 @@ class DecisionContext(Frozen):
 
     @model_validator(mode="after")
     def _calls_are_no_answer(self) -> DecisionContext:
-        if self.called and (self.pending_confirmation is not None or self.answers is not None):
+        answers = self.pending_confirmation is not None or self.answers is not None
+        if answers and (self.called or self.approval is not None):
             raise ValueError("a decision without a model cannot answer a confirmation")
+        if self.called and self.approval is not None:
+            raise ValueError("a closing decision has no calls but that of its request")
         return self
 
     @field_validator("called")
@@ -428,6 +495,9 @@ class AgentDecision(Frozen, kw_only=False):
     response_text: str | None = None
     clarification_question: str | None = None
     pending_action: PendingAction | None = None
+    # Left out of the JSON if there is none, as in most decisions.
+    approval: ApprovalRequest | None = Field(default=None, exclude_if=not_)
+    """The request that waits for the approval of other people: the user is asked nothing."""
     decision_id: str | None = None
     intent: UserIntent | None = None
     outcome_category: OutcomeCategory | None = None
@@ -449,8 +519,9 @@ class AgentDecision(Frozen, kw_only=False):
             raise ValueError("exactly one of response_text and clarification_question is set")
         if (self.clarification_question is not None) != (self.decision_type is DecisionType.ASK_CLARIFICATION):
             raise ValueError("a clarification question goes with ASK_CLARIFICATION")
-        if (self.pending_action is not None) != (self.decision_type is DecisionType.REQUEST_CONFIRMATION):
-            raise ValueError("a pending action goes with REQUEST_CONFIRMATION")
+        waits = [self.pending_action, self.approval].count(None) == 1
+        if waits != (self.decision_type is DecisionType.REQUEST_CONFIRMATION) or (self.pending_action and self.approval):
+            raise ValueError("either a pending action or an approval request goes with REQUEST_CONFIRMATION")
         if self.tool_calls is not None and not self.tool_calls:
             raise ValueError("without calls, tool_calls is None")
         return self

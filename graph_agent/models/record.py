@@ -42,6 +42,7 @@ class EntryKind(StrEnum):
     RULES = "rules"
     CONSUME = "consume"
     FACTS = "facts"
+    KNOWN_REQUESTS = "known_requests"
     RESERVE = "reserve"
     SOURCES = "sources"
     MODEL = "model"
@@ -185,6 +186,8 @@ class CallDisposition(StrEnum):
     """The call got the result of an identical earlier one; it was not sent again."""
     AWAITING = "awaiting"
     """The call waits for the confirmation of the user."""
+    WAITS = "waits"
+    """The call waits for the approval of other people."""
     SKIPPED = "skipped"
     """The call came after one that awaits confirmation; it was not sent."""
 

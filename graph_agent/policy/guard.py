@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.decision import EarlierCall, PendingAction, PendingCall
+from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
@@ -206,6 +206,8 @@ def judge_batch(
             if decided.decision is Decision.REFUSED:
                 raise _Refusal(_not_permitted(decided), ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
             needs, has_yes = decided.needs, key is not None and yes
+            if decided.decision is Decision.WAITS:
+                needs = needs or NeededApproval((), ())
             asks = not has_yes and (rule.grant.requires_confirmation or decided.decision is Decision.ASKS)
             if waits and needs is not None:
                 judged_calls.append(
@@ -250,6 +252,27 @@ def _confirmed_key(confirmed: PendingAction | None, place: int, tool_name: str, 
     if confirmed is None or place >= len(confirmed.each) or not _is_call(confirmed.each[place], tool_name, arguments):
         return None
     return confirmed.operation_key(place + 1)
+
+
+def judge_request(
+    request: ApprovalRequest, policy: CompiledPolicy, approvals: Mapping[str, int], facts: Facts | None = None
+) -> JudgedCall:
+    """Judge the call of an approval request, with the requester's yes if it was given, as its closing decision does."""
+    action = request.action
+    (judged,) = judge_batch(
+        [FunctionCall(name=action.tool_name, arguments=action.arguments)],
+        policy=policy,
+        user_id=request.user_id,
+        decision_id="",
+        max_calls_per_turn=1,
+        confirmed=action,
+        roles=request.user_roles,
+        facts=facts,
+        sources=None if request.sources is None else BatchSources(calls=[request.sources]),
+        approvals=approvals,
+        yes=request.confirmed,
+    )
+    return judged
 
 
 def permitted_read(

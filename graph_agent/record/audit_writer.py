@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
+from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.facts import PastUses
 from graph_agent.models.llm import LLMResponse
@@ -275,6 +276,14 @@ class MemoryAuditWriter(AuditWriter):
     def _require_available(self) -> None:
         if not self.available:
             raise RecordUnavailableError("the log is not available")
+
+
+class NoApprovalRequests:
+    """`ApprovalRequests` of a process that keeps none, such as one that plays test cases: every request is the first one."""
+
+    async def known(self, call_digest: str, user_id: str, conversation_id: str) -> KnownRequests:
+        del call_digest, user_id, conversation_id
+        return KnownRequests()
 
 
 class MemoryConfirmations:

@@ -70,7 +70,7 @@ _DELETE_ENTRIES = PreparedStatement(delete(record_entries).where(record_entries.
 class RecordedTurn:
     """The state of a turn that is kept beside its record, in the same database, and changes in the same commits: none here.
 
-    Locks are taken in this order everywhere: turn, decision, entries, message, conversation.
+    Locks are taken in this order everywhere: turn, approval request, decision, entries, message, conversation.
     """
 
     attempt: int = 1
@@ -103,8 +103,18 @@ class DatabaseAuditWriter(AuditWriter):
     counts_uses = True
     keeps_results = True
 
-    def __init__(self, database: Database, *, clock: Clock | None = None, record_key: RecordKey = None) -> None:
-        """`record_key` makes the MACs of rows that are not in the tree yet; without one they are plain hashes."""
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock | None = None,
+        record_key: RecordKey = None,
+        turn: RecordedTurn | None = None,
+    ) -> None:
+        """`record_key` makes the MACs of rows that are not in the tree yet; without one they are plain hashes.
+
+        `turn` takes part in the transactions of turns that have no other state beside their record.
+        """
         self.database = database
         self._clock = clock or SystemClock()
         self.record_key = record_key
@@ -117,7 +127,7 @@ class DatabaseAuditWriter(AuditWriter):
         self._left_open: dict[str, None] = {}
         self._loaded: dict[str, int] = {}
         """The stored entries that this process knows of decisions that another one may still run."""
-        self._turn = RecordedTurn()
+        self._turn = turn or RecordedTurn()
 
     def joined_with(self, turn: RecordedTurn) -> Self:
         """Return a writer for one turn, which checks and changes `turn` in each of its transactions."""

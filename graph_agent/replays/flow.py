@@ -15,6 +15,7 @@ class Fate(StrEnum):
     """The possible ends of the calls of a decision under a policy, the strictest first."""
 
     REFUSED = "refused"
+    NEEDS_APPROVAL = "needs approval"
     ASKS = "asks"
     RUNS = "runs"
     NO_CALL = "no call"
@@ -24,6 +25,7 @@ class Fate(StrEnum):
 
 _FATES = {
     CallDisposition.REFUSED: Fate.REFUSED,
+    CallDisposition.WAITS: Fate.NEEDS_APPROVAL,
     CallDisposition.AWAITING: Fate.ASKS,
     CallDisposition.EXECUTED: Fate.RUNS,
     CallDisposition.REPEATED: Fate.RUNS,

@@ -13,6 +13,7 @@ from typing import Any
 
 from graph_agent.clock import SystemClock
 from graph_agent.llm.adapter_call import AdapterCall
+from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
@@ -136,6 +137,11 @@ class WhatIfPorts:
     def differing_rules(self, pending: PendingAction) -> list[str]:
         # The question was asked under the recorded rules, and the other ones judge the call.
         return list(self._next(EntryKind.RULES, pending.asked_under.to_json()) or [])
+
+    async def known_requests(self, call_digest: str) -> KnownRequests:
+        recorded = self._entries[EntryKind.KNOWN_REQUESTS]
+        is_same = bool(recorded) and recorded[0].request == call_digest
+        return KnownRequests.model_validate(recorded.popleft().result) if is_same else KnownRequests()
 
     async def consume(self, pending_id: str) -> bool:
         return bool(self._next(EntryKind.CONSUME, pending_id))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.decision import AnswerState, PendingAction
+from graph_agent.models.approval import ApprovalAnswer, ApprovalState
+from graph_agent.models.decision import AnswerState, ApprovalRequest, PendingAction
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined, plain
-from graph_agent.reply.text import one_line
+from graph_agent.reply.text import one_line, quoted
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
 NOT_PERMITTED = "not permitted: "
@@ -45,6 +46,22 @@ ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 NOTHING_CHANGED = "Nothing was changed."
 CONFIRMED_NOT_DONE = "You confirmed it, but it was not done: I was interrupted before. Please ask me again."
 """The reply to a yes whose turn was interrupted before the call, or whose call certainly had no effect."""
+APPROVED_NOT_DONE = "It was not done: I was interrupted before. Please ask me again."
+"""The report about a call that other people have approved, if its turn was interrupted before it."""
+CLOSING_MESSAGES = {
+    ApprovalState.APPROVED: "The request was approved.",
+    ApprovalState.DENIED: "The request was denied.",
+    ApprovalState.CANCELLED: "The request was withdrawn.",
+    ApprovalState.EXPIRED: "The request has expired.",
+    ApprovalState.VOID: "The request is void.",
+}
+"""The message in place of the user's with which an approval request is closed."""
+TOO_MANY_REQUESTS = "too many of your requests wait for approvals already"
+"""The reason for a call that is not requested, as a clause."""
+CHANGED_SINCE_APPROVED = "It has changed since the request, so nothing was done."
+"""The sentence before a request that is opened anew."""
+CHANGED_TOO_OFTEN = "what it is about has changed again and again"
+_MAX_PERSON = 80
 _MAX_DESCRIBED = 5
 """The number of refused actions that a notice describes."""
 _MAX_NAMED = 400
@@ -117,6 +134,46 @@ def refused(descriptions: Sequence[str], rule: str) -> str:
     shown = [*descriptions[:_MAX_DESCRIBED], *([f"{len(left)} more"] if (left := descriptions[_MAX_DESCRIBED:]) else [])]
     text = "; ".join(f"{one[:1].lower()}{one[1:]}" for one in shown)
     return f"Not done: {text}. {rule[:1].upper()}{rule[1:]}."
+
+
+def waits_for_approval(request: ApprovalRequest) -> str:
+    """Return the reply about a call that waits for the approval of other people."""
+    action = request.action
+    space = "\n" if "\n" in action.description else " "
+    end = "" if action.description.endswith((".", ":")) else "."
+    rules = "; ".join(request.rules)
+    return (
+        f"{action.description}{end}{space}"
+        f"This waits for the approval of another person with the role {in_roles(request.roles)}. A rule asks for it: {rules}. "
+        f"Nothing has been done yet. The request {request.id} is open until {action.expires_at:%Y-%m-%d %H:%M} UTC."
+    )
+
+
+def in_roles(roles: Sequence[str]) -> str:
+    """Return roles for a sentence."""
+    return " or ".join(roles)
+
+
+def waits_already(request_id: str) -> str:
+    """Return the reason why the same call is not requested twice, as a clause."""
+    return f"it waits for the approval of another person already (request {request_id})"
+
+
+def approved_by(answers: Sequence[ApprovalAnswer]) -> str:
+    """Return the sentence that names the people who approved a call, without its end."""
+    people = [f"{quoted(one.approver, _MAX_PERSON)} as {one.role}" for one in answers if one.approve]
+    return f"Approved by {' and '.join(people)}"
+
+
+def denied_by(answer: ApprovalAnswer) -> str:
+    """Return the sentence that names the person who denied a call, without its end."""
+    return f"Denied by {quoted(answer.approver, _MAX_PERSON)} as {answer.role}"
+
+
+def lowered(description: str) -> str:
+    """Return the description of an action for the end of a sentence, on one line."""
+    text = one_line(description, _MAX_NAMED)
+    return f"{text[:1].lower()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def failure_reply(error: LLMErrorCode | None, cause: LLMErrorCause | None = None) -> str:

@@ -66,6 +66,7 @@ class LLMAgentEngine(TurnSetup):
             ids=ports.ids,
             signer=ports.signer,
             confirmations=ports.confirmations,
+            approvals=ports.approvals,
             call_seconds=min(options.call_seconds, config.iteration_timeout or options.call_seconds),
             settle_seconds=min(_SETTLE_SECONDS, config.timeout_seconds / 4),
             generate_seconds=config.iteration_timeout,

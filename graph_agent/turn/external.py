@@ -22,7 +22,7 @@ from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import Confirmations, IdSource, ToolServer
+from graph_agent.ports import ApprovalRequests, Confirmations, IdSource, ToolServer
 
 A = TypeVar("A", LLMResponse, ToolResult)
 
@@ -48,6 +48,7 @@ class ExternalPorts:
     ids: IdSource
     signer: Signer
     confirmations: Confirmations
+    approvals: ApprovalRequests | None = None
     attempt: int = 1
     """The number of the attempt of the turn, which the servers of its calls learn."""
     call_seconds: float = 10.0

@@ -22,6 +22,7 @@ from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOver
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk, walk_edges
+from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, Selected, total_of, uses_by_window, window_start
@@ -52,7 +53,9 @@ from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, To
 
 T = TypeVar("T")
 
-_NOT_AFTER_INTERRUPT = frozenset({EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.READ, EntryKind.RESERVE, EntryKind.EXECUTE})
+_NOT_AFTER_INTERRUPT = frozenset(
+    {EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.READ, EntryKind.KNOWN_REQUESTS, EntryKind.RESERVE, EntryKind.EXECUTE}
+)
 """Calls that an interrupted turn no longer starts: they get no entry, neither when recording nor when replaying."""
 
 _TOOL_CALL_MODES: dict[EntryKind, ToolCallMode] = {
@@ -201,6 +204,18 @@ class Recorder:
         unused = await self._ports().consume(pending_id, self.header.decision_id)
         self._append(EntryKind.CONSUME, request, unused)
         return unused
+
+    async def known_requests(self, call_digest: str) -> KnownRequests:
+        if (entry := self._replay_entry(EntryKind.KNOWN_REQUESTS, call_digest)) is not None:
+            return KnownRequests.model_validate(entry.result)
+        if self.interrupted:
+            return KnownRequests()
+        requests, context = self._ports().approvals, self.header.context
+        # A policy that counts approvals is not used without a store.
+        assert requests is not None
+        known = await requests.known(call_digest, context.user_id, context.conversation_id)
+        self._append(EntryKind.KNOWN_REQUESTS, call_digest, known.to_json())
+        return known
 
     @property
     def _counter(self) -> AuditWriter:

@@ -16,7 +16,7 @@ from graph_agent.models.record import NO_MODEL, RecordHeader
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import Clock, Confirmations, IdSource
+from graph_agent.ports import ApprovalRequests, Clock, Confirmations, IdSource
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, MemoryConfirmations
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
@@ -40,6 +40,8 @@ class EnginePorts:
     signer: Signer = field(default_factory=lambda: Signer(secrets.token_bytes(32)))
     """Signs confirmations; by default with a key of one engine only."""
     confirmations: Confirmations = field(default_factory=MemoryConfirmations)
+    approvals: ApprovalRequests | None = None
+    """The store of approval requests. Without one no policy that counts approvals can be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,9 @@ class TurnSetup:
                 text = (
                     "this installation does not keep what tools have returned, which conditions read as `source` or `tainted`"
                 )
+                raise ConfigurationError(text)
+            if policy.conditions is not None and policy.conditions.reads.has("approvals") and self.ports.approvals is None:
+                text = f"this installation keeps no requests, but the policy {policy.conditions.file.name} reads `approvals`"
                 raise ConfigurationError(text)
             self._snapshot = PolicySnapshot(policy, self.config, self.prompt)
         return self._snapshot

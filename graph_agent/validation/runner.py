@@ -23,7 +23,7 @@ from graph_agent.models.decision import DecisionContext, Message, OutcomeCategor
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.ports import Clock, LLMAdapter, ToolServer
-from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter
+from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, NoApprovalRequests
 from graph_agent.tools.played import PlayedResult, PlayedTools
 from graph_agent.tools.real_servers import RealServers
 from graph_agent.turn.engine import LLMAgentEngine
@@ -118,7 +118,8 @@ class EngineRunner:
         # A case has the tools of its turns. Another constitution may list more, which the model then does not see.
         is_played = isinstance(tools, PlayedTools)
         options = EngineOptions(self.config, conditions=self.conditions, allow_missing_tools=is_played)
-        engine = LLMAgentEngine(adapter, tools, self.constitution, ports=EnginePorts(audit, clock), options=options)
+        ports = EnginePorts(audit, clock, approvals=NoApprovalRequests())
+        engine = LLMAgentEngine(adapter, tools, self.constitution, ports=ports, options=options)
         try:
             await engine.prepare()
         except ConfigurationError as exc:

@@ -314,13 +314,7 @@ class RandomPolicies:
             ]
             effect, clause = pick(["forbid", "forbid", "permit"]), pick(["when", "unless"])
             approved = "context.approvals.p + context.approvals.q >= 2"
-            asks = pick(
-                [
-                    "",
-                    "",
-                    *(f" unless {{ {one} }}" for one in ("context.confirmed", approved, f"context.confirmed && {approved}")),
-                ]
-            )
+            asks = pick(["", "", *[" unless { context.confirmed }"] * 2, f" unless {{ {approved} }}"])
             rules += f"{effect} ({', '.join(scope)}) {clause} {{ {self._condition()} }}{asks};\n"
         return rules
 

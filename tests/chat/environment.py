@@ -14,6 +14,7 @@ from graph_agent.bootstrap.record_tree import log_keys
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, SystemClock
@@ -62,16 +63,20 @@ class Environment:
         constitution: str | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
+        approvals = ApprovalStore(self.database, record_key=self.record_key)
         engine = LLMAgentEngine(
             model or EmbeddedAdapter(),
             tools or self.tools,
             constitution or Constitution.load(None).text,
             **grouped(
                 config=AgentEngineConfig(timeout_seconds=timeout_seconds or self.timeout_seconds),
-                audit=DatabaseAuditWriter(database or self.database, clock=self.clock, record_key=self.record_key),
+                audit=DatabaseAuditWriter(
+                    database or self.database, clock=self.clock, record_key=self.record_key, turn=OpensRequests(approvals)
+                ),
                 clock=self.clock,
                 signer=Signer(b"a key for tests only"),
                 confirmations=ConfirmationStore(self.database),
+                approvals=approvals,
                 graph=graph,
                 conditions=conditions,
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -18,8 +18,17 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.models.approval import MAX_OPEN_REQUESTS, ApprovalAnswer, ApprovalState, ApproverIdentity, KnownRequests
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import AfterYes, DecisionContext, EarlierCall, PendingAction, PendingCall
+from graph_agent.models.decision import (
+    AfterYes,
+    ApprovalRequest,
+    ClosedRequest,
+    DecisionContext,
+    EarlierCall,
+    PendingAction,
+    PendingCall,
+)
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
@@ -32,6 +41,7 @@ from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.record.audit_writer import NoApprovalRequests
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
 from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
@@ -56,6 +66,7 @@ class PortAnswers:
     used: int = 0
     """The earlier calls of today of each tool, when a batch is judged."""
     reserved: Decision | None = Decision.RUNS
+    known: KnownRequests = field(default_factory=KnownRequests)
 
 
 class NodePorts:
@@ -89,6 +100,10 @@ class NodePorts:
     def differing_rules(self, pending: PendingAction) -> list[str]:
         assert pending.id == "p1"
         return list(self._answers.differing)
+
+    async def known_requests(self, call_digest: str) -> KnownRequests:
+        assert len(call_digest) == 64
+        return self._answers.known
 
     async def consume(self, pending_id: str) -> bool:
         assert pending_id == "p1"
@@ -377,7 +392,9 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
         if consented:
             # A confirmed call ends its turn, so that the yes, which cannot be used up again, permits one call.
             assert len(node.sent) == permitted
-            assert after.outcome == "confirmed_done"
+            assert after.outcome == (
+                "awaiting" if answers.reserved is Decision.WAITS and answers.used < 20 else "confirmed_done"
+            )
             assert all(call.operation_key == "p1" for call in node.sent)
         confirmed_calls += consented and len(node.sent)
         asked += after.pending is not None and answers.reserved is Decision.ASKS
@@ -386,3 +403,92 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
     assert refused
     assert asked
     log.close_now()
+
+
+WAITING = ConditionsFile(
+    """permit (principal, action, resource);
+    @id("two people") forbid (principal, action == Action::"delete_task", resource)
+    unless { context.approvals.manager + context.approvals.finance >= 2 };""",
+    roles=("finance", "manager"),
+)
+KNOWN = (
+    KnownRequests(),
+    KnownRequests(same="r1"),
+    KnownRequests(denied="denied by 'bob'"),
+    KnownRequests(open=MAX_OPEN_REQUESTS),
+)
+CHANGED = PortAnswers(preview=ToolResult(success=True, data={"description": "another task"}))
+
+
+def answers_of(*people: tuple[str, bool, str]) -> tuple[ApprovalAnswer, ...]:
+    shared: dict[str, Any] = {"digest": "d", "identity": ApproverIdentity.TOKEN, "answered_at": ManualClock().now()}
+    return tuple(ApprovalAnswer(approver=name, approve=yes, role=role, **shared) for name, yes, role in people)
+
+
+@pytest.mark.parametrize(
+    ("end", "people"),
+    [
+        (None, ()),
+        (ApprovalState.APPROVED, ()),
+        (ApprovalState.APPROVED, (("bob", True, "manager"),)),
+        (ApprovalState.APPROVED, (("bob", True, "manager"), ("eve", True, "finance"))),
+        (ApprovalState.APPROVED, (("bob", True, "manager"), ("ann", True, "finance"))),
+        *(
+            (end, (("bob", True, "manager"), ("eve", True, "manager")))
+            for end in ApprovalState
+            if end.value in "denied cancelled expired void"
+        ),
+    ],
+)
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_aisvs_9_2_1_no_path_of_the_compiled_graph_sends_a_call_that_waits_without_its_claim(
+    end: ApprovalState | None, people: tuple[tuple[str, bool, str], ...], confirmed: bool
+) -> None:
+    """Of a message, of the user's yes, and of every closing decision: only one with two other people's approvals sends it."""
+    clock, server = ManualClock(), TableServer({}, PREVIEWS)
+    requests = NoApprovalRequests()
+    engine = engine_of(
+        server=server, clock=clock, conditions=WAITING, approvals=requests, config=AgentEngineConfig(max_iterations=2)
+    )
+    snapshot: PolicySnapshot = await engine.prepare()
+    action = shown_action(snapshot, clock)
+    context = asks("yes" if confirmed else "delete it", pending_confirmation=action if confirmed else None)
+    if end is not None:
+        request = ApprovalRequest(
+            action=action,
+            roles=("finance", "manager"),
+            rules=("two people",),
+            confirmed=confirmed,
+            prompt="p",
+            user_id="ann",
+            conversation_id="c1",
+            decision_id="d0",
+            origin="log",
+        )
+        context = asks("The request.", approval=ClosedRequest(request=request, answers=answers_of(*people), end=end))
+    possible = {
+        "BUILD_REQUEST": CONSENTS,
+        "INVOKE_LLM": [PortAnswers(answer) for answer in (*ENDINGS[:1], *ROUNDS[:5])],
+        "EXECUTE_TOOLS": [*RESULTS, CHANGED, *(PortAnswers(known=known) for known in KNOWN)],
+    }
+    ports: list[NodePorts] = []
+
+    def make(answers: PortAnswers) -> TurnRuntime:
+        ports.append(NodePorts(answers, []))
+        return TurnRuntime(ports[-1], snapshot)
+
+    def runtimes(state: str) -> Sequence[Callable[[], TurnRuntime]]:
+        return [partial(make, answers) for answers in possible.get(state, [PortAnswers()])]
+
+    sent, opened = 0, 0
+    async for state, _, after in explore(engine.graph, Turn(context, "d1", clock.now()), runtimes, forget):
+        made = [call for call in ports.pop().sent if call.tool_name == CONFIRMED_TOOL]
+        assert state == "EXECUTE_TOOLS" or not made
+        assert len(made) <= 1
+        assert all(call.operation_key == "p1" for call in made)
+        sent += len(made)
+        opened += after.approval is not None
+    others = {name for name, yes, _ in people if yes and name != "ann"}
+    assert (sent > 0) is (end is ApprovalState.APPROVED and len(others) >= 2 and confirmed)
+    # A request is opened after the yes, or anew by an approved call whose object has changed.
+    assert (opened > 0) is (confirmed and (end is None or sent > 0))

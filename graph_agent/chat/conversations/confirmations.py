@@ -139,7 +139,12 @@ def _answered(connection: Connection, pending_id: str) -> bool:
         return False
     answer = connection.execute(select(turns.c.answer).where(turns.c.id == decision_id)).scalar_one_or_none()
     decision = None if answer is None else answer["decision"]
-    return decision is not None and (decision["decision_type"] in _ANSWERED or bool(decision.get("confirmed")))
+    return decision is not None and (decision["decision_type"] in _ANSWERED or _had_effect(decision))
+
+
+def _had_effect(decision: dict[str, Any]) -> bool:
+    """True if a yes was followed in a decision of another type: the action was made, or waits for other people now."""
+    return bool(decision.get("confirmed")) or bool((decision.get("approval") or {}).get("confirmed"))
 
 
 def _used_by(connection: Connection, pending_id: str) -> str | None:

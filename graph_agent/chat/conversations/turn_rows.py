@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, case, delete, exists, insert, or_,
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations import confirmations
+from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turn_limits, turns
 from graph_agent.db import Database, PreparedStatement, insert_into
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
@@ -179,6 +180,7 @@ class TurnClaim(RecordedTurn, Confirmations):
         clock: Clock,
         disclosure: str | None,
         files: Mapping[str, str],
+        approvals: ApprovalStore | None = None,
     ) -> None:
         """`message_id` is that of the assistant's message; `disclosure` comes with the first answer of a conversation.
 
@@ -190,6 +192,7 @@ class TurnClaim(RecordedTurn, Confirmations):
         self._clock = clock
         self._disclosure = disclosure
         self._files = files
+        self._approvals = approvals
         self.attempt = turn.attempt
         self._used: str | None = None
         self.answer: ChatAnswer | None = None
@@ -236,8 +239,12 @@ class TurnClaim(RecordedTurn, Confirmations):
             "created_at": now,
         }
         INSERT_MESSAGE.run(connection, message)
-        if (context.called or context.dry_run) and decision.pending_action is None:
-            # Calls answer no question: the one that is waiting stays.
+        if decision.approval is not None:
+            assert self._approvals is not None, "a policy that counts approvals is not used without a store"
+            self._approvals.open(connection, decision.approval)
+        is_message = not (context.called or context.dry_run or context.approval)
+        if not is_message and decision.pending_action is None:
+            # Calls and closed requests answer no question: the one that is waiting stays.
             TOUCH_CONVERSATION.run(connection, {**turn.key, "now": now})
             return
         # If the user answered another question than the one that is waiting, that one stays, as does one with no effect yet.

@@ -10,25 +10,35 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypedDict
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypedDict
 
 from sqlalchemy import Connection, Row, func, select
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations import confirmations, turn_rows
+from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest
 from graph_agent.chat.conversations.reading import owned_conversation
-from graph_agent.chat.conversations.tables import Role, TurnState, turns
+from graph_agent.chat.conversations.tables import Role, TurnState, conversations, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
 from graph_agent.clock import RandomIds
 from graph_agent.db import closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.authors import TextAuthor, TextAuthors
 from graph_agent.models.canonical import digest
-from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, Message, PendingAction, ShownQuestion
+from graph_agent.models.decision import (
+    ApprovalRequest,
+    ConfirmationAnswer,
+    DecisionContext,
+    Message,
+    PendingAction,
+    ShownQuestion,
+)
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.reply import fixed
 
 _TITLE_LENGTH = 80
 _NO_USER = ""
@@ -94,6 +104,13 @@ class AbandonedTurn:
     same_request: bool = False
 
 
+class ClosingTurn(NamedTuple):
+    """The claimed closing decision of an approval request. It has no turn if the request was made in no chat."""
+
+    decision_id: str
+    turn: ClaimedTurn | None
+
+
 OpenRecord = Callable[[str, DecisionContext], DecisionOpening]
 """Returns the opening row of a decision, by its id and its context. Called in a transaction, which an exception rolls back."""
 
@@ -133,6 +150,58 @@ class TurnStore:
                 self._audit.remember_texts(opening)
                 return claimed
         raise busy()
+
+    async def claim_closing(
+        self,
+        approvals: ApprovalStore,
+        request: ApprovalRequest,
+        may_run: Callable[[StoredRequest], bool],
+        open_record: OpenRecord,
+    ) -> ClosingTurn | None:
+        """Claim the closing decision of an approval request; None if it is not to be closed now.
+
+        It is a turn in the requester's conversation, outside the rate limit, or a decision of its own for a request that was
+        made in no chat. Raises `ServiceError` CONVERSATION_BUSY while another turn of the conversation runs.
+        """
+        key = f" approval:{request.id}"  # no client can send the space
+
+        def claim(connection: Connection) -> tuple[ClosingTurn, DecisionOpening]:
+            now, decision_id = self._clock.now(), self._ids.new()
+            own = (conversations.c.id == request.conversation_id, conversations.c.user_id == request.user_id)
+            in_chat = connection.execute(select(conversations.c.id).where(*own)).first() is not None
+            turn = {"id": decision_id, "user_id": request.user_id, "idem_key": key, "body_digest": request.digest}
+            if in_chat and not self._insert_turn(connection, turn, request.conversation_id, now):
+                raise _ConflictError
+            closed = approvals.claim(connection, request.id, decision_id, may_run)
+            if closed is None:
+                raise _NotToBeClosedError
+            message = fixed.CLOSING_MESSAGES[closed.end]
+            history: list[Message] = []
+            claimed = None
+            if in_chat:
+                history = turn_rows.history(connection, request.conversation_id)
+                self._insert_message(connection, decision_id, request.conversation_id, message, now, by_code=True)
+                claimed = ClaimedTurn(decision_id, request.user_id, request.conversation_id, 1)
+            context = DecisionContext(
+                user_id=request.user_id,
+                message=message,
+                conversation_id=request.conversation_id,
+                message_history=history,
+                roles=request.user_roles,
+                approval=closed,
+            )
+            opening = open_record(decision_id, context)
+            self._audit.open(connection, opening)
+            return ClosingTurn(decision_id, claimed), opening
+
+        try:
+            closing, opening = await self._database.write(claim)
+        except _NotToBeClosedError:
+            return None
+        except _ConflictError:
+            raise busy() from None
+        self._audit.remember_texts(opening)
+        return closing
 
     async def take_over(self, turn: AbandonedTurn) -> ClaimedTurn | None:
         """Claim the next attempt of a turn; None if another process was faster, or the lease has been renewed."""
@@ -238,31 +307,13 @@ class TurnStore:
             state = confirmations.state_of(connection, answers.pending_action, request.user_id, conversation_id, pending, now)
             answers = answers.replace(state=state)
         shown = request.shown or confirmations.shown_question(connection, conversation_id, pending, now)
-        turn = {
-            "id": decision_id,
-            "user_id": request.user_id,
-            "idem_key": request.idem_key,
-            "body_digest": request.body_digest,
-            "conversation_id": conversation_id,
-            "state": TurnState.RUNNING,
-            "owner": self._owner,
-            "attempt": 1,
-            "created_at": now,
-        }
-        if self._leases.claim.first(connection, turn) is None:
+        turn = {"id": decision_id, "user_id": request.user_id, "idem_key": request.idem_key, "body_digest": request.body_digest}
+        if not self._insert_turn(connection, turn, conversation_id, now):
             raise _ConflictError
         self._limit.count(connection, request.user_id, self._turns_per_minute)
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
-        message = {
-            "id": self._ids.new(),
-            "conversation_id": conversation_id,
-            "role": Role.USER,
-            "content": request.content,
-            "decision_id": decision_id,
-            "created_at": now,
-        }
-        turn_rows.INSERT_MESSAGE.run(connection, message)
+        self._insert_message(connection, decision_id, conversation_id, request.content, now)
         # Calls and dry runs answer no question: the one that waits in the conversation goes on waiting.
         asks_nothing = bool(request.called) or request.dry_run
         context = DecisionContext(
@@ -281,6 +332,26 @@ class TurnStore:
         self._audit.open(connection, opening)
         return ClaimedTurn(decision_id, request.user_id, conversation_id, 1), opening
 
+    def _insert_turn(self, connection: Connection, turn: dict[str, Any], conversation_id: str, now: datetime) -> bool:
+        """Insert a claimed turn; False if another one is in its place."""
+        row = {"conversation_id": conversation_id, "state": TurnState.RUNNING, "owner": self._owner, "attempt": 1}
+        return self._leases.claim.first(connection, {**turn, **row, "created_at": now}) is not None
+
+    def _insert_message(
+        self,
+        connection: Connection,
+        decision_id: str,
+        conversation_id: str,
+        content: str,
+        now: datetime,
+        *,
+        by_code: bool = False,
+    ) -> None:
+        """Insert the message with which a turn begins, of the user or `by_code`."""
+        row = {"id": self._ids.new(), "conversation_id": conversation_id, "role": Role.USER, "content": content}
+        authors = TextAuthors(message=TextAuthor.CODE, reply=[]).to_json() if by_code else None
+        turn_rows.INSERT_MESSAGE.run(connection, {**row, "decision_id": decision_id, "created_at": now, "authors": authors})
+
     def _conflicting(self, connection: Connection, request: TurnRequest) -> Row[Any] | None:
         """Return the turn that prevents a claim: the same request, or the running turn of its conversation."""
         found = None
@@ -291,6 +362,10 @@ class TurnStore:
             running = {"conversation": request.conversation_id}
             found = connection.execute(self._leases.find_running, running).one_or_none()
         return found
+
+
+class _NotToBeClosedError(Exception):
+    """An approval request is not to be closed; the transaction is rolled back."""
 
 
 class _ConflictError(Exception):

@@ -44,23 +44,29 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     asks = decision_type is DecisionType.ASK_CLARIFICATION
     requested = [_tool_call(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
     listed = [_tool_call(call) for call in turn.calls if call.disposition in _IN_DECISION]
+    shows_intent = ending.kind not in _WITHOUT_INTENT and turn.context.approval is None
     decision = AgentDecision(
         decision_type=decision_type,
         tool_calls=listed or None,
         response_text=None if asks else text,
         clarification_question=text if asks else None,
         pending_action=turn.pending if decision_type is DecisionType.REQUEST_CONFIRMATION else None,
+        approval=turn.approval,
         decision_id=turn.decision_id,
-        intent=read_intent(decision_type, requested, answered=bool(turn.report) or ending.kind not in _WITHOUT_INTENT),
+        intent=read_intent(decision_type, requested, answered=bool(turn.report) or shows_intent),
         outcome_category=outcome,
         effects=list(map(plain, done)),
         notices=list(map(plain, notices)),
         void_answer=ending.void_answer,
         confirmed=_confirmed_and_more(turn),
         failure=ending.cause,
-        authors=name_authors(TextAuthor.CODE if turn.context.called else TextAuthor.USER, reply, done, notices),
+        authors=name_authors(_message_author(turn), reply, done, notices),
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
+
+
+def _message_author(turn: Turn) -> TextAuthor:
+    return TextAuthor.CODE if turn.context.called or turn.context.approval is not None else TextAuthor.USER
 
 
 def _receipts(calls: Sequence[TurnCall], policy: CompiledPolicy) -> tuple[list[Parts], list[Parts]]:

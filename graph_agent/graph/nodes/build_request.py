@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graph_agent.graph.approval import ended_without_call, reason_notices
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
-from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAction
+from graph_agent.models.approval import ApprovalState
+from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, ClosedRequest, PendingAction
 from graph_agent.models.llm import LLMMessage, LLMRequest
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.authored import by_code
@@ -19,6 +21,8 @@ from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
     if turn.context.called:
         return turn.to("called")
+    if turn.context.approval is not None:
+        return _closed(turn, runtime, turn.context.approval)
     turn = turn.to("request_built", request=_request(turn, runtime))
     pending, answers = turn.context.pending_confirmation, turn.context.answers
     if pending is not None and not runtime.ports.verify(pending):
@@ -30,6 +34,17 @@ async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
     if pending is None:
         return turn
     return await _answered(turn, runtime, pending)
+
+
+def _closed(turn: Turn, runtime: TurnRuntime, closed: ClosedRequest) -> Turn:
+    """Begin the closing decision of an approval request: its call is made if it was approved, and nothing else is."""
+    action = closed.request.action
+    turn = turn.to("confirmed", notices=tuple(reason_notices(closed)))
+    if not runtime.ports.verify(action):
+        return _void_answer(turn, AnswerState.UNKNOWN)
+    if closed.end is not ApprovalState.APPROVED:
+        return turn.to("declined", ending=Ending.of(EndingKind.DECLINED, by_code(ended_without_call(closed))))
+    return turn.to("confirmed", confirmed=action)
 
 
 async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Turn:

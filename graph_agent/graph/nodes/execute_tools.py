@@ -13,20 +13,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.graph.approval import RequestRefused, open_request, opened_reply, with_approvers
 from graph_agent.graph.authorized import run_authorized
 from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
-from graph_agent.models.decision import AfterYes, PendingAction, PendingCall
+from graph_agent.models.decision import AfterYes, ApprovalRequest, PendingAction, PendingCall
 from graph_agent.models.facts import Facts, Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
-from graph_agent.models.sources import BatchSources, ReadCall
+from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsDecision, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import (
     AWAITING,
@@ -70,6 +71,8 @@ class _Processed:
     """The call as the user reads it, if it waits for an answer."""
     rule: str = ""
     """For a refused call: the rule that refused it, as a clause for the user."""
+    request: ApprovalRequest | None = None
+    """For a call that waits for the approval of other people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class _Batch:
             reserved=reserved,
             results=self.results.get(position),
             fact_reads=self.reader.made,
+            approvals=_approvals(turn),
+            yes=turn.has_yes,
         )
         certain = list(_certain(judged_calls, runtime.snapshot.policy.conditions))
         # A confirmed call runs only if the one before it was done.
@@ -170,6 +175,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     # None of several runs if one of them is not as it was shown.
     anew = confirmed is not None and len(batch.calls) > 1 and await _has_changed(turn, runtime, confirmed, batch)
     asked: list[AskedCall] = []
+    request: ApprovalRequest | None = None
     stopped = full = False
     for position, call in enumerate(batch.calls):
         if not (runtime.ports.interrupted or stopped or full) and _is_open(turn, judged_calls, position):
@@ -188,12 +194,16 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         full = full or (judged.needs is not None and processed.disposition is not CallDisposition.REFUSED)
         if processed.asked is not None:
             asked.append(replace(processed.asked, origins=batch.warnings(policy, judged, position)))
+        request = request or processed.request
         turn = _with_call(turn, runtime, call, judged, processed).to(turn.outcome, fact_reads=reader.made)
         if processed.disposition is CallDisposition.EXECUTED and policy.is_write(call.name):
             reader.forget(call.name)
         if confirmed is not None:
             anew = anew or bool(asked)
             stopped = stopped or not (anew or is_done(turn.calls[-1], policy))
+    if request is not None:
+        ending = Ending.of(EndingKind.AWAITING, by_code(opened_reply(request)))
+        return turn.to("awaiting", approval=request, ending=ending)
     if asked:
         return _awaiting(turn, runtime, asked, turn.calls[first:])
     if confirmed is not None:
@@ -238,7 +248,7 @@ def _awaiting(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], made
 def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Turn:
     """Return the turn after the calls that the user has confirmed: it ends with the report, or the model goes on."""
     policy, interrupted = runtime.snapshot.policy, runtime.ports.interrupted
-    report = report_confirmed(turn, policy, interrupted=interrupted)
+    report = with_approvers(turn, report_confirmed(turn, policy, interrupted=interrupted))
     all_done = all(is_done(call, policy) for call in turn.calls)
     goes_on = confirmed.then is AfterYes.GO_ON or (confirmed.then is AfterYes.EXPLAIN and not all_done)
     # After an unknown outcome code has the last word: a model might do the same again in other words.
@@ -307,6 +317,9 @@ async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCal
     # A read for facts is judged with the sources of the call that it is made for.
     if conditions is None or not conditions.reads_sources(tools.union(*map(conditions.results.read_by, tools))):
         return None
+    if (closed := turn.context.approval) is not None and closed.request.sources is not None:
+        # Of the call that was requested: the message of a closing decision is code's.
+        return BatchSources(calls=[closed.request.sources])
     made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED]
     return await runtime.ports.sources(batch, [ReadCall(call.call.name, call.arguments, call.result) for call in made])
 
@@ -318,27 +331,25 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
     if runtime.ports.interrupted and batch.reader.needs(judged.tool_name):
         # What could not be read any more is no reason to refuse it.
         return _skipped()
-    if judged.decision is CallDecision.AWAITING and not runtime.ports.interrupted:
-        return await _ask_user(turn, runtime, judged, shown)
+    if judged.decision in (CallDecision.AWAITING, CallDecision.WAITS) and not runtime.ports.interrupted:
+        return await _ask_people(turn, runtime, judged, batch, position)
     if judged.decision in (CallDecision.PERMITTED, CallDecision.REPEATED) and not runtime.ports.interrupted:
         confirmed = None if turn.unused_yes is None else turn.unused_yes.each[position]
-        if confirmed is not None and (changed := await _check_shown(runtime, judged, confirmed, shown)) is not None:
+        if confirmed is not None and (changed := await _check_shown(turn, runtime, judged, confirmed, shown)) is not None:
             return changed
         for sequence in judged.repeats:
             earlier = turn.calls[sequence - 1].result
             if earlier.may_be_done:
                 return _Processed(CallDisposition.REPEATED, earlier)
         judged = await _reserve(turn, runtime, judged, batch, position)
-        if judged.decision is CallDecision.AWAITING:
-            return await _ask_user(turn, runtime, judged, shown)
+        if judged.decision in (CallDecision.AWAITING, CallDecision.WAITS):
+            return await _ask_people(turn, runtime, judged, batch, position)
         if judged.authorized is not None:
             # A counted read that is repeated would be counted once.
             counted = _is_counted(runtime.snapshot.policy.conditions, judged.tool_name)
             retries = 0 if counted else runtime.snapshot.config.read_retries
             result = await run_authorized(judged.authorized, runtime.ports, read_retries=retries)
             return _Processed(CallDisposition.EXECUTED, result)
-    if judged.decision is CallDecision.WAITS:
-        return _refused(judged.error, ToolErrorCode.ACCESS_DENIED, judged.rule)
     if judged.error_code is not None:
         return _refused(judged.error, judged.error_code, judged.rule)
     return _skipped(judged.error if judged.decision is CallDecision.SKIPPED else SKIPPED)
@@ -350,9 +361,13 @@ async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: 
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judged
     source = None if batch.sources is None else batch.sources.calls[position]
+    user, approvals = turn.context, _approvals(turn)
     earlier, results = [*_past(turn), *batch.reader.made], batch.results.get(position)
-    situation = Situation(call.user_id, turn.context.roles, batch.facts, earlier, turn.context.is_of_message, source, results)
-    decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=turn.unused_yes is not None)
+    situation = Situation(
+        call.user_id, user.roles, batch.facts, earlier, user.is_of_message, source, results, approvals=approvals
+    )
+    confirmed = turn.unused_yes is not None and turn.has_yes
+    decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=confirmed)
     if decided is None:
         return replace(judged, decision=CallDecision.SKIPPED, authorized=None)
     return (await batch.judge(turn, runtime, position, decided))[0]
@@ -368,6 +383,42 @@ def _dry_run_rule(judged: JudgedCall) -> str:
         what = _WOULD_BE_ASKED if judged.decision is CallDecision.AWAITING else _WOULD_WAIT
         return f"{what}{judged.rule and f' ({judged.rule})'}"
     return _WOULD_BE_DONE if judged.authorized is not None and judged.authorized.mutating else ""
+
+
+def _approvals(turn: Turn) -> dict[str, int]:
+    """Return the number of people who have approved the call of this turn, by role."""
+    return {} if turn.context.approval is None or turn.unused_yes is None else turn.context.approval.counts
+
+
+async def _ask_people(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
+    """Ask the user about a call, or other people. A closing decision asks nobody: the call is refused."""
+    shown = batch.shown(position)
+    if turn.context.approval is not None:
+        return _refused(judged.error, ToolErrorCode.ACCESS_DENIED, judged.rule or AWAITING)
+    if judged.decision is CallDecision.AWAITING:
+        return await _ask_user(turn, runtime, judged, shown)
+    confirmed = None if turn.unused_yes is None else turn.unused_yes.each[position]
+    if confirmed is not None and (changed := await _check_shown(turn, runtime, judged, confirmed, shown)) is not None:
+        return changed
+    processed = await _ask_user(turn, runtime, judged, shown)
+    if processed.asked is None:
+        return processed
+    sources = None if batch.sources is None else batch.sources.calls[position]
+    return await _wait_for_approval(turn, runtime, judged, processed.asked, sources)
+
+
+async def _wait_for_approval(
+    turn: Turn, runtime: TurnRuntime, judged: JudgedCall, asked: AskedCall, sources: CallSources | None = None
+) -> _Processed:
+    needs = judged.needs or NeededApproval((), ())
+    try:
+        request = await open_request(turn, runtime, asked, needs, sources)
+    except RequestRefused as refused:
+        return _refused(f"not done: {refused}", ToolErrorCode.ACCESS_DENIED, refused.rule)
+    if request is None:
+        return _skipped()
+    why = f"waits for the approval of another person with the role {fixed.in_roles(request.roles)} (request {request.id})"
+    return _Processed(CallDisposition.WAITS, ToolResult(success=False, error=why), request=request)
 
 
 async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown: dict[str, Any]) -> _Processed:
@@ -391,23 +442,24 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown:
 
 
 async def _check_shown(
-    runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingCall, shown: dict[str, Any]
+    turn: Turn, runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingCall, shown: dict[str, Any]
 ) -> _Processed | None:
-    """Return None if the object of a confirmed call is still as it was shown to the user.
+    """Return None if the object of a confirmed call is still as it was shown.
 
-    If the object has changed, the user is asked again. If there is no preview of it, the call is refused.
+    If the object has changed, the user is asked again, or the people who approved the call. If there is no preview of it, the
+    call is refused.
     """
-    rule = runtime.snapshot.policy.rules[judged.tool_name]
-    if not rule.traits.preview:
-        if not shown or confirmation.is_unchanged(rule, confirmed, None, shown):
-            return None
-        return _asked(AskedCall.of(rule, judged.arguments, None, facts=shown))
-    preview = await runtime.ports.preview(judged.tool_name, judged.arguments)
-    if not preview.success:
-        return _without_preview(preview)
-    if confirmation.is_unchanged(rule, confirmed, preview):
+    rule, preview = runtime.snapshot.policy.rules[judged.tool_name], None
+    if rule.traits.preview:
+        preview = await runtime.ports.preview(judged.tool_name, judged.arguments)
+        if not preview.success:
+            return _without_preview(preview)
+    elif not shown:
         return None
-    return _asked(AskedCall.of(rule, judged.arguments, preview))
+    if confirmation.is_unchanged(rule, confirmed, preview, shown):
+        return None
+    asked = AskedCall.of(rule, judged.arguments, preview, facts=shown)
+    return _asked(asked) if turn.context.approval is None else await _wait_for_approval(turn, runtime, judged, asked)
 
 
 def _without_preview(preview: ToolResult) -> _Processed:

@@ -1,0 +1,330 @@
+"""Approval requests and their answers: each transition is one transaction, by the clock of the database.
+
+A request is open, then it ends once: approved with the claim of its closing decision, denied, cancelled, expired or void. Locks
+are taken in the order turn, request, decision, as `RecordedTurn` has it. Rows carry a MAC, so that nobody who can only write to
+the database adds an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from graph_agent.chat.conversations.tables import NoticeKind, approval_answers, approvals
+from graph_agent.db import Database, DatabaseUnavailableError, delete_pages, insert_new
+from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode
+from graph_agent.models.approval import CLOCK_TOLERANCE, ApprovalAnswer, ApprovalState, KnownRequests
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.decision import ApprovalRequest, ClosedRequest
+from graph_agent.models.record import DecisionRecord
+from graph_agent.record.tables import decision_logs
+from graph_agent.record.tree.leaves import RecordKey, Sealer
+from graph_agent.record.writer import RecordedTurn
+from graph_agent.reply.fixed import denied_by
+
+KEEP_REQUESTS = timedelta(days=30)
+"""The time for which a request is kept after its end."""
+LISTED = 200
+"""The number of requests that a list has at most, the newest."""
+
+_OPEN = approvals.c.state == ApprovalState.OPEN
+_SEALED = ("id", "user_id", "conversation_id", "decision_id", "call_digest")
+_ANSWER = ("approver", "approve", "role", "reason", "digest", "identity", "signature", "answered_at")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A request as it is stored, with the answers whose MACs are valid."""
+
+    request: ApprovalRequest
+    state: ApprovalState
+    answers: tuple[ApprovalAnswer, ...]
+    in_time: bool
+    created_at: datetime
+    ended_at: datetime | None
+    closing_decision: str | None
+    why: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """True if it can still be approved."""
+        return self.state is ApprovalState.OPEN and self.in_time
+
+
+class ApprovalStore:
+    """The tables of approval requests.
+
+    Methods raise `ServiceError` SERVICE_UNAVAILABLE if the database does not answer.
+    """
+
+    def __init__(self, database: Database, *, record_key: RecordKey = None, origin: str = "") -> None:
+        """`record_key` makes the MACs of the rows; `origin` is that of the log, which requests name."""
+        self.database = database
+        self._sealer = Sealer(record_key)
+        self._origin = origin
+        self._now = database.time()
+        # A request that was made much later than now was made before the database's clock was set back.
+        self._in_time = and_(approvals.c.expires_at > self._now, approvals.c.created_at <= database.time(CLOCK_TOLERANCE))
+
+    async def known(self, call_digest: str, user_id: str, conversation_id: str) -> KnownRequests:
+        """Return what is known about earlier requests; see `ApprovalRequests`. Raises `RecordUnavailableError`."""
+        table = approvals.c
+
+        def find(connection: Connection) -> KnownRequests:
+            is_open = (table.user_id == user_id, _OPEN, self._in_time)
+            count = connection.execute(select(func.count()).select_from(approvals).where(*is_open)).scalar_one()
+            same = connection.execute(select(table.id).where(*is_open, table.call_digest == call_digest).limit(1)).scalar()
+            denied = (table.state == ApprovalState.DENIED, table.conversation_id == conversation_id, self._in_time)
+            refused = connection.execute(
+                select(table.id).where(table.user_id == user_id, table.call_digest == call_digest, *denied).limit(1)
+            ).scalar()
+            answers = () if refused is None else self._answers(connection, [refused]).get(refused, ())
+            denial = next((one for one in answers if not one.approve), None)
+            return KnownRequests(
+                origin=self._origin,
+                same=same or "",
+                denied="" if refused is None else (denied_by(denial) if denial is not None else "it was denied").lower(),
+                open=count,
+            )
+
+        try:
+            return await self.database.read(find)
+        except (DatabaseUnavailableError, SQLAlchemyError) as exc:
+            raise RecordUnavailableError("the requests cannot be read") from exc
+
+    def open(self, connection: Connection, request: ApprovalRequest) -> None:
+        """Store a new request, in the transaction that closes the decision which opens it."""
+        action = request.action
+        row = {
+            "id": request.id,
+            "user_id": request.user_id,
+            "conversation_id": request.conversation_id,
+            "decision_id": request.decision_id,
+            "call_digest": request.call_digest,
+            "request": request.to_json(),
+        }
+        states = {"state": ApprovalState.OPEN, "notice": NoticeKind.REQUESTED, "notice_due_at": action.created_at}
+        times = {"created_at": action.created_at, "expires_at": action.expires_at}
+        insert_new(
+            connection, approvals, [{**row, **states, **times, "notice_attempts": 0, "mac": self._macs_of_request(row)[0]}]
+        )
+
+    async def find(self, request_id: str) -> StoredRequest | None:
+        """Return a request; None if there is none, or if it was not written by a process with the key."""
+        return await self.database.read(lambda connection: self._one(connection, request_id))
+
+    async def list_open(self) -> list[StoredRequest]:
+        """Return the open requests of all users, the oldest first."""
+        return await self._listed(self._select().where(_OPEN).order_by(approvals.c.created_at))
+
+    async def list_of(self, user_id: str) -> list[StoredRequest]:
+        """Return the requests of a user, the newest first."""
+        own = approvals.c.user_id == user_id
+        return await self._listed(self._select().where(own).order_by(approvals.c.created_at.desc()))
+
+    async def list_ended(self) -> list[StoredRequest]:
+        """Return the requests that have ended, the newest first."""
+        return await self._listed(self._select().where(~_OPEN).order_by(approvals.c.ended_at.desc()))
+
+    async def list_same(self, request: ApprovalRequest) -> list[StoredRequest]:
+        """Return the other requests for the same call by the same user, the newest first."""
+        table = approvals.c
+        same = (table.user_id == request.user_id, table.call_digest == request.call_digest, table.id != request.id)
+        return await self._listed(self._select().where(*same).order_by(table.created_at.desc()))
+
+    async def unclosed(self) -> list[str]:
+        """Return the requests that are open, or whose end has no closing decision yet, the oldest first."""
+        wanted = (
+            select(approvals.c.id).where(or_(_OPEN, approvals.c.closing_decision.is_(None))).order_by(approvals.c.created_at)
+        )
+        return await self.database.read(lambda connection: list(connection.execute(wanted.limit(1_000)).scalars()))
+
+    async def answer(self, request_id: str, answer: ApprovalAnswer) -> StoredRequest:
+        """Store an answer, whose time is set to that of the database; a denial ends the request.
+
+        The same answer again changes nothing. Raises `ServiceError`: APPROVAL_NOT_FOUND, ACCESS_DENIED for the requester,
+        APPROVAL_CLOSED, APPROVAL_CONFLICT for another answer of the same person or for another digest.
+        """
+        return await self.database.write(lambda connection: self.answer_now(connection, request_id, answer))
+
+    def answer_now(self, connection: Connection, request_id: str, answer: ApprovalAnswer) -> StoredRequest:
+        """Store an answer in a transaction; see `answer`."""
+        stored = self._locked(connection, request_id)
+        if stored.request.user_id == answer.approver:
+            raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Nobody answers a request of their own.")
+        if (earlier := next((one for one in stored.answers if one.approver == answer.approver), None)) is not None:
+            if (earlier.approve, earlier.role, earlier.digest) == (answer.approve, answer.role, answer.digest):
+                return stored
+            raise ServiceError(
+                ServiceErrorCode.APPROVAL_CONFLICT, "You have answered this request already. An answer is final."
+            )
+        if answer.digest != stored.request.digest:
+            text = "The answer is about another text than that of this request. Read it again, then answer."
+            raise ServiceError(ServiceErrorCode.APPROVAL_CONFLICT, text)
+        # A late denial counts as long as the request has not ended.
+        if stored.state is not ApprovalState.OPEN or (answer.approve and not stored.in_time):
+            raise closed_error(stored)
+        answer = answer.replace(answered_at=connection.execute(select(self._now)).scalar_one())
+        row = {name: getattr(answer, name) for name in _ANSWER}
+        # A row of this person without a valid MAC is no answer, and must not keep the person from giving one.
+        table = approval_answers.c
+        mine = delete(approval_answers).where(table.approval_id == request_id, table.approver == answer.approver)
+        connection.execute(mine)
+        connection.execute(
+            insert(approval_answers).values(**row, approval_id=request_id, mac=self._macs_of_answer(request_id, answer)[0])
+        )
+        if not answer.approve:
+            self._end(connection, request_id, ApprovalState.DENIED)
+        return self._locked(connection, request_id)
+
+    async def cancel(self, request_id: str, user_id: str) -> StoredRequest:
+        """End an open request of the user. Raises `ServiceError` as `answer`; ACCESS_DENIED for another user's."""
+
+        def cancel_now(connection: Connection) -> StoredRequest:
+            stored = self._locked(connection, request_id)
+            if stored.request.user_id != user_id:
+                raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Only its requester withdraws a request.")
+            if stored.state is ApprovalState.CANCELLED:
+                return stored
+            if stored.state is not ApprovalState.OPEN:
+                raise closed_error(stored)
+            self._end(connection, request_id, ApprovalState.CANCELLED)
+            return self._locked(connection, request_id)
+
+        return await self.database.write(cancel_now)
+
+    async def expire(self) -> int:
+        """End the open requests whose time is over; return their number."""
+        ended = {"state": ApprovalState.EXPIRED, "ended_at": self._now, **self._closed_notice()}
+        late = update(approvals).where(_OPEN, ~self._in_time).values(**ended)
+        return await self.database.write(lambda connection: connection.execute(late).rowcount)
+
+    async def void(self, request_id: str, why: str) -> bool:
+        """End an open request that the rules do not permit any more; False if it has ended already."""
+
+        def void_now(connection: Connection) -> bool:
+            return self._end(connection, request_id, ApprovalState.VOID, why)
+
+        return await self.database.write(void_now)
+
+    def claim(
+        self, connection: Connection, request_id: str, decision_id: str, may_run: Callable[[StoredRequest], bool]
+    ) -> ClosedRequest | None:
+        """Claim the closing decision of a request, in the transaction that opens that decision; None if it is not to be closed.
+
+        An open request that `may_run` with its answers is approved by the claim. The caller rolls back if there is none.
+        """
+        stored = self._one(connection, request_id, lock=True)
+        if stored is None or stored.closing_decision is not None:
+            return None
+        end = stored.state
+        if end is ApprovalState.OPEN:
+            if not stored.in_time or not may_run(stored):
+                return None
+            end = ApprovalState.APPROVED
+            self._end(connection, request_id, end)
+        closed = update(approvals).where(approvals.c.id == request_id).values(closing_decision=decision_id)
+        connection.execute(closed)
+        return ClosedRequest(request=stored.request, answers=stored.answers, end=end, why=stored.why)
+
+    def _end(self, connection: Connection, request_id: str, state: ApprovalState, why: str | None = None) -> bool:
+        ended = {"state": state, "why": why, "ended_at": self._now, **self._closed_notice()}
+        changed = connection.execute(update(approvals).where(approvals.c.id == request_id, _OPEN).values(**ended))
+        return changed.rowcount == 1
+
+    def _closed_notice(self) -> dict[str, Any]:
+        return {"notice": NoticeKind.CLOSED, "notice_due_at": self._now, "notice_attempts": 0}
+
+    def _select(self) -> Select[Any]:
+        return select(*approvals.c, self._in_time.label("in_time"))
+
+    async def _listed(self, wanted: Select[Any]) -> list[StoredRequest]:
+        def find(connection: Connection) -> list[StoredRequest]:
+            rows = connection.execute(wanted.limit(LISTED)).all()
+            answers = self._answers(connection, [row.id for row in rows])
+            found = [self._stored(row, answers.get(row.id, ())) for row in rows]
+            return [one for one in found if one is not None]
+
+        return await self.database.read(find)
+
+    def _locked(self, connection: Connection, request_id: str) -> StoredRequest:
+        stored = self._one(connection, request_id, lock=True)
+        if stored is None:
+            raise not_found()
+        return stored
+
+    def _one(self, connection: Connection, request_id: str, *, lock: bool = False) -> StoredRequest | None:
+        wanted = self._select().where(approvals.c.id == request_id)
+        row = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
+        return None if row is None else self._stored(row, self._answers(connection, [request_id]).get(request_id, ()))
+
+    def _answers(self, connection: Connection, request_ids: Sequence[str]) -> dict[str, tuple[ApprovalAnswer, ...]]:
+        table, found = approval_answers.c, dict[str, tuple[ApprovalAnswer, ...]]()
+        wanted = (
+            select(approval_answers).where(table.approval_id.in_(list(request_ids))).order_by(table.answered_at, table.approver)
+        )
+        for row in connection.execute(wanted):
+            answer = ApprovalAnswer(**{name: getattr(row, name) for name in _ANSWER})
+            if row.mac in self._macs_of_answer(row.approval_id, answer):
+                found[row.approval_id] = (*found.get(row.approval_id, ()), answer)
+        return found
+
+    def _stored(self, row: Row[Any], answers: tuple[ApprovalAnswer, ...]) -> StoredRequest | None:
+        if row.mac not in self._macs_of_request(row._asdict()):
+            return None
+        request = ApprovalRequest.model_validate(row.request)
+        ends = row.ended_at, row.closing_decision, row.why or ""
+        return StoredRequest(request, row.state, answers, bool(row.in_time), row.created_at, *ends)
+
+    def _macs_of_request(self, row: dict[str, Any]) -> list[str]:
+        return self._sealer.macs("approval request", *(row[name] for name in _SEALED), text=canonical_json(row["request"]))
+
+    def _macs_of_answer(self, request_id: str, answer: ApprovalAnswer) -> list[str]:
+        return self._sealer.macs("approval answer", request_id, text=canonical_json(answer.to_json()))
+
+
+class OpensRequests(RecordedTurn):
+    """Stores the request with which a decision ends that belongs to no chat."""
+
+    def __init__(self, store: ApprovalStore) -> None:
+        self._store = store
+
+    def end_close(self, connection: Connection, record: DecisionRecord) -> None:
+        if (request := record.decision.approval) is None:
+            return
+        wanted = select(decision_logs.c.record).where(decision_logs.c.decision_id == record.header.decision_id)
+        # Another process may have closed the decision with another end.
+        if connection.execute(wanted).scalar_one() == canonical_json(record.to_json()):
+            self._store.open(connection, request)
+
+
+async def prune_approvals(database: Database, now: datetime) -> int:
+    """Remove the requests that ended long ago, with their answers; return the number of requests."""
+    table = approvals.c
+    old = and_(table.closing_decision.is_not(None), table.ended_at < now - KEEP_REQUESTS)
+    answers = delete(approval_answers).where(approval_answers.c.approval_id.in_(select(table.id).where(old)))
+    await database.write(lambda connection: connection.execute(answers).close())
+    return await delete_pages(database.write, table.id, old)
+
+
+def erase_approvals(connection: Connection, user_id: str) -> None:
+    """Remove the requests of a user. The user's answers to the requests of others stay: they belong to those."""
+    own = select(approvals.c.id).where(approvals.c.user_id == user_id)
+    connection.execute(delete(approval_answers).where(approval_answers.c.approval_id.in_(own)))
+    connection.execute(delete(approvals).where(approvals.c.user_id == user_id))
+
+
+def not_found() -> ServiceError:
+    """Return the error for a request that does not exist, or that the caller may not see."""
+    return ServiceError(ServiceErrorCode.APPROVAL_NOT_FOUND, "There is no such request for your approval.")
+
+
+def closed_error(stored: StoredRequest) -> ServiceError:
+    """Return the error for a request that has ended."""
+    state = ApprovalState.EXPIRED if stored.state is ApprovalState.OPEN else stored.state
+    return ServiceError(ServiceErrorCode.APPROVAL_CLOSED, f"This request has ended: {state}.")

@@ -1,0 +1,83 @@
+"""The approval of a call by other people than its requester: the states of a request, and its answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import StrEnum
+from operator import not_
+
+from pydantic import Field
+
+from graph_agent.models.base import Frozen, UtcDatetime
+
+MAX_OPEN_REQUESTS = 5
+"""The number of open requests of one user."""
+MAX_RENEWALS = 3
+"""The number of times that a request is opened anew, because what its call acts on had changed."""
+MAX_APPROVAL_HOURS = 30 * 24
+MAX_REASON = 1_000
+"""The longest reason of an answer, in characters."""
+CLOCK_TOLERANCE = timedelta(hours=1)
+"""A request that was made later than this from now has been made by a wrong clock: it cannot be approved."""
+
+
+class ApprovalState(StrEnum):
+    """OPEN, then exactly one of the others, for ever."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    """Enough people approved it in time, and its call was started."""
+    DENIED = "denied"
+    CANCELLED = "cancelled"
+    """The requester withdrew it."""
+    EXPIRED = "expired"
+    VOID = "void"
+    """The rules no longer permit the call, or its tool is declared otherwise."""
+
+
+class ApproverIdentity(StrEnum):
+    """The evidence for who answered."""
+
+    TOKEN = "token"
+    """A bearer token, or the session of the page."""
+    KEY = "key"
+    """The key file of the command line, which names the approver."""
+    ASSERTED = "asserted"
+    """Nothing: an installation without sign-in believes the command line."""
+
+
+class ApprovalAnswer(Frozen):
+    """The final answer of one person to one request."""
+
+    approver: str
+    approve: bool
+    role: str
+    """The role in which the person answered; a person counts once, in one role."""
+    reason: str = Field(default="", max_length=MAX_REASON, exclude_if=not_)
+    digest: str
+    """The digest of the request that the person was shown."""
+    identity: ApproverIdentity
+    signature: str = Field(default="", exclude_if=not_)
+    """The SSH signature of the approver, if there is one."""
+    answered_at: UtcDatetime
+
+
+class KnownRequests(Frozen):
+    """The earlier requests of a user, in view of a new one."""
+
+    origin: str = ""
+    """The origin of the log, which a request names."""
+    same: str = Field(default="", exclude_if=not_)
+    """The id of the open request for the same call."""
+    denied: str = Field(default="", exclude_if=not_)
+    """For a call that was denied in this conversation, until its request would have expired: who denied it, as a clause."""
+    open: int = Field(default=0, exclude_if=not_)
+    """The number of open requests of the user."""
+
+
+def count_approvals(answers: Iterable[ApprovalAnswer], requester: str) -> dict[str, int]:
+    """Return the number of people who approved, by role. Each counts once, and the requester never."""
+    roles = {one.approver: one.role for one in answers if one.approve and one.approver != requester}
+    return dict(Counter(roles.values()))

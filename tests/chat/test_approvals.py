@@ -1,0 +1,315 @@
+"""Approval by another person, in a chat: requests, answers, ends, and the decision that closes a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.approvals import ApprovalService
+from graph_agent.chat.service import ChatService
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ServiceError
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.approval import ApproverIdentity
+from graph_agent.models.decision import ApprovalRequest, DecisionType
+from graph_agent.models.record import CallDisposition, DecisionRecord
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.replays.replayer import Replayer
+from graph_agent.replays.sources import load_from_log
+from graph_agent.task_server.store import tasks
+from tests.chat.environment import Environment
+from tests.chat.test_recovered_yes import yes_to
+from tests.scripted_turns import calls, says
+
+RULES = """permit (principal, action, resource);
+@id("{name}") forbid (principal, action == Action::"{tool}", resource) unless {{ {approved} }};"""
+
+
+def rules(
+    tool: str = "add_task", approved: str = "context.approvals.manager >= 1", name: str = "additions need a manager"
+) -> ConditionsFile:
+    return ConditionsFile(RULES.format(tool=tool, approved=approved, name=name), roles=("finance", "manager"))
+
+
+def chat_of(environment: Environment, *script: Any, conditions: ConditionsFile | None = None) -> ChatService:
+    return environment.chat(ScriptedAdapter(list(script)), conditions=conditions or rules())
+
+
+def requests_of(chat: ChatService) -> ApprovalService:
+    assert chat.approvals is not None
+    return chat.approvals
+
+
+def request_of(answer: ChatAnswer) -> ApprovalRequest:
+    assert answer.decision.approval is not None, answer.reply
+    return answer.decision.approval
+
+
+async def respond(
+    chat: ChatService,
+    request: ApprovalRequest,
+    user: str = "bob",
+    *,
+    roles: Sequence[str] = ("manager",),
+    approve: bool = True,
+    **more: Any,
+) -> dict[str, Any]:
+    given = {"digest": request.digest, "identity": ApproverIdentity.TOKEN, "reason": "" if approve else "too much", **more}
+    answered = await requests_of(chat).answer(request.id, user, roles, approve=approve, **given)
+    await requests_of(chat).closings()
+    return answered
+
+
+async def messages(chat: ChatService, answer: ChatAnswer, user: str = "ann") -> list[str]:
+    return [one.content for one in (await chat.conversation(user, answer.conversation_id)).messages]
+
+
+async def record_of(environment: Environment, decision_id: str) -> DecisionRecord:
+    return next(one for one in await environment.records() if one.header.decision_id == decision_id)
+
+
+async def rename(environment: Environment, task_id: str, description: str) -> None:
+    """Change a task past the agent."""
+    changed = update(tasks).where(tasks.c.id == task_id).values(description=description)
+    await environment.database.write(lambda connection: connection.execute(changed).close())
+
+
+ADD = calls(("add_task", {"description": "bread"}))
+
+
+async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_environment: Environment) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD)
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
+    assert asked.decision.pending_action is None
+    assert asked.reply == (
+        "Add task:\ndescription = 'bread'.\nThis waits for the approval of another person with the role manager. "
+        "A rule asks for it: additions need a manager. Nothing has been done yet. "
+        f"The request {request.id} is open until {request.action.expires_at:%Y-%m-%d %H:%M} UTC."
+    )
+    assert request.action.expires_at - request.action.created_at == timedelta(hours=24)
+    assert await environment.descriptions() == []
+    assert [one["id"] for one in await requests_of(chat).for_approver("bob", ["manager"])] == [request.id]
+    assert await requests_of(chat).for_approver("bob", ["finance"]) == []
+    assert await requests_of(chat).for_approver("ann", ["manager"]) == []
+
+    assert (await respond(chat, request))["state"] == "open"
+    assert await environment.descriptions() == ["bread"]
+    assert await requests_of(chat).for_approver("bob", ["manager"]) == []
+    (closed,) = await requests_of(chat).of_requester("ann")
+    assert closed["state"] == "approved"
+    assert (await messages(chat, asked))[2:] == [
+        "The request was approved.",
+        "Approved by 'bob' as manager. Done: added 'bread'.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "reply"),
+    [
+        ("denied", "Denied by 'bob' as manager, so nothing was done: add task: description = 'bread'."),
+        ("cancelled", "You withdrew the request, so nothing was done: add task: description = 'bread'."),
+        ("expired", "No one answered until {until}, so nothing was done: add task: description = 'bread'."),
+        ("void", "The rules no longer permit this (never), so nothing was done: add task: description = 'bread'."),
+    ],
+)
+async def test_every_end_has_its_own_sentence_and_one_closing_message(
+    each_environment: Environment, end: str, reply: str
+) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD)
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    match end:
+        case "denied":
+            assert (await respond(chat, request, approve=False))["state"] == "denied"
+        case "cancelled":
+            await requests_of(chat).cancel(request.id, "ann")
+            await requests_of(chat).closings()
+        case "expired":
+            assert isinstance(environment.clock, ManualClock)
+            environment.clock.advance(hours=24)
+        case _:
+            chat = chat_of(environment, conditions=rules(approved="false", name="never"))
+    for _ in range(2):
+        await chat.sweep()
+    assert await environment.descriptions() == []
+    shown = (await chat.conversation("ann", asked.conversation_id)).messages[2:]
+    until = f"{request.action.expires_at:%Y-%m-%d %H:%M} UTC"
+    assert [one.content for one in shown[1:]] == [reply.format(until=until)]
+    assert [one["state"] for one in await requests_of(chat).of_requester("ann")] == [end]
+    assert shown[1].notices == (["'bob' says: 'too much'"] if end == "denied" else [])
+    assert shown[1].decision_type is DecisionType.CANCEL_PENDING
+    assert shown[0].authors is not None
+    assert shown[0].authors.message == "code"
+    with pytest.raises(ServiceError, match=f"This request has ended: {end}"):
+        await respond(chat, request, "eve")
+
+
+async def test_two_people_approve_and_one_person_counts_once(each_environment: Environment) -> None:
+    environment = each_environment
+    two = rules(approved="context.approvals.manager + context.approvals.finance >= 2")
+    chat = chat_of(environment, ADD, conditions=two)
+    request = request_of(await chat.send("ann", "add bread"))
+    assert request.roles == ("finance", "manager")
+    await respond(chat, request, "bob", roles=["finance", "manager"], role="manager")
+    # The same answer again changes nothing, and another one is refused.
+    await respond(chat, request, "bob", roles=["finance", "manager"], role="manager")
+    with pytest.raises(ServiceError, match="An answer is final"):
+        await respond(chat, request, "bob", roles=["finance", "manager"], role="finance")
+    with pytest.raises(ServiceError, match="Nobody answers a request of their own"):
+        await respond(chat, request, "ann", roles=["manager"])
+    with pytest.raises(ServiceError, match="no such request"):
+        await respond(chat, request, "dan", roles=["support"])
+    assert await environment.descriptions() == []
+    await respond(chat, request, "eve", roles=["manager"])
+    assert await environment.descriptions() == ["bread"]
+
+
+async def test_a_yes_comes_first_and_is_kept_while_the_call_waits(each_environment: Environment) -> None:
+    environment = each_environment
+    await environment.chat().send("ann", "add bread")
+    delete = rules("delete_task", name="deletions need a manager")
+    chat = chat_of(environment, calls(("delete_task", {"task_id": await environment.task_id("bread")})), conditions=delete)
+    asked = await chat.send("ann", "delete bread")
+    assert asked.decision.pending_action is not None
+    waits = await chat.send("ann", "Yes.", answers=yes_to(asked))
+    request = request_of(waits)
+    assert request.confirmed
+    assert "Nothing has been done yet" in waits.reply
+    late = await chat.send("ann", "Yes.", answers=yes_to(asked))
+    assert late.reply == "That question has already been answered, so nothing was done now."
+    await respond(chat, request)
+    assert await environment.descriptions() == []
+    assert (await messages(chat, waits))[-1] == "Approved by 'bob' as manager. Done: deleted 'bread'."
+
+
+async def test_calls_after_one_that_waits_are_skipped_and_those_before_it_are_made(each_environment: Environment) -> None:
+    environment = each_environment
+    await environment.chat().send("ann", "add milk")
+    milk = await environment.task_id("milk")
+    batch = [
+        ("complete_task", {"task_id": milk}),
+        ("add_task", {"description": "bread"}),
+        ("update_task", {"task_id": milk, "description": "cream"}),
+    ]
+    chat = chat_of(environment, calls(*batch))
+    asked = await chat.send("ann", "do it all")
+    record = await record_of(environment, asked.decision_id)
+    executed, waits, skipped = CallDisposition.EXECUTED, CallDisposition.WAITS, CallDisposition.SKIPPED
+    assert [one.disposition for one in record.invocations] == [executed, waits, skipped]
+    await respond(chat, request_of(asked))
+    assert sorted(await environment.descriptions()) == ["bread", "milk"]
+
+
+async def test_the_same_call_waits_once_and_a_denied_one_is_refused(each_environment: Environment) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD, ADD, says("It waits."), ADD, says("It was denied."))
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    again = await chat.send("ann", "add bread", conversation_id=asked.conversation_id)
+    assert again.decision.approval is None
+    assert f"It waits for the approval of another person already (request {request.id})." in again.decision.notices[0]
+    await respond(chat, request, approve=False)
+    refused = await chat.send("ann", "add bread", conversation_id=asked.conversation_id)
+    assert refused.decision.approval is None
+    assert "Denied by 'bob' as manager." in refused.decision.notices[0]
+    record = await record_of(environment, refused.decision_id)
+    # The reason of the denial is for the user: no model reads it.
+    assert "too much" not in str([one.result for one in record.entries])
+
+
+async def test_a_sixth_open_request_of_a_user_is_refused(each_environment: Environment) -> None:
+    environment = each_environment
+    requested = [calls(("add_task", {"description": f"task {number}"})) for number in range(6)]
+    chat = chat_of(environment, *requested, says("Too many."))
+    for number in range(5):
+        request_of(await chat.send("ann", f"add {number}"))
+    refused = await chat.send("ann", "add another one")
+    assert refused.decision.approval is None
+    assert "Too many of your requests wait for approvals already." in refused.decision.notices[0]
+
+
+async def test_what_the_call_acts_on_is_looked_up_again_and_a_change_opens_the_request_anew(
+    each_environment: Environment,
+) -> None:
+    environment = each_environment
+    await environment.chat().send("ann", "add bread")
+    bread = await environment.task_id("bread")
+    delete = rules("delete_task", name="deletions need a manager")
+    chat = chat_of(environment, calls(("delete_task", {"task_id": bread})), conditions=delete)
+    asked = await chat.send("ann", "delete bread")
+    request = request_of(await chat.send("ann", "Yes.", answers=yes_to(asked)))
+    for name in ("rye", "spelt", "oat"):
+        await rename(environment, bread, name)
+        await respond(chat, request)
+        shown = (await chat.conversation("ann", asked.conversation_id)).messages
+        assert "It has changed since the request, so nothing was done." in shown[-1].content
+        assert f"Delete '{name}'" in shown[-1].content
+        (open_one,) = [one for one in await requests_of(chat).of_requester("ann") if one["state"] == "open"]
+        stored = await requests_of(chat).state(open_one["id"], "ann")
+        request = stored.request
+    await rename(environment, bread, "wheat")
+    await respond(chat, request)
+    assert "what it is about has changed again and again" in (await messages(chat, asked))[-1].lower()
+    assert await environment.descriptions() == ["wheat"]
+    assert [one["state"] for one in await requests_of(chat).of_requester("ann")] == ["approved"] * 4
+
+
+async def test_an_answer_names_what_its_approver_was_shown(each_environment: Environment) -> None:
+    chat = chat_of(each_environment, ADD)
+    request = request_of(await chat.send("ann", "add bread"))
+    with pytest.raises(ServiceError, match="about another text"):
+        await respond(chat, request, digest="0" * 64)
+    with pytest.raises(ServiceError, match="A denial needs a reason"):
+        await respond(chat, request, approve=False, reason=" ")
+    with pytest.raises(ServiceError, match="You can answer as manager"):
+        await respond(chat, request, role="finance")
+    assert await each_environment.descriptions() == []
+
+
+async def test_rules_in_force_at_the_end_decide(each_environment: Environment) -> None:
+    environment = each_environment
+    request = request_of(await chat_of(environment, ADD).send("ann", "add bread"))
+    stricter = rules(approved="context.approvals.manager >= 1 && context.approvals.finance >= 1")
+    chat = chat_of(environment, conditions=stricter)
+    await respond(chat, request)
+    assert await environment.descriptions() == []
+    await respond(chat, request, "eve", roles=["finance"])
+    assert await environment.descriptions() == ["bread"]
+
+
+async def test_the_closing_decision_replays_identically_and_by_its_recorded_counts(each_environment: Environment) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD)
+    asked = await chat.send("ann", "add bread")
+    await respond(chat, request_of(asked))
+    (closed,) = await requests_of(chat).of_requester("ann")
+    for decision_id in (asked.decision_id, closed["closing_decision"]):
+        loaded = await load_from_log(environment.database, decision_id)
+        assert isinstance(loaded.record, DecisionRecord)
+        report = await loaded.replay(Replayer())
+        assert report.identical, report
+    assert loaded.record is not None
+    assert loaded.record.header.context.approval is not None
+    assert [one.approver for one in loaded.record.header.context.approval.answers] == ["bob"]
+    (made,) = loaded.record.invocations
+    assert made.disposition is CallDisposition.EXECUTED
+
+
+async def test_later_messages_do_not_end_a_request_and_a_busy_conversation_only_delays_it(
+    each_environment: Environment,
+) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD, says("Hello."))
+    asked = await chat.send("ann", "add bread")
+    await chat.send("ann", "hello", conversation_id=asked.conversation_id)
+    await respond(chat, request_of(asked))
+    assert await environment.descriptions() == ["bread"]
