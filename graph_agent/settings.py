@@ -20,7 +20,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.approval import MAX_APPROVAL_HOURS
 from graph_agent.models.base import located_violation
 from graph_agent.models.config import Rounds
-from graph_agent.models.decision import AfterYes
+from graph_agent.models.decision import MAX_HISTORY_MESSAGES, AfterYes
 
 MAX_RETENTION_DAYS = 36_500
 _PUBLIC_URL = re.compile(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d{1,5})?(/(?!\.{1,2}(/|$))[\w.~-]+)*/?", re.ASCII | re.IGNORECASE)
@@ -92,6 +92,8 @@ class Settings(BaseModel):
     """After a yes: `end` ends the turn, `explain` asks the model if something failed, `go_on` asks it always."""
     approval_hours: float = Field(default=24, gt=0, le=MAX_APPROVAL_HOURS, alias="GRAPH_AGENT_APPROVAL_HOURS")
     """The hours for which a call waits for the approval of other people, at most 720."""
+    approval_messages: int = Field(default=0, ge=0, le=MAX_HISTORY_MESSAGES, alias="GRAPH_AGENT_APPROVAL_MESSAGES")
+    """The number of messages before the one that asked for a call that its approvers see."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     turn_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_TURN_TOKENS")

@@ -17,7 +17,20 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from graph_agent.api import about, behavior, chat, decisions, errors, monitoring, oidc, replay, rules, tasks, transparency
+from graph_agent.api import (
+    about,
+    approvals,
+    behavior,
+    chat,
+    decisions,
+    errors,
+    monitoring,
+    oidc,
+    replay,
+    rules,
+    tasks,
+    transparency,
+)
 from graph_agent.api.authenticator import authenticator
 from graph_agent.api.bodies import MESSAGES, add_schemas
 from graph_agent.api.brand import Brand
@@ -158,7 +171,7 @@ def _routes(agui: ModuleType | None, *, secured: bool) -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, chat, decisions, replay, rules, behavior, tasks):
+    for module in (about, chat, approvals, decisions, replay, rules, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
     routes.include_router(_route_without_agui() if agui is None else agui.router, dependencies=scheme)
     for module in (monitoring, transparency):
@@ -188,7 +201,7 @@ class _Api(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         replays = (replay.OtherRules, replay.ReplayRequest, replay.FlowsRequest)
-        asked = (*replays, rules.RulesRequest, rules.DiffRequest, behavior.BaselineRequest)
+        asked = (*replays, rules.RulesRequest, rules.DiffRequest, behavior.BaselineRequest, approvals.ApprovalAnswerRequest)
         return add_schemas(super().openapi(), (*MESSAGES, *asked))
 
 

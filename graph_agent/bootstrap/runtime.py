@@ -101,6 +101,7 @@ async def open_runtime(
             turns_per_minute=settings.turns_per_minute,
             disclosure=settings.disclosed,
             files=settings.rule_files,
+            approval_messages=settings.approval_messages,
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
             maintenance=maintenance_jobs(stores, settler, tree, clock=clock, days=settings.retention_days),

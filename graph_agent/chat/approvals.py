@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from graph_agent.chat.approval_view import ApprovalSummary, ApprovalView, YourAnswer, shown_answer, summary_of, view_of
 from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest, not_found
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
-from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesDigests
 from graph_agent.models.facts import Facts, PastUses, window_start
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision, JudgedCall, judge_request
+from graph_agent.policy.guard import CallDecision, judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
@@ -44,42 +44,38 @@ class ApprovalService:
         self._requests = requests
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def for_approver(self, user_id: str, roles: Sequence[str], *, ended: bool = False) -> list[dict[str, Any]]:
-        """Return the requests that the user may answer, the oldest first; the `ended` ones instead, the newest first."""
+    async def for_approver(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
+        """Return the open requests that wait for an answer of the user, the oldest first."""
         policy = (await self._prepare()).policy
-        found = await (self._requests.list_ended() if ended else self._requests.list_open())
-        shown = [one for one in found if self._is_eligible(one, policy, user_id, roles) and (ended or one.is_open)]
-        return [self._summary(one, policy) for one in shown]
+        found = [one for one in await self._requests.list_open() if one.is_open and one.request.user_id != user_id]
+        waiting = [one for one in found if _roles_of(one, policy, roles) and not _has_answered(one, user_id)]
+        return [summary_of(one, policy) for one in waiting]
 
-    async def of_requester(self, user_id: str) -> list[dict[str, Any]]:
+    async def ended(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
+        """Return the requests of others that have ended and that the user might have answered, the newest first."""
+        policy = (await self._prepare()).policy
+        found = [one for one in await self._requests.list_ended() if one.request.user_id != user_id]
+        return [summary_of(one, policy) for one in found if _roles_of(one, policy, roles) or _has_answered(one, user_id)]
+
+    async def of_requester(self, user_id: str) -> list[ApprovalSummary]:
         """Return the requests of the user, the newest first."""
         policy = (await self._prepare()).policy
-        return [self._summary(one, policy) for one in await self._requests.list_of(user_id)]
+        return [summary_of(one, policy) for one in await self._requests.list_of(user_id)]
 
-    async def view(self, request_id: str, user_id: str, roles: Sequence[str]) -> dict[str, Any]:
+    async def view(self, request_id: str, user_id: str, roles: Sequence[str]) -> ApprovalView:
         """Return everything that an approver, or the requester, is shown about a request. Raises APPROVAL_NOT_FOUND."""
-        snapshot = await self._prepare()
-        stored, policy = await self._visible(request_id, user_id, roles, snapshot.policy), snapshot.policy
-        request, action = stored.request, stored.request.action
-        asked, message = await self._asking(request)
-        previous = [one for one in await self._requests.list_same(request) if one.created_at < stored.created_at]
-        shown = {
-            **self._summary(stored, policy),
-            "arguments": action.arguments,
-            "object_then": action.object_text or action.description,
-            "object_now": await self._object_now(request, policy),
-            "changed_before": action.changed_before,
-            "confirmed": request.confirmed,
-            "message": message,
-            "named_in_message": {name: _stands_in(value, message) for name, value in action.arguments.items()},
-            "calls": [] if asked is None else _calls_of(asked),
-            "effects": [] if asked is None else asked.decision.effects,
-            "answers": [_answer_json(one) for one in stored.answers],
-            "earlier": [{"id": one.request.id, "state": _state(one), "ended_at": one.ended_at} for one in previous],
-        }
-        if user_id != request.user_id:
-            shown["yours"] = await self._with_yours(stored, policy, user_id, roles)
-        return shown
+        policy = (await self._prepare()).policy
+        stored = await self._visible(request_id, user_id, roles, policy)
+        same = await self._requests.list_same(stored.request)
+        return view_of(
+            stored,
+            policy,
+            asked=await self._asking(stored.request),
+            earlier_messages=self._stores.approval_messages,
+            object_now=await self._object_now(stored.request, policy),
+            earlier=[one for one in same if one.created_at < stored.created_at],
+            yours=None if user_id == stored.request.user_id else await self._yours(stored, policy, user_id, roles),
+        )
 
     async def answer(
         self,
@@ -93,7 +89,7 @@ class ApprovalService:
         role: str | None = None,
         reason: str = "",
         signature: str = "",
-    ) -> dict[str, Any]:
+    ) -> ApprovalSummary:
         """Store the user's answer, and close the request if it decides it; return its summary.
 
         Without `role` the user answers in the first of theirs that the rules name. Raises APPROVAL_NOT_FOUND, ACCESS_DENIED,
@@ -105,7 +101,8 @@ class ApprovalService:
             raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Nobody answers a request of their own.")
         if not approve and not reason.strip():
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A denial needs a reason.")
-        own = _roles_of(stored, policy, roles)
+        if not (own := _roles_of(stored, policy, roles)):
+            raise not_found()
         if role is not None and role not in own:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"You can answer as {' or '.join(own)}.")
         answer = ApprovalAnswer(
@@ -120,14 +117,14 @@ class ApprovalService:
         )
         answered = await self._requests.answer(request_id, answer)
         self.close_soon(request_id)
-        return self._summary(answered, policy)
+        return summary_of(answered, policy)
 
-    async def cancel(self, request_id: str, user_id: str) -> dict[str, Any]:
+    async def cancel(self, request_id: str, user_id: str) -> ApprovalSummary:
         """Withdraw a request of the user; return its summary. Raises as `ApprovalStore.cancel`."""
         policy = (await self._prepare()).policy
         cancelled = await self._requests.cancel(request_id, user_id)
         self.close_soon(request_id)
-        return self._summary(cancelled, policy)
+        return summary_of(cancelled, policy)
 
     async def state(self, request_id: str, user_id: str) -> StoredRequest:
         """Return a request of the user. Raises APPROVAL_NOT_FOUND."""
@@ -230,60 +227,33 @@ class ApprovalService:
         # A rule that reads the time or what was used may permit the call later.
         return None if _reads_facts(policy, name) else (judged.rule or "it is refused")
 
-    async def _with_yours(
-        self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]
-    ) -> dict[str, Any]:
-        """Return what the approval of the user would do now: "runs", "waits" or "refused", with the reason."""
+    async def _yours(self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]) -> YourAnswer:
         given = next((one for one in stored.answers if one.approver == user_id), None)
         own = list(_roles_of(stored, policy, roles))
-        if given is not None or not stored.is_open:
-            return {"roles": own, "answer": None if given is None else _answer_json(given), "effect": None, "why": ""}
+        if given is not None or not stored.is_open or not own:
+            return YourAnswer(roles=own, answer=None if given is None else shown_answer(given), effect=None, why="")
         facts = await self._facts(policy, stored.request)
         counts = count_approvals(stored.answers, stored.request.user_id)
-        best: JudgedCall | None = None
-        for role in own:
-            judged = judge_request(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, facts)
-            if best is None or judged.decision is CallDecision.PERMITTED:
-                best = judged
-        assert best is not None, "the user is eligible"
-        effects = {CallDecision.PERMITTED: "runs", CallDecision.WAITS: "waits"}
-        effect = effects.get(best.decision, "refused")
-        return {"roles": own, "answer": None, "effect": effect, "why": "" if effect == "runs" else best.rule}
+        judged = [judge_request(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, facts) for role in own]
+        best = next((one for one in judged if one.decision is CallDecision.PERMITTED), judged[0])
+        match best.decision:
+            case CallDecision.PERMITTED:
+                return YourAnswer(roles=own, answer=None, effect="runs", why="")
+            case CallDecision.WAITS:
+                return YourAnswer(roles=own, answer=None, effect="waits", why=best.rule)
+        return YourAnswer(roles=own, answer=None, effect="refused", why=best.rule)
 
     async def _visible(self, request_id: str, user_id: str, roles: Sequence[str], policy: CompiledPolicy) -> StoredRequest:
         stored = await self._requests.find(request_id)
-        if stored is None or not (stored.request.user_id == user_id or self._is_eligible(stored, policy, user_id, roles)):
+        if stored is None:
+            raise not_found()
+        takes_part = stored.request.user_id == user_id or _has_answered(stored, user_id)
+        if not takes_part and not _roles_of(stored, policy, roles):
             raise not_found()
         return stored
 
-    def _is_eligible(self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]) -> bool:
-        return stored.request.user_id != user_id and bool(_roles_of(stored, policy, roles))
-
-    def _summary(self, stored: StoredRequest, policy: CompiledPolicy) -> dict[str, Any]:
-        request, action = stored.request, stored.request.action
-        rule = policy.rules.get(action.tool_name)
-        return {
-            "id": request.id,
-            "digest": request.digest,
-            "state": _state(stored),
-            "requester": request.user_id,
-            "conversation_id": request.conversation_id,
-            "decision_id": request.decision_id,
-            "closing_decision": stored.closing_decision,
-            "tool": action.tool_name,
-            "title": action.tool_name if rule is None else rule.title,
-            "description": action.description,
-            "roles": list(request.roles),
-            "rules": list(request.rules),
-            "approvals": count_approvals(stored.answers, request.user_id),
-            "created_at": action.created_at.isoformat(),
-            "expires_at": action.expires_at.isoformat(),
-            "ended_at": None if stored.ended_at is None else stored.ended_at.isoformat(),
-            "why": stored.why,
-        }
-
-    async def _asking(self, request: ApprovalRequest) -> tuple[DecisionRecord | None, str]:
-        """Return the decision in which the call was requested, and the message of its user."""
+    async def _asking(self, request: ApprovalRequest) -> DecisionRecord | None:
+        """Return the decision in which the call was requested; None if it is not kept any more."""
         decision_id: str | None = request.decision_id
         record: DecisionRecord | None = None
         while decision_id is not None:
@@ -292,7 +262,7 @@ class ApprovalService:
             closed = None if record is None else record.header.context.approval
             # A closing decision that found its object changed has opened its request anew.
             decision_id = None if closed is None else closed.request.decision_id
-        return record, "" if record is None else record.header.context.message
+        return record
 
     async def _object_now(self, request: ApprovalRequest, policy: CompiledPolicy) -> str | None:
         """Return what the call would act on now; None if that is not known."""
@@ -356,23 +326,5 @@ def _reads_facts(policy: CompiledPolicy, tool_name: str) -> bool:
     return any(reads.has(part) for part in ("time", "used", "succeeded", "attempted", "result"))
 
 
-def _state(stored: StoredRequest) -> str:
-    is_late = stored.state is ApprovalState.OPEN and not stored.in_time
-    return str(ApprovalState.EXPIRED if is_late else stored.state)
-
-
-def _answer_json(answer: ApprovalAnswer) -> dict[str, Any]:
-    return {name: value for name, value in answer.to_json().items() if name != "digest"}
-
-
-def _calls_of(record: DecisionRecord) -> list[dict[str, Any]]:
-    return [
-        {"tool": one.tool_name, "arguments": one.parameters, "became": str(one.disposition), "success": one.success}
-        for one in record.invocations
-    ]
-
-
-def _stands_in(value: Any, message: str) -> bool:
-    """True if an argument's value stands in a message as it is."""
-    text = value if isinstance(value, str) else canonical_json(value)
-    return bool(text) and text.casefold() in message.casefold()
+def _has_answered(stored: StoredRequest, user_id: str) -> bool:
+    return any(one.approver == user_id for one in stored.answers)

@@ -87,6 +87,7 @@ class ChatService:
         endings: TurnEndings | None = None,
         disclosure: str | None = None,
         files: Mapping[str, str] | None = None,
+        approval_messages: int = 0,
     ) -> None:
         """The database of the engine's record has the migrated tables of `graph_agent.chat.conversations` too.
 
@@ -94,7 +95,8 @@ class ChatService:
         sweepers of the database does besides finishing turns, at most once a minute and in this order; one job that fails stops
         no other. `settler` settles unknown outcomes while this service sweeps. `endings` tells them when a turn has ended.
         `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
-        they are stored with its questions, for the operator.
+        they are stored with its questions, for the operator. `approval_messages` is the number of messages before the
+        one that asked for a call that its approvers see.
 
         Raises `ConfigurationError` for an engine with another audit writer.
         """
@@ -111,7 +113,17 @@ class ChatService:
         throttle = LoopThrottle()
         approvals = engine.ports.approvals if isinstance(engine.ports.approvals, ApprovalStore) else None
         self._stores = ChatStores(
-            engine.audit, turns, leases, self.endings, throttle, clock, ids, approvals, disclosure, files or {}
+            engine.audit,
+            turns,
+            leases,
+            self.endings,
+            throttle,
+            clock,
+            ids,
+            approvals,
+            approval_messages,
+            disclosure,
+            files or {},
         )
         self._refused = _RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()

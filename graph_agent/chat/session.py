@@ -38,6 +38,8 @@ class ChatStores:
     clock: Clock
     ids: IdSource
     approvals: ApprovalStore | None = None
+    approval_messages: int = 0
+    """The number of earlier messages of the requester that approvers see."""
     disclosure: str | None = None
     """Says that one talks to an AI system, with the first answer of a conversation."""
     files: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.approval_view import ApprovalSummary
 from graph_agent.chat.approvals import ApprovalService
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
@@ -58,7 +59,7 @@ async def respond(
     roles: Sequence[str] = ("manager",),
     approve: bool = True,
     **more: Any,
-) -> dict[str, Any]:
+) -> ApprovalSummary:
     given = {"digest": request.digest, "identity": ApproverIdentity.TOKEN, "reason": "" if approve else "too much", **more}
     answered = await requests_of(chat).answer(request.id, user, roles, approve=approve, **given)
     await requests_of(chat).closings()
@@ -96,15 +97,15 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
     )
     assert request.action.expires_at - request.action.created_at == timedelta(hours=24)
     assert await environment.descriptions() == []
-    assert [one["id"] for one in await requests_of(chat).for_approver("bob", ["manager"])] == [request.id]
+    assert [one.id for one in await requests_of(chat).for_approver("bob", ["manager"])] == [request.id]
     assert await requests_of(chat).for_approver("bob", ["finance"]) == []
     assert await requests_of(chat).for_approver("ann", ["manager"]) == []
 
-    assert (await respond(chat, request))["state"] == "open"
+    assert (await respond(chat, request)).state == "open"
     assert await environment.descriptions() == ["bread"]
     assert await requests_of(chat).for_approver("bob", ["manager"]) == []
     (closed,) = await requests_of(chat).of_requester("ann")
-    assert closed["state"] == "approved"
+    assert closed.state == "approved"
     assert (await messages(chat, asked))[2:] == [
         "The request was approved.",
         "Approved by 'bob' as manager. Done: added 'bread'.",
@@ -129,7 +130,7 @@ async def test_every_end_has_its_own_sentence_and_one_closing_message(
     request = request_of(asked)
     match end:
         case "denied":
-            assert (await respond(chat, request, approve=False))["state"] == "denied"
+            assert (await respond(chat, request, approve=False)).state == "denied"
         case "cancelled":
             await requests_of(chat).cancel(request.id, "ann")
             await requests_of(chat).closings()
@@ -144,7 +145,7 @@ async def test_every_end_has_its_own_sentence_and_one_closing_message(
     shown = (await chat.conversation("ann", asked.conversation_id)).messages[2:]
     until = f"{request.action.expires_at:%Y-%m-%d %H:%M} UTC"
     assert [one.content for one in shown[1:]] == [reply.format(until=until)]
-    assert [one["state"] for one in await requests_of(chat).of_requester("ann")] == [end]
+    assert [one.state for one in await requests_of(chat).of_requester("ann")] == [end]
     assert shown[1].notices == (["'bob' says: 'too much'"] if end == "denied" else [])
     assert shown[1].decision_type is DecisionType.CANCEL_PENDING
     assert shown[0].authors is not None
@@ -253,14 +254,14 @@ async def test_what_the_call_acts_on_is_looked_up_again_and_a_change_opens_the_r
         shown = (await chat.conversation("ann", asked.conversation_id)).messages
         assert "It has changed since the request, so nothing was done." in shown[-1].content
         assert f"Delete '{name}'" in shown[-1].content
-        (open_one,) = [one for one in await requests_of(chat).of_requester("ann") if one["state"] == "open"]
-        stored = await requests_of(chat).state(open_one["id"], "ann")
+        (open_one,) = [one for one in await requests_of(chat).of_requester("ann") if one.state == "open"]
+        stored = await requests_of(chat).state(open_one.id, "ann")
         request = stored.request
     await rename(environment, bread, "wheat")
     await respond(chat, request)
     assert "what it is about has changed again and again" in (await messages(chat, asked))[-1].lower()
     assert await environment.descriptions() == ["wheat"]
-    assert [one["state"] for one in await requests_of(chat).of_requester("ann")] == ["approved"] * 4
+    assert [one.state for one in await requests_of(chat).of_requester("ann")] == ["approved"] * 4
 
 
 async def test_an_answer_names_what_its_approver_was_shown(each_environment: Environment) -> None:
@@ -292,7 +293,7 @@ async def test_the_closing_decision_replays_identically_and_by_its_recorded_coun
     asked = await chat.send("ann", "add bread")
     await respond(chat, request_of(asked))
     (closed,) = await requests_of(chat).of_requester("ann")
-    for decision_id in (asked.decision_id, closed["closing_decision"]):
+    for decision_id in (asked.decision_id, str(closed.closing_decision)):
         loaded = await load_from_log(environment.database, decision_id)
         assert isinstance(loaded.record, DecisionRecord)
         report = await loaded.replay(Replayer())

@@ -1,0 +1,196 @@
+"""Approval requests as their approvers and requesters see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from graph_agent.chat.conversations.approvals import StoredRequest
+from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
+from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.record import CallDisposition, DecisionRecord
+from graph_agent.policy.compiled import CompiledPolicy
+
+
+class ApprovalSummary(Frozen):
+    """A request in a list."""
+
+    id: str
+    digest: str
+    """An answer names it: the digest of everything that its approver was shown."""
+    state: ApprovalState
+    requester: str
+    conversation_id: str
+    decision_id: str
+    closing_decision: str | None
+    """The decision that closes it, once there is one."""
+    tool: str
+    title: str
+    description: str
+    """The action as the requester's reply describes it."""
+    roles: list[str]
+    """The roles whose approvals are needed."""
+    rules: list[str]
+    approvals: dict[str, int]
+    """The number of people who approved it, by role."""
+    created_at: UtcDatetime
+    expires_at: UtcDatetime
+    ended_at: UtcDatetime | None
+    why: str
+    """For a void request: the reason."""
+
+
+class ShownAnswer(Frozen):
+    """The answer of one person."""
+
+    approver: str
+    approve: bool
+    role: str
+    reason: str
+    identity: ApproverIdentity
+    signature: str
+    answered_at: UtcDatetime
+
+
+class ShownCall(Frozen):
+    """A call of the turn in which the request was made."""
+
+    tool: str
+    arguments: dict[str, Any]
+    became: CallDisposition
+    success: bool
+
+
+class EarlierRequest(Frozen):
+    """An earlier request for the same call."""
+
+    id: str
+    state: ApprovalState
+    ended_at: UtcDatetime | None
+
+
+class YourAnswer(Frozen):
+    """What the approval of the caller would do now, or the answer that the caller has given."""
+
+    roles: list[str]
+    """The roles in which the caller can answer."""
+    answer: ShownAnswer | None
+    effect: Literal["runs", "waits", "refused"] | None
+    """None after the caller's answer, and after the end."""
+    why: str
+    """The rules by which the call would still wait, or be refused."""
+
+
+class ApprovalView(ApprovalSummary):
+    """Everything that an approver is shown."""
+
+    arguments: dict[str, Any]
+    object_then: str
+    """What the call acts on, when it was requested."""
+    object_now: str | None
+    """The same, as it is now; None if that cannot be looked up."""
+    changed_before: str
+    """What the requester's message had changed before."""
+    confirmed: bool
+    """True if the requester has said yes to the call."""
+    message: str
+    """The message in answer to which the model requested the call."""
+    earlier_messages: list[str]
+    """Messages before it, the oldest first, if the installation shows them to approvers."""
+    named_in_message: dict[str, bool]
+    """True for each argument whose value stands in that message."""
+    calls: list[ShownCall]
+    effects: list[str]
+    """The receipts of the turn in which the call was requested."""
+    answers: list[ShownAnswer]
+    earlier: list[EarlierRequest]
+    yours: YourAnswer | None
+    """None for the requester."""
+
+
+class ApprovalList(Frozen):
+    """A list of requests."""
+
+    approvals: list[ApprovalSummary]
+
+
+def state_of(stored: StoredRequest) -> ApprovalState:
+    """Return the state of a request, also if its time is over and no sweep has ended it."""
+    return ApprovalState.EXPIRED if stored.state is ApprovalState.OPEN and not stored.in_time else stored.state
+
+
+def summary_of(stored: StoredRequest, policy: CompiledPolicy) -> ApprovalSummary:
+    """Return a request for a list."""
+    request, action = stored.request, stored.request.action
+    rule = policy.rules.get(action.tool_name)
+    return ApprovalSummary(
+        id=request.id,
+        digest=request.digest,
+        state=state_of(stored),
+        requester=request.user_id,
+        conversation_id=request.conversation_id,
+        decision_id=request.decision_id,
+        closing_decision=stored.closing_decision,
+        tool=action.tool_name,
+        title=action.tool_name if rule is None else rule.title,
+        description=action.description,
+        roles=list(request.roles),
+        rules=list(request.rules),
+        approvals=count_approvals(stored.answers, request.user_id),
+        created_at=action.created_at,
+        expires_at=action.expires_at,
+        ended_at=stored.ended_at,
+        why=stored.why,
+    )
+
+
+def view_of(
+    stored: StoredRequest,
+    policy: CompiledPolicy,
+    *,
+    asked: DecisionRecord | None,
+    earlier_messages: int,
+    object_now: str | None,
+    earlier: Sequence[StoredRequest],
+    yours: YourAnswer | None,
+) -> ApprovalView:
+    """Return everything that an approver is shown. `asked` is the decision in which the call was requested."""
+    request, action = stored.request, stored.request.action
+    context = None if asked is None else asked.header.context
+    message = "" if context is None else context.message
+    history = [one.content for one in context.message_history if one.role == "user"] if context is not None else []
+    return ApprovalView(
+        **dict(summary_of(stored, policy)),
+        arguments=action.arguments,
+        object_then=action.object_text or action.description,
+        object_now=object_now,
+        changed_before=action.changed_before,
+        confirmed=request.confirmed,
+        message=message,
+        earlier_messages=history[-earlier_messages:] if earlier_messages else [],
+        named_in_message={name: _stands_in(value, message) for name, value in action.arguments.items()},
+        calls=[] if asked is None else _calls_of(asked),
+        effects=[] if asked is None else asked.decision.effects,
+        answers=[shown_answer(one) for one in stored.answers],
+        earlier=[EarlierRequest(id=one.request.id, state=state_of(one), ended_at=one.ended_at) for one in earlier],
+        yours=yours,
+    )
+
+
+def shown_answer(answer: ApprovalAnswer) -> ShownAnswer:
+    """Return an answer as others see it."""
+    return ShownAnswer(**{name: getattr(answer, name) for name in ShownAnswer.model_fields})
+
+
+def _calls_of(record: DecisionRecord) -> list[ShownCall]:
+    return [
+        ShownCall(tool=one.tool_name, arguments=one.parameters, became=one.disposition, success=one.success)
+        for one in record.invocations
+    ]
+
+
+def _stands_in(value: Any, message: str) -> bool:
+    """True if an argument's value stands in a message as it is."""
+    text = value if isinstance(value, str) else canonical_json(value)
+    return bool(text) and text.casefold() in message.casefold()
