@@ -94,6 +94,8 @@ class Settings(BaseModel):
     """The hours for which a call waits for the approval of other people, at most 720."""
     approval_messages: int = Field(default=0, ge=0, le=MAX_HISTORY_MESSAGES, alias="GRAPH_AGENT_APPROVAL_MESSAGES")
     """The number of messages before the one that asked for a call that its approvers see."""
+    approver_keys: Path | None = Field(default=None, alias="GRAPH_AGENT_APPROVER_KEYS")
+    """The `allowed_signers` file with the SSH keys of approvers: then only answers count that they have signed."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     turn_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_TURN_TOKENS")

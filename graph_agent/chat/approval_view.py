@@ -10,6 +10,7 @@ from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverI
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition, DecisionRecord
+from graph_agent.models.sources import Source
 from graph_agent.policy.compiled import CompiledPolicy
 
 
@@ -70,12 +71,22 @@ class EarlierRequest(Frozen):
     ended_at: UtcDatetime | None
 
 
+class TextToSign(Frozen):
+    """The text that the caller signs for an answer: `ssh-keygen -Y sign -n graph-agent-approval -f KEY FILE`."""
+
+    approve: bool
+    role: str
+    text: str
+
+
 class YourAnswer(Frozen):
     """What the approval of the caller would do now, or the answer that the caller has given."""
 
     roles: list[str]
     """The roles in which the caller can answer."""
     answer: ShownAnswer | None
+    to_sign: list[TextToSign]
+    """The text for each answer, if the installation asks for signatures."""
     effect: Literal["runs", "waits", "refused"] | None
     """None after the caller's answer, and after the end."""
     why: str
@@ -98,6 +109,8 @@ class ApprovalView(ApprovalSummary):
     """The message in answer to which the model requested the call."""
     earlier_messages: list[str]
     """Messages before it, the oldest first, if the installation shows them to approvers."""
+    sources: dict[str, list[Source]]
+    """Where each argument came from, if conditions read it: the user's words, results of tools, or the model alone."""
     named_in_message: dict[str, bool]
     """True for each argument whose value stands in that message."""
     calls: list[ShownCall]
@@ -169,6 +182,7 @@ def view_of(
         confirmed=request.confirmed,
         message=message,
         earlier_messages=history[-earlier_messages:] if earlier_messages else [],
+        sources={} if request.sources is None else {name: request.sources.labels(name) for name in request.sources.arguments},
         named_in_message={name: _stands_in(value, message) for name, value in action.arguments.items()},
         calls=[] if asked is None else _calls_of(asked),
         effects=[] if asked is None else asked.decision.effects,

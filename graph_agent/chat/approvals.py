@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from graph_agent.chat.approval_view import ApprovalSummary, ApprovalView, YourAnswer, shown_answer, summary_of, view_of
+from graph_agent.chat.approval_view import (
+    ApprovalSummary,
+    ApprovalView,
+    TextToSign,
+    YourAnswer,
+    shown_answer,
+    summary_of,
+    view_of,
+)
 from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest, not_found
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode
@@ -21,6 +29,7 @@ from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesD
 from graph_agent.models.facts import Facts, PastUses, window_start
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.policy import confirmation
+from graph_agent.policy.approval_signature import ApproverKeys, SignatureRefused, require_signed, signed_text
 from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, judge_request
@@ -42,6 +51,7 @@ class ApprovalService:
         self._engine = engine
         self._stores = stores
         self._requests = requests
+        self._keys = stores.approver_keys
         self._closing: set[asyncio.Task[None]] = set()
 
     async def for_approver(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
@@ -115,6 +125,11 @@ class ApprovalService:
             signature=signature,
             answered_at=self._stores.clock.now(),
         )
+        if self._keys is not None:
+            try:
+                require_signed(stored.request, answer, self._keys)
+            except SignatureRefused as refused:
+                raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"The answer does not count: {refused}.") from None
         answered = await self._requests.answer(request_id, answer)
         self.close_soon(request_id)
         return summary_of(answered, policy)
@@ -192,7 +207,7 @@ class ApprovalService:
         if stored.state is ApprovalState.OPEN:
             if (why := self._void_because(request, policy, facts)) is not None:
                 await self._requests.void(request_id, why)
-            elif not _may_run(policy, facts, stored):
+            elif not _may_run(policy, facts, self._keys, stored):
                 return False
         since = self._stores.clock.monotonic()
         opened: list[OpenedTurn] = []
@@ -201,7 +216,7 @@ class ApprovalService:
             opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
             return opened[0].opening
 
-        may_run = partial(_may_run, policy, facts)
+        may_run = partial(_may_run, policy, facts, self._keys)
         closing = await self._stores.turns.claim_closing(self._requests, request, may_run, open_record)
         if closing is None:
             return False
@@ -230,18 +245,25 @@ class ApprovalService:
     async def _yours(self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]) -> YourAnswer:
         given = next((one for one in stored.answers if one.approver == user_id), None)
         own = list(_roles_of(stored, policy, roles))
+        to_sign = [
+            TextToSign(approve=yes, role=role, text=signed_text(stored.request, approver=user_id, approve=yes, role=role))
+            for role in (() if self._keys is None else own)
+            for yes in (True, False)
+        ]
         if given is not None or not stored.is_open or not own:
-            return YourAnswer(roles=own, answer=None if given is None else shown_answer(given), effect=None, why="")
+            return YourAnswer(
+                roles=own, to_sign=to_sign, answer=None if given is None else shown_answer(given), effect=None, why=""
+            )
         facts = await self._facts(policy, stored.request)
         counts = count_approvals(stored.answers, stored.request.user_id)
         judged = [judge_request(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, facts) for role in own]
         best = next((one for one in judged if one.decision is CallDecision.PERMITTED), judged[0])
         match best.decision:
             case CallDecision.PERMITTED:
-                return YourAnswer(roles=own, answer=None, effect="runs", why="")
+                return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="runs", why="")
             case CallDecision.WAITS:
-                return YourAnswer(roles=own, answer=None, effect="waits", why=best.rule)
-        return YourAnswer(roles=own, answer=None, effect="refused", why=best.rule)
+                return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="waits", why=best.rule)
+        return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="refused", why=best.rule)
 
     async def _visible(self, request_id: str, user_id: str, roles: Sequence[str], policy: CompiledPolicy) -> StoredRequest:
         stored = await self._requests.find(request_id)
@@ -293,13 +315,26 @@ class ApprovalService:
             raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from exc
 
 
-def _may_run(policy: CompiledPolicy, facts: Facts | None, stored: StoredRequest) -> bool:
-    """True if the rules in force allow the call with the answers to its request, none of which is a denial."""
+def _may_run(policy: CompiledPolicy, facts: Facts | None, keys: ApproverKeys | None, stored: StoredRequest) -> bool:
+    """True if the rules in force allow the call with the answers to its request, none of which is a denial.
+
+    With `keys` every answer must be signed by its approver.
+    """
     if any(not one.approve for one in stored.answers):
+        return False
+    if keys is not None and not all(_is_signed(stored.request, one, keys) for one in stored.answers):
         return False
     counts = count_approvals(stored.answers, stored.request.user_id)
     # A request is not closed before anybody answered it, also if the rules have become looser since.
     return bool(counts) and judge_request(stored.request, policy, counts, facts).decision is CallDecision.PERMITTED
+
+
+def _is_signed(request: ApprovalRequest, answer: ApprovalAnswer, keys: ApproverKeys) -> bool:
+    try:
+        require_signed(request, answer, keys)
+    except SignatureRefused:
+        return False
+    return True
 
 
 def _roles_of(stored: StoredRequest, policy: CompiledPolicy, roles: Sequence[str]) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ from graph_agent.models.decision import (
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
 from graph_agent.net.loop_throttle import LoopThrottle
+from graph_agent.policy.approval_signature import ApproverKeys
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -88,6 +89,7 @@ class ChatService:
         disclosure: str | None = None,
         files: Mapping[str, str] | None = None,
         approval_messages: int = 0,
+        approver_keys: ApproverKeys | None = None,
     ) -> None:
         """The database of the engine's record has the migrated tables of `graph_agent.chat.conversations` too.
 
@@ -96,7 +98,7 @@ class ChatService:
         no other. `settler` settles unknown outcomes while this service sweeps. `endings` tells them when a turn has ended.
         `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
         they are stored with its questions, for the operator. `approval_messages` is the number of messages before the
-        one that asked for a call that its approvers see.
+        one that asked for a call that its approvers see. With `approver_keys` only answers that are signed count.
 
         Raises `ConfigurationError` for an engine with another audit writer.
         """
@@ -122,6 +124,7 @@ class ChatService:
             ids,
             approvals,
             approval_messages,
+            approver_keys,
             disclosure,
             files or {},
         )

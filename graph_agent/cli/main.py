@@ -61,6 +61,13 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "Run a witness: it cosigns each checkpoint of a log that continues the last one, and refuses all others.",
         ),
     },
+    "approvals": {
+        "list": Command("approvals:list_approvals", "List the calls that wait for your approval."),
+        "show": Command("approvals:show_approval", "Print everything about a request, and what your approval would do now."),
+        "approve": Command("approvals:approve", "Approve a call."),
+        "deny": Command("approvals:deny", "Deny a call, which ends its request."),
+        "cancel": Command("approvals:cancel", "Withdraw a request of your own."),
+    },
     "log": {
         "list": Command("log:list_decisions", "List decisions, newest first."),
         "show": Command("log:show_decision", "Print one decision: its record, and why it came out as it did."),
@@ -108,7 +115,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "new": Command("rules:new_policy", "Print a file of conditions for the tools, with commented examples."),
         "check": Command("rules:check_policy", "Explain a file of conditions: those for each tool, and what they cannot see."),
         "explain": Command(
-            "policy_analysis:explain_policy", "Print for every tool whether it may run without a yes, with examples.", "prove"
+            "policy_analysis:explain_policy",
+            "Print for every tool whether it may run without a yes, with one, and with approvals.",
+            "prove",
         ),
         "diff": Command("policy_analysis:diff_policies", "Print what a change of the policy newly permits.", "prove"),
         "prove": Command("policy_analysis:prove_promises", "Check promises about every call that the policy accepts.", "prove"),
@@ -169,6 +178,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _help in {
+    "approvals": "Approve calls of other people, or withdraw your own requests.",
     "log": "Read the record of decisions.",
     "baseline": "Store how the agent behaves, and detect drift.",
     "db": "Update the database, or copy it to another one.",

@@ -38,7 +38,7 @@ Seconds = Annotated[float, option("--seconds", "N", "Limit each question to the 
 
 @with_files()
 def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson = False) -> None:
-    """Print for every tool whether it may run without a yes, with one, and with approvals, with examples.
+    """Print for every tool whether it may run without a yes, with one, and with approvals.
 
     Never, sometimes or always: for any arguments, roles, times and earlier calls. The examples are a call that runs and one
     that does not. The guard has confirmed each.

@@ -83,6 +83,9 @@ def call(
         print_stderr(finished.decision.reply)
         return
     made = finished.record.invocations[-1]
+    if finished.decision.approval is not None:
+        print_stderr(finished.decision.reply)
+        raise typer.Exit(FAILED)
     if made.error_code == ToolErrorCode.TOOL_UNAVAILABLE and down:
         raise ConfigurationError(f"{name} is unavailable: {'; '.join(down)}")
     if made.disposition is CallDisposition.REFUSED:

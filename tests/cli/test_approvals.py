@@ -1,0 +1,130 @@
+"""`graph-agent approvals`: one person tries the rules without sign-in, and a signed answer where keys are asked for."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+RULES = """permit (principal, action, resource);
+
+@id("additions need a manager")
+forbid (principal, action == Action::"add_task", resource)
+unless { context.approvals.manager >= 1 };
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "policy.cedar"
+    file.write_text(RULES)
+    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(file))
+    monkeypatch.setenv("GRAPH_AGENT_ROLES", "groups=manager,finance")
+    return file
+
+
+BOB = ("--user", "bob", "--role", "manager")
+
+
+def asked(cli: Cli, text: str = "add a task to buy bread") -> str:
+    answer = cli("ask", text, "--user", "ann", "--json").json()
+    return str(answer["decision"]["approval"]["action"]["id"])
+
+
+@pytest.mark.usefixtures("policy")
+def test_one_person_can_try_the_rules(cli: Cli) -> None:
+    request_id = asked(cli)
+    assert cli("approvals", "list", "--user", "ann", "--role", "manager").out == ""
+    listed = cli("approvals", "list", *BOB).out
+    assert listed.startswith(f"{request_id}  open  until ")
+    assert "ann: Add task: description = 'buy bread'" in listed
+
+    shown = cli("approvals", "show", request_id, *BOB).out
+    assert 'description = "buy bread"\n' in shown
+    assert 'Message: "add a task to buy bread"' in shown
+    assert "Rules: additions need a manager" in shown
+    assert "Your approval now: runs" in shown
+    assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 0
+
+    ended = cli("approvals", "approve", request_id, *BOB)
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: added 'buy bread'."
+    assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 1
+    assert "bob as manager (asserted)" in cli("approvals", "show", request_id, *BOB).out
+
+
+@pytest.mark.usefixtures("policy")
+def test_a_request_is_denied_with_a_reason_and_withdrawn_by_its_requester(cli: Cli) -> None:
+    denied = asked(cli)
+    assert cli("approvals", "deny", denied, *BOB, "--reason", " ").code == 2
+    ended = cli("approvals", "deny", denied, *BOB, "--reason", "not now")
+    assert ended.out.splitlines()[-1].startswith("Denied by 'bob' as manager, so nothing was done")
+    assert cli("approvals", "approve", denied, "--user", "eve", "--role", "manager").err.count("\n") == 1
+
+    withdrawn = asked(cli, "add a task to buy milk")
+    assert cli("approvals", "cancel", withdrawn, *BOB).code == 2
+    assert cli("approvals", "cancel", withdrawn, "--user", "ann").out.startswith("cancelled: ")
+    assert [line.split()[1] for line in cli("approvals", "list", "--own", "--user", "ann").out.splitlines()] == [
+        "cancelled",
+        "denied",
+    ]
+
+
+@pytest.mark.usefixtures("policy")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("approve", "ID", "--user", "ann", "--role", "manager"),
+        ("approve", "ID", "--user", "bob", "--role", "finance"),
+        ("approve", "ID", *BOB, "--digest", "0" * 64),
+        ("approve", "ID", *BOB, "--as", "finance"),
+        ("approve", "ID", *BOB, "--key", "/nothing"),
+        ("approve", "00000000-0000-0000-0000-000000000000", *BOB),
+        ("show", "ID", "--user", "eve"),
+    ],
+)
+def test_what_does_not_count_is_one_sentence(cli: Cli, arguments: tuple[str, ...]) -> None:
+    request_id = asked(cli)
+    ended = cli("approvals", *(request_id if one == "ID" else one for one in arguments))
+    assert ended.code in (1, 2)
+    assert ended.out == ""
+    assert ended.err.count("\n") == 1
+    assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 0
+
+
+def ssh_key(folder: Path, name: str) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True)
+    return folder / name
+
+
+@pytest.mark.usefixtures("policy")
+def test_aisvs_9_2_9_with_keys_only_an_answer_that_its_approver_signed_counts(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob, eve = ssh_key(tmp_path, "bob"), ssh_key(tmp_path, "eve")
+    keys = tmp_path / "approvers"
+    public = {name: " ".join((tmp_path / f"{name}.pub").read_text().split()[:2]) for name in ("bob", "eve")}
+    keys.write_text(f"# who may approve\nbob {public['bob']}\neve {public['eve']} eve@example.org\n")
+    monkeypatch.setenv("GRAPH_AGENT_APPROVER_KEYS", str(keys))
+    request_id = asked(cli)
+    assert "it has no signature" in cli("approvals", "approve", request_id, *BOB).err
+    assert "it was made with another key" in cli("approvals", "approve", request_id, *BOB, "--key", str(eve)).err
+    ended = cli("approvals", "approve", request_id, *BOB, "--key", str(bob))
+    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: added 'buy bread'."
+    assert "bob as manager (key)" in cli("approvals", "show", request_id, *BOB).out
+
+
+@pytest.mark.usefixtures("policy")
+@pytest.mark.parametrize("line", ["bob ssh-rsa AAAA", "bob", "bob valid-after=20260101 ssh-ed25519 AAAA", "bob ssh-ed25519 !!"])
+def test_a_line_of_the_keys_that_cannot_be_used_is_an_error_with_its_number(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    keys = tmp_path / "approvers"
+    keys.write_text(f"\n{line}\n")
+    monkeypatch.setenv("GRAPH_AGENT_APPROVER_KEYS", str(keys))
+    ended = cli("approvals", "list", *BOB)
+    assert ended.code != 0
+    assert "line 2: " in ended.err
