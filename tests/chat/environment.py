@@ -63,7 +63,7 @@ class Environment:
         constitution: str | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
-        approvals = ApprovalStore(self.database, record_key=self.record_key)
+        approvals = ApprovalStore(database or self.database, record_key=self.record_key)
         engine = LLMAgentEngine(
             model or EmbeddedAdapter(),
             tools or self.tools,

@@ -102,13 +102,13 @@ class Stopped:
 
     async def send(self, user: str, content: str | None = None, **wish: Any) -> bool:
         """True if it was stopped."""
-        return await self._is_stopped(self.chat.send(user, content, **wish))
+        return await self.stops_in(self.chat.send(user, content, **wish))
 
     async def call(self, user: str, called: list[FunctionCall]) -> bool:
         """Make calls without a model; True if it was stopped."""
-        return await self._is_stopped(self.chat.call(user, called))
+        return await self.stops_in(self.chat.call(user, called))
 
-    async def _is_stopped(self, sending: Coroutine[Any, Any, ChatAnswer]) -> bool:
+    async def stops_in(self, sending: Coroutine[Any, Any, ChatAnswer]) -> bool:
         self.sending = asyncio.create_task(sending)
         stopped = asyncio.create_task(self.stop.stopped.wait())
         await asyncio.wait({self.sending, stopped}, return_when=asyncio.FIRST_COMPLETED)

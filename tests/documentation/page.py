@@ -20,6 +20,7 @@ SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
 
 IN_BACKGROUND = {
     ("docs/tutorial.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
+    ("docs/approvals.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
     ("docs/gateway.md", "graph-agent gateway --mcp servers.json --constitution constitution.md "): "127.0.0.1:8300/mcp",
     ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8200/mcp",
     ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100"): "127.0.0.1:8100/mcp",
@@ -74,6 +75,7 @@ PROGRAMS = {"docs/deployment.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""
 
 LONG = {
+    "docs/approvals.md",
     "docs/conditions.md",
     "docs/deployment.md",
     "docs/evaluation.md",
