@@ -42,7 +42,8 @@ def signed_text(request: ApprovalRequest, *, approver: str, approve: bool, role:
         "requester": request.user_id,
         "conversation": request.conversation_id,
         "decision": request.decision_id,
-        "expires": request.action.expires_at.isoformat(),
+        # As the record has it, so that a verifier need not know how times are written.
+        "expires": str(request.to_json()["action"]["expires_at"]),
         "answer": "approve" if approve else "deny",
         "approver": approver,
         "role": role,

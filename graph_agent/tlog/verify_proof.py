@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Check that a decision is in a log: python verify_proof.py DECISION.json PROOF.tlog-proof TRUSTED_KEYS
+"""Check that a decision is in a log: python verify_proof.py DECISION.json PROOF.tlog-proof TRUSTED_KEYS [--approvers FILE]
 
 It needs Python and the package `cryptography`, and imports nothing else. TRUSTED_KEYS has one line for each key:
 
     log KEY          the key of the log (NAME+ID+BASE64; the name is the log's origin)
     witness KEY      the key of a witness
     quorum NUMBER    how many of the witnesses must have signed (without this line: all)
+
+With --approvers it also checks that the people who approved the call of the decision have signed that. FILE has a line
+`USER ssh-ed25519 KEY` for each of their keys, as the allowed_signers of OpenSSH. Get it from those people.
 
 Get the keys from the operator's site, from your contract and from your own witness, not from the one who gives you the proof.
 DECISION.json is {"salt": BASE64, "record": TEXT}; the log's leaf commits to SHA-256(salt, record). The formats are
@@ -149,11 +152,102 @@ def verify(decision_text: str, proof_text: str, keys_text: str) -> str:
     return sentence
 
 
+def field(data: bytes, at: int) -> tuple[bytes, int]:
+    """Return a text of SSH's binary format at a position, and the position after it."""
+    end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+    require(at + 4 <= len(data) and end <= len(data), "a signature is too short")
+    return data[at + 4 : end], end
+
+
+def packed(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def check_signature(key: bytes, armored: str, message: bytes) -> None:
+    """Raise NotProvedError unless `armored` is the SSH signature of an approval by this public key."""
+    lines = armored.strip().splitlines()
+    require(lines[:1] == ["-----BEGIN SSH SIGNATURE-----"] and lines[-1:] == ["-----END SSH SIGNATURE-----"], "no signature")
+    blob, parts, at = base64.b64decode("".join(lines[1:-1]), validate=True), [], 10
+    require(blob[:10] == b"SSHSIG\0\0\0\1", "a signature is of another version")
+    for _ in range(5):
+        part, at = field(blob, at)
+        parts.append(part)
+    signer, namespace, reserved, algorithm, signature = parts
+    require(at == len(blob) and namespace == b"graph-agent-approval", "a signature was made for another purpose")
+    require(algorithm in (b"sha256", b"sha512") and signer == key, "a signature was made with another key")
+    signed = b"SSHSIG" + packed(namespace, reserved, algorithm, hashlib.new(algorithm.decode(), message).digest())
+    kind, at = field(key, 0)
+    raw, at = field(key, at)
+    name, end = field(signature, 0)
+    value, end = field(signature, end)
+    require(name == kind, "a signature was made with another kind of key")
+    if kind == b"sk-ssh-ed25519@openssh.com":
+        application, at = field(key, at)
+        state, end = signature[end : end + 5], end + 5
+        require(len(state) == 5 and state[0] & 1, "a security key was not touched")
+        signed = sha256(application) + state + sha256(signed)
+    else:
+        require(kind == b"ssh-ed25519", "a kind of key is not accepted")
+    require(end == len(signature) and at == len(key), "a signature has trailing bytes")
+    try:
+        Ed25519PublicKey.from_public_bytes(raw).verify(value, signed)
+    except InvalidSignature:
+        raise NotProvedError("a signature is that of another text") from None
+
+
+def verify_approvers(decision_text: str, keys_text: str) -> str:
+    """Return the sentence that names who has signed the approval of the decision's call. Raises NotProvedError."""
+    record = json.loads(json.loads(decision_text)["record"])
+    approval = record["header"]["context"].get("approval")
+    require(approval and approval["end"] == "approved", "the call of the decision was not approved")
+    request, people = approval["request"], []
+    action = request["action"]
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    keys = [line.split()[:3] for line in keys_text.splitlines() if line.strip() and not line.startswith("#")]
+    for answer in approval["answers"]:
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hex()
+        require(answer["digest"] == digest and answer["approve"], "an answer is about another request")
+        require(answer["approver"] != request["user_id"], "the requester approved the call")
+        facts = {
+            "origin": request["origin"],
+            "request": action["id"],
+            "digest": digest,
+            "requester": request["user_id"],
+            "conversation": request["conversation_id"],
+            "decision": request["decision_id"],
+            "expires": action["expires_at"],
+            "answer": "approve",
+            "approver": answer["approver"],
+            "role": answer["role"],
+        }
+        lines = [f"{name}: {value.encode('unicode_escape').decode('ascii')}" for name, value in facts.items()]
+        message = "\n".join(["graph-agent/approval/v1", *lines, ""]).encode()
+        own = [base64.b64decode(key) for users, _, key in keys if answer["approver"] in users.split(",")]
+        require(own, f"there is no key of {answer['approver']!a}")
+        for position, key in enumerate(own, 1):
+            try:
+                check_signature(key, answer.get("signature", ""), message)
+                break
+            except NotProvedError:
+                if position == len(own):
+                    raise
+        people.append(f"{answer['approver']!a} as {answer['role']!a}")
+    require(len({answer["approver"] for answer in approval["answers"]}) == len(people) > 0, "nobody approved the call")
+    made = [{"tool": call["tool_name"], "arguments": call["parameters"]} for call in record["invocations"]]
+    asked = {"tool": action["tool_name"], "arguments": action["arguments"]}
+    require(made == [asked], "the decision has another call than the approved one")
+    return f"approved and signed by {', '.join(people)}"
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    with_approvers = len(sys.argv) == 6 and sys.argv[4] == "--approvers"
+    if len(sys.argv) != 4 and not with_approvers:
         sys.exit(__doc__)
     try:
         # Bytes, because reading text would change its line breaks.
-        print("PROVED, with these keys:", verify(*(Path(name).read_bytes().decode() for name in sys.argv[1:])))
+        texts = [Path(name).read_bytes().decode() for name in (*sys.argv[1:4], *sys.argv[5:])]
+        print("PROVED, with these keys:", verify(*texts[:3]))
+        if with_approvers:
+            print("PROVED, with these keys:", verify_approvers(texts[0], texts[3]))
     except Exception as error:  # whatever is wrong with the files, they prove nothing
         sys.exit(f"NOT PROVED: {error}")
