@@ -165,8 +165,7 @@ class _Reader:
         requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
         given: dict[str, Any] = {"policy": policy, "user_id": self.user, "decision_id": "example", "past": self.past}
         given |= {"roles": self.roles, "facts": self.facts, "max_calls_per_turn": len(self.past) + 1}
-        given["sources"] = BatchSources(calls=[self.sources])
-        given["results"] = CallFacts(self.results)
+        given |= {"sources": BatchSources(calls=[self.sources]), "results": CallFacts(values=self.results)}
         given["approvals"] = self._context["approvals"]
         (judged,) = judge_batch([requested], **given)
         if judged.needs is not None:
@@ -185,7 +184,7 @@ class _Reader:
             self.facts,
             self.past,
             sources=self.sources,
-            results=CallFacts(self.results),
+            results=CallFacts(values=self.results),
             approvals=self._context["approvals"],
         )
         return promises.judge(self._call.action.name, self.arguments, situation).decision is not Decision.RUNS

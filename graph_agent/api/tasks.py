@@ -14,10 +14,11 @@ from graph_agent.api.bodies import errors, id_in_query
 from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.services import services
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable
+from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode, service_unavailable
 from graph_agent.models.base import Frozen
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import CallDisposition
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall, permitted_read
@@ -45,10 +46,16 @@ async def tasks(
     403 where a rule forbids it, and 404 with TASK_NOT_FOUND where no task list is served.
     """
     runtime = services(request).runtime
-    call = await _permitted(runtime, caller, status)
-    found = await (
-        _from_tool(runtime, caller, call, before) if runtime.tasks is None else _from_store(runtime.tasks, call, limit, before)
-    )
+    policy, wanted = await _policy(runtime), FunctionCall(name="list_tasks", arguments={"status": status})
+    if policy.conditions is not None and policy.conditions.needs_facts(wanted.name):
+        # Only a decision reads the facts that the rules name, and records them.
+        found = await _from_tool(runtime, caller, wanted, before)
+    else:
+        call = _permitted(runtime, policy, caller, wanted)
+        if runtime.tasks is not None:
+            found = await _from_store(runtime.tasks, call, limit, before)
+        else:
+            found = await _from_tool(runtime, caller, FunctionCall(name=call.tool_name, arguments=call.arguments), before)
     return TaskPage(items=found[:limit], has_more=len(found) > limit)
 
 
@@ -61,10 +68,13 @@ async def _from_store(pages: Any, call: AuthorizedCall, limit: int, before: str 
     return found
 
 
-async def _from_tool(runtime: Runtime, caller: Caller, call: AuthorizedCall, before: str | None) -> list[dict[str, Any]]:
-    """Return the tasks after `before`. Another server's tool has no pages, so all of them are read."""
-    finished = await runtime.engine.call(caller.user_id, [FunctionCall(call.tool_name, call.arguments)], roles=caller.roles)
-    result = finished.record.invocations[-1].tool_result
+async def _from_tool(runtime: Runtime, caller: Caller, wanted: FunctionCall, before: str | None) -> list[dict[str, Any]]:
+    """Return the tasks after `before`. A tool has no pages, so all of them are read."""
+    finished = await runtime.engine.call(caller.user_id, [wanted], roles=caller.roles)
+    invocation = finished.record.invocations[-1]
+    if invocation.disposition is CallDisposition.REFUSED and invocation.error_code == ToolErrorCode.ACCESS_DENIED:
+        raise _access_denied()
+    result = invocation.tool_result
     found = result.data.get("tasks") if isinstance(result.data, dict) else None
     if not result.success or not isinstance(found, list) or not all(isinstance(task, dict) for task in found):
         raise service_unavailable()
@@ -80,13 +90,15 @@ def _no_such_task() -> ServiceError:
     return ServiceError(ServiceErrorCode.TASK_NOT_FOUND, "There is no such task.")
 
 
-async def _permitted(runtime: Runtime, caller: Caller, status: str) -> AuthorizedCall:
-    """Return the permission of the guard, which also sets the argument that the constitution binds to the user."""
+async def _policy(runtime: Runtime) -> CompiledPolicy:
     try:
-        policy = (await runtime.engine.prepare()).policy
+        return (await runtime.engine.prepare()).policy
     except ConfigurationError:
         raise service_unavailable() from None
-    wanted = FunctionCall(name="list_tasks", arguments={"status": status})
+
+
+def _permitted(runtime: Runtime, policy: CompiledPolicy, caller: Caller, wanted: FunctionCall) -> AuthorizedCall:
+    """Return the permission of the guard, which also sets the argument that the constitution binds to the user."""
     zone = None if policy.conditions is None else policy.conditions.file.time_zone
     # The store is no tool: what a user looks at there is no call of a conversation, and is not counted.
     facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, succeeded=[], attempted=[])
@@ -101,4 +113,8 @@ def _not_readable(policy: CompiledPolicy, name: str) -> ServiceError:
         return service_unavailable()
     if rule is None or rule.mutating or rule.grant.requires_confirmation:
         return ServiceError(ServiceErrorCode.TASK_NOT_FOUND, "No task list is served here.")
+    return _access_denied()
+
+
+def _access_denied() -> ServiceError:
     return ServiceError(ServiceErrorCode.ACCESS_DENIED, "The rules do not permit you to read the tasks.")

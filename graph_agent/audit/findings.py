@@ -8,8 +8,9 @@ from typing import Any
 
 from graph_agent.audit.trace import ConstitutionInForce, DecisionTrace
 from graph_agent.errors import ConstitutionError, ToolErrorCode
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AnswerState, DecisionType, OutcomeCategory, PendingAction
-from graph_agent.models.facts import COUNTED_WINDOWS
+from graph_agent.models.facts import COUNTED_WINDOWS, FactRead
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, InterruptReason, RecordStatus, ToolInvocation
 from graph_agent.models.tools import ToolResult
@@ -76,6 +77,10 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     yield from _confirmation(record)
     yield from _model_calls(record)
     for entry in record.entries:
+        if entry.kind is EntryKind.READ:
+            read = FactRead.model_validate(entry.result)
+            what = f"{read.tool} {canonical_json(read.arguments)}"
+            yield f"The runtime read {one_line(what, 200)} for the conditions: {one_line(read.in_words, 400)}."
         if entry.kind is EntryKind.RESERVE:
             yield f"Budget of {entry.result['tool']}, with this call: {used_text(entry.result['used'])}."
     for invocation in record.invocations:

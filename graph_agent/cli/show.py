@@ -20,6 +20,7 @@ from graph_agent.audit.findings import findings
 from graph_agent.audit.trace import DecisionTrace
 from graph_agent.models.authors import TextAuthor, TextPart
 from graph_agent.models.decision import AgentDecision, PendingAction
+from graph_agent.models.facts import FactRead
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
 from graph_agent.models.sources import BatchSources
 from graph_agent.policy.confirmation import list_arguments
@@ -127,6 +128,8 @@ def print_record(record: DecisionRecord | OpenTurn, sources: Mapping[int, Mappin
     for entry in closed.entries:
         if entry.kind is EntryKind.SOURCES:
             _print_sources(BatchSources.model_validate(entry.result))
+        if entry.kind is EntryKind.READ:
+            _print_fact_read(entry)
     for invocation in closed.invocations:
         _print_tool_call(invocation)
         for name, found in (sources or {}).get(invocation.sequence, {}).items():
@@ -194,6 +197,13 @@ def _print_sources(batch: BatchSources) -> None:
         ]
         after = [] if call.after is None else [f"after a result of {shorten(call.after)}"]
         _row("" if number > 1 else "sources", f"{number}. {'; '.join([*found, *after]) or 'no argument has a source'}")
+
+
+def _print_fact_read(entry: RecordEntry) -> None:
+    """Print a read of the runtime for conditions, and what these have seen of it."""
+    read = FactRead.model_validate(entry.result)
+    _row("read for rules", f"{shorten(read.tool)} {shorten(read.arguments)}, {entry.ms} ms", "magenta")
+    _row("", shorten(read.in_words))
 
 
 def _print_tool_call(call: ToolInvocation) -> None:

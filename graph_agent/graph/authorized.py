@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from graph_agent.graph.ports import TurnPorts
 from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
-
-
-class FactPorts(Protocol):
-    """The port of reads for facts: the ports of a turn, or those of a request outside any decision."""
-
-    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead: ...
 
 
 async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:
@@ -34,7 +27,7 @@ async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries
 
 
 async def read_for_facts(
-    call: AuthorizedCall, ports: FactPorts, keep: Callable[[ToolResult], FactRead], *, first: bool
+    call: AuthorizedCall, ports: TurnPorts, keep: Callable[[ToolResult], FactRead], *, first: bool
 ) -> FactRead:
     """Make a read that the guard has permitted for facts, and return what `keep` keeps of its result.
 

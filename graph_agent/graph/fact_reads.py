@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from graph_agent.graph.authorized import FactPorts, read_for_facts
+from graph_agent.graph.authorized import read_for_facts
+from graph_agent.graph.ports import TurnPorts
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import FactRead, Facts, Selected
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.conditions import Situation
 from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy
 from graph_agent.policy.guard import judge_fact_read
 from graph_agent.policy.past_call import PastCall
@@ -30,7 +32,7 @@ class FactReader:
     """Reads the facts of calls of one user. A result is kept until a change of the same server is reported."""
 
     policy: CompiledPolicy
-    ports: FactPorts
+    ports: TurnPorts
     user_id: str
     decision_id: str
     roles: tuple[str, ...] = ()
@@ -134,11 +136,20 @@ class FactReader:
             facts=self.facts,
             of_message=self.of_message,
             sources=sources,
+            number=len(self.made) + 1,
         )
         if judged.authorized is None:
             raise UnreadableError(f"the read is not permitted: {judged.rule or judged.error}")
-        assert self.policy.conditions is not None
-        declared, given = self.policy.conditions.results, judged.authorized.arguments
+        conditions = self.policy.conditions
+        assert conditions is not None
+        if conditions.counts(tool_name):
+            earlier = [*past, *self.made]
+            situation = Situation(self.user_id, self.roles, self.facts, earlier, self.of_message, sources, for_facts=True)
+            decided = await self.ports.reserve(judged.authorized, conditions, situation, confirmed=False)
+            if decided is None or not decided.permits(confirmed=False):
+                why = "the turn has ended" if decided is None else decided.reason
+                raise UnreadableError(f"the read is not permitted: {why}")
+        declared, given = conditions.results, judged.authorized.arguments
         read = await read_for_facts(
             judged.authorized, self.ports, lambda result: read_of(declared, tool_name, given, result), first=first
         )

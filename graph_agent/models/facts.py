@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field
 
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.canonical import canonical_json
 
 WINDOWS = ("message", "hour", "day")
 """The spans in which uses are counted. Hour and day are those of the calendar in one time zone, so that an hour is in a day."""
@@ -36,7 +37,7 @@ class WindowUse(Frozen):
 
 
 class Selected(Frozen):
-    """Values and errors of facts from one result. A fact that is in neither is absent: what it is about does not exist."""
+    """The facts from one result. A fact that is in neither is absent: what it is about does not exist."""
 
     values: dict[str, Any] = Field(default_factory=dict)
     """The values by fact; of an object only the fields that something names."""
@@ -51,6 +52,14 @@ class FactRead(Selected):
     arguments: dict[str, Any]
     error: str | None = Field(default=None, exclude_if=lambda error: error is None)
     """The reason, a clause, if there is no result at all."""
+
+    @property
+    def in_words(self) -> str:
+        """The values as `name = JSON`, and why others are not known."""
+        if self.error is not None:
+            return f"not read: {self.error}"
+        found = [f"{name} = {canonical_json(value)}" for name, value in self.values.items()]
+        return "; ".join([*found, *(f"{name}: {why}" for name, why in self.failed.items())]) or "not found"
 
 
 class Facts(Frozen):
@@ -67,7 +76,7 @@ class Facts(Frozen):
     """The same for all calls that were sent, whatever their result, and for those of a turn that runs now. None as above."""
     # Left out of the JSON if no condition reads it.
     last: dict[str, Selected] | None = Field(default=None, exclude_if=lambda last: last is None)
-    """By fact, its value from the newest result of a tool in the earlier turns of this conversation. None as above."""
+    """The facts from the newest result of a tool in the earlier turns of this conversation, by fact. None as above."""
 
     @classmethod
     def at(cls, now: datetime, time_zone: str, **known: Any) -> Self:

@@ -32,6 +32,10 @@ MAX_INTEGER = 2**31 - 1
 """The largest number that an integer column of every database can have: the milliseconds of 24 days."""
 
 
+FACT_READS = 1_000_000
+"""The reads that the runtime makes for facts are numbered from here on, so that none has the number of a call."""
+
+
 class EntryKind(StrEnum):
     """The port that was called, or INTERRUPT if the turn was ended by its deadline, a cancellation or a failure."""
 

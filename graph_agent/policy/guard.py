@@ -18,6 +18,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import FACT_READS
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
@@ -300,11 +301,12 @@ def judge_fact_read(
     facts: Facts | None,
     of_message: bool,
     sources: CallSources | None,
+    number: int,
 ) -> JudgedCall:
     """Judge a read that the runtime makes for facts, as a call of the user beside the `past` ones and the other such reads.
 
     Everything that restricts the tool holds for it, but for the conditions that name facts: they could only be judged after it.
-    `sources` are those of the call that it is made for: any of them may be that of an argument.
+    `sources` are those of the call that it is made for: any of them may be that of an argument. `number` counts these reads.
     """
     (judged,) = judge_batch(
         [FunctionCall(name=tool_name, arguments=arguments)],
@@ -325,8 +327,9 @@ def judge_fact_read(
         return judged
     if permitted.mutating:
         return replace(judged, decision=CallDecision.REFUSED, authorized=None, rule=_MAY_CHANGE)
-    # It has no number among the calls of the turn, and no operation.
-    return replace(judged, sequence=0, authorized=replace(permitted, sequence=0, operation_key="", seal=_SEAL))
+    # It is none of the calls of the turn.
+    key = f"{decision_id}:read:{number}"
+    return replace(judged, authorized=replace(permitted, sequence=FACT_READS + number, operation_key=key, seal=_SEAL))
 
 
 def _inherited(sources: CallSources, arguments: dict[str, Any]) -> CallSources:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, union, update
 from graph_agent.db import PreparedStatement, insert_into
 from graph_agent.models.facts import PastUse
 from graph_agent.models.record import (
+    FACT_READS,
     CallDisposition,
     CallOperation,
     CallState,
@@ -69,7 +70,8 @@ _CALLS = union(
     # Calls of a turn that runs now, and unknown outcomes that were settled since.
     select(_row.tool_name, (_row.state == CallState.DONE).label("succeeded"))
     .join(decision_logs, decision_logs.c.decision_id == _row.decision_id)
-    .where(_OF_CONVERSATION, _row.state != CallState.VOID),
+    # A read for facts is no call of the conversation.
+    .where(_OF_CONVERSATION, _row.state != CallState.VOID, _row.sequence < FACT_READS),
 )
 
 _NEWEST = (
@@ -116,10 +118,15 @@ def settle(connection: Connection, decision_id: str, invocations: Iterable[ToolI
 
 def close(connection: Connection, record: DecisionRecord) -> None:
     """Store the outcomes that a closed decision has for its calls; the others were not sent."""
-    called = any(entry.kind is EntryKind.EXECUTE for entry in record.entries)
+    called = any(entry.kind in (EntryKind.EXECUTE, EntryKind.READ) for entry in record.entries)
     if called or record.status is RecordStatus.INTERRUPTED:
         # Also outcomes that were stored with their invocations: such a commit may have failed.
         settle(connection, record.header.decision_id, record.invocations)
+        for entry in record.entries:
+            if entry.kind is EntryKind.READ and entry.operation is not None:
+                # It counts, whatever its result was.
+                done = {"decision": record.header.decision_id, "call_sequence": entry.operation, "state": CallState.DONE}
+                _SETTLE.run(connection, done)
         _VOID.run(connection, {"decision": record.header.decision_id})
 
 

@@ -20,7 +20,7 @@ class NoRecordedAnswerError(GraphAgentError):
 
 
 class RecordedFacts:
-    """Values in a record of the facts that other conditions name."""
+    """The facts of a record that other conditions name."""
 
     def __init__(self, recorded: DeclaredFacts | None, conditions: Conditions | None) -> None:
         """`recorded` are the facts that the recorded conditions name, `conditions` are the other ones."""

@@ -126,7 +126,7 @@ class Recorder:
         """The permitted calls of the batch that have not begun, in their order."""
         self._source_finder: SourceFinder | None = None
         self._reads_began = 0.0
-        """Start of the reads of the call that is judged now, in seconds of the monotonic clock."""
+        """The time at which the reads of the call that is judged now began, in seconds of the monotonic clock."""
         self._announced: dict[int, bool] = {}
         """The sequence of each call whose operation is committed; False if another attempt may have sent it."""
 
@@ -385,7 +385,7 @@ class Recorder:
         self._intended = list(calls)
 
     async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
-        request = call_digest(call.tool_name, call.arguments, call.user_id, "")
+        request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         if (entry := self._replay_entry(EntryKind.READ, request)) is not None:
             return FactRead.model_validate(entry.result)
         if self.interrupted:
@@ -400,7 +400,9 @@ class Recorder:
             EntryKind.READ, request, lambda: self._hooks.tool_call(hooked, ports.execute(call, within=left))
         )
         read = keep(result)
-        self._append(EntryKind.READ, request, read.to_json(), ms)
+        conditions = self.snapshot.policy.conditions
+        counted = call.sequence if conditions is not None and conditions.counts(call.tool_name) else None
+        self._append(EntryKind.READ, request, read.to_json(), ms, operation=counted)
         return read
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:

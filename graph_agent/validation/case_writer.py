@@ -14,8 +14,9 @@ import yaml
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.models.canonical import digest
+from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import DecisionRecord, EntryKind, ToolInvocation
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -142,12 +143,31 @@ def recorded_results(record: DecisionRecord, bound: Mapping[str, str]) -> Iterab
     for entry in record.entries:
         if entry.kind is EntryKind.PREVIEW and entry.request in previewed:
             yield played(previewed[entry.request], entry.result, preview=True)
+    yield from _read_for_conditions(record)
     for call in record.invocations:
         operations = [*keys, f"{record.header.decision_id}:{call.sequence}"]
         requests = {call_digest(call.tool_name, call.parameters, user, key) for key in operations}
         sent = [one for one in record.entries if one.kind in (EntryKind.EXECUTE, EntryKind.SETTLE) and one.request in requests]
         if sent:
             yield played(call, sent[-1].result)
+
+
+def _read_for_conditions(record: DecisionRecord) -> Iterable[PlayedResult]:
+    """Yield the reads that the runtime made for conditions, with what these have seen of each object."""
+    for entry in record.entries:
+        if entry.kind is not EntryKind.READ:
+            continue
+        read = FactRead.model_validate(entry.result)
+        found: dict[str, Any] = {}
+        for value in read.values.values():
+            found.update(value if isinstance(value, dict) else {})
+        known = {"success": True, "data": found} if read.values or read.failed else _failed(read)
+        yield PlayedResult.model_validate({"tool": read.tool, "arguments": read.arguments, "result": known})
+
+
+def _failed(read: FactRead) -> dict[str, Any]:
+    code = ToolErrorCode.NOT_FOUND if read.error is None else ToolErrorCode.TOOL_EXECUTION_ERROR
+    return {"success": False, "error_code": code, "error": read.error or "it does not exist"}
 
 
 def _tasks_before(records: Sequence[DecisionRecord]) -> list[FixtureTask]:

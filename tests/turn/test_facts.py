@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.clock import ManualClock
+from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph import fact_reads
@@ -30,6 +30,7 @@ from tests.order_desk import (
     give_back,
     policy,
 )
+from tests.record.trees import KEY, tree_of, verified
 from tests.scripted_turns import calls, done, failed, says
 
 DELIVERED = "Only a pending order (order 'W2': status = 'delivered')."
@@ -456,3 +457,25 @@ async def test_without_facts_a_turn_reads_nothing_more() -> None:
     assert run.desk.made == ["cancel_order W1"]
     assert EntryKind.READ not in {entry.kind for entry in finished.record.entries}
     assert [call.disposition for call in finished.record.invocations] == [CallDisposition.EXECUTED]
+
+
+async def test_the_reads_of_earlier_turns_count_for_the_budget_of_their_tool(log: Database) -> None:
+    rules = ONLY_PENDING + forbid("two reads a day", "get_order", "context.used.day.calls <= 2")
+    rules += forbid("the model has read nothing", "find_customer", 'context.attempted.contains(Action::"get_order")')
+    find = ("find_customer", {"mail": "ann@example.com"})
+    clock = ManualClock()
+    run = conversation(
+        rules, calls(cancel("W2")), says("."), calls(find), says("."), calls(cancel("W2")), says("."), calls(cancel("W1")),
+        says("."), clock=clock, audit=DatabaseAuditWriter(log, clock=clock, record_key=KEY), ids=RandomIds(),
+    )  # fmt: skip
+    await run.say()
+    await run.say()
+    # A read for facts is no call of the conversation.
+    assert what(run) == ["refused"]
+    await run.say()
+    assert run.desk.made == ["get_order W2", "get_order W2"]
+    finished = await run.say()
+    assert run.desk.made == ["get_order W2", "get_order W2"]
+    assert "the read is not permitted: two reads a day" in finished.decision.notices[0]
+    await tree_of(log).seal()
+    assert (await verified(log, key=KEY)).violations == []

@@ -1,7 +1,8 @@
 """The comparison of the operations of a closed decision with its record and its settlements.
 
 An entry of the record names each operation that is stored: that of a reservation, which has the amounts too, and that of a
-change that was sent. An interrupted turn may have stored one more, for a call that it did not send.
+change that was sent. A counted read for facts is done, whatever its result was. An interrupted turn may have stored one more,
+for a call that it did not send.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ def expected_operations(record: Json, settled: Mapping[Any, SettledOutcome], sto
     """
     named = [entry for entry in record["entries"] if entry.get("operation") is not None]
     reserved = {entry["operation"]: entry["result"] for entry in named if entry["kind"] == EntryKind.RESERVE}
+    reads = {entry["operation"]: entry["result"]["tool"] for entry in named if entry["kind"] == EntryKind.READ}
     sent = {one["sequence"]: one for one in record["invocations"] if one["disposition"] == CallDisposition.EXECUTED}
     return [
         {
-            **_columns(record, number, sent.get(number), settled.get(number)),
+            **_columns(record, number, sent.get(number), settled.get(number), reads.get(number)),
             **(_reserved_columns(reserved[number]) if number in reserved else {}),
         }
         for number in dict.fromkeys([*(entry["operation"] for entry in named), *stored])
@@ -45,9 +47,11 @@ def expected_open_state(invocation: tuple[bool, str | None] | None) -> CallState
     return CallState.INTENDED if invocation is None else state_of(*invocation)
 
 
-def _columns(record: Json, number: Any, sent: Json | None, settled: SettledOutcome | None) -> dict[str, Any]:
+def _columns(record: Json, number: Any, sent: Json | None, settled: SettledOutcome | None, read: str | None) -> dict[str, Any]:
     header = record["header"]
     columns = {"decision_id": header["decision_id"], "sequence": number, "user_id": header["context"]["user_id"]}
+    if read is not None:
+        return {**columns, "tool_name": read, "state": CallState.DONE}
     if sent is None:
         return {**columns, "state": CallState.VOID}
     outcome = settled or SettledOutcome(sent["success"], sent["error_code"])
