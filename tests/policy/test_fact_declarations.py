@@ -276,6 +276,7 @@ OBJECT: dict[str, Any] = {
     "incomplete": [{"id": "card_1"}, {}],
     "nulls": [{"id": "card_1"}, {"id": None}],
     "empty": [],
+    "no_methods": {},
     "none": None,
 }
 
@@ -296,6 +297,8 @@ OBJECT: dict[str, Any] = {
         ("$.mixed[?!@.limit].kind", ["cash"]),
         ("$.nulls[?@.id == null]", [{"id": None}]),
         ("$.empty[*].id", []),
+        ("$.no_methods.*.id", []),
+        ("$.methods[?@.id == 'gift_1'].id", ["gift_1"]),
     ],
 )
 def test_a_path_selects_values(path: str, selected: list[Any]) -> None:
@@ -325,6 +328,8 @@ def test_a_path_selects_values(path: str, selected: list[Any]) -> None:
         "$.mixed[?length(@.limit) > 0].kind",
         "$.nulls[?@.id != 'card_1']",
         "$.missing[*]",
+        "$.no_methods[*].id",
+        "$.no_methods[?@.id == 'x'].id",
     ],
 )
 def test_what_a_path_names_and_a_value_does_not_have_is_never_left_out(path: str) -> None:

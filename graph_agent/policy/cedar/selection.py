@@ -24,7 +24,14 @@ from jsonpath_rfc9535.filter_expressions import (
 )
 from jsonpath_rfc9535.node import JSONPathNode
 from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
-from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector, SliceSelector
+from jsonpath_rfc9535.selectors import (
+    FilterSelector,
+    IndexSelector,
+    JSONPathSelector,
+    NameSelector,
+    SliceSelector,
+    WildcardSelector,
+)
 
 from graph_agent.policy.cedar.facts import FactError
 
@@ -137,7 +144,15 @@ def _has(value: object, selector: JSONPathSelector) -> bool:
             return isinstance(value, list) and -len(value) <= selector.index < len(value)
         case SliceSelector():
             return isinstance(value, list)
-    return isinstance(value, dict | list)
+        case WildcardSelector() if _follows_a_dot(selector):
+            return isinstance(value, dict | list)
+    # An empty object where a list is meant would pass for an empty list.
+    return isinstance(value, list) or (isinstance(value, dict) and bool(value))
+
+
+def _follows_a_dot(selector: JSONPathSelector) -> bool:
+    """True for `.*`, by which a path names the values of an object; `[*]` are the elements of a list."""
+    return selector.token.query[selector.token.index - 1] == "."
 
 
 def _truth(expression: Expression, context: FilterContext) -> bool | None:
