@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, cast
 
 import z3
 
 from graph_agent.analysis.encoding import text_of
+from graph_agent.analysis.pattern_samples import matching_text
 from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Value
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
@@ -64,10 +66,19 @@ def find_example(
     It is confirmed if the guard decides as `expected` under each policy, and if `forbidden_by`, a promise, forbids the call.
     """
     found = _Reader(_small_model(solver, call), call, [policy for policy, _ in expected], forbidden_by)
-    effects = [found.judged(policy) for policy, _ in expected]
-    agrees = all(effect in wanted for effect, (_, wanted) in zip(effects, expected, strict=True))
-    confirmed = agrees and (forbidden_by is None or found.is_forbidden(forbidden_by))
-    return Example(call.action.name, found.arguments, found.state, " -> ".join(effects), confirmed)
+
+    def judged() -> Example:
+        effects = [found.judged(policy) for policy, _ in expected]
+        agrees = all(effect in wanted for effect, (_, wanted) in zip(effects, expected, strict=True))
+        confirmed = agrees and (forbidden_by is None or found.is_forbidden(forbidden_by))
+        return Example(call.action.name, found.arguments, found.state, " -> ".join(effects), confirmed)
+
+    # The solver knows no patterns. A text that another value is equal to is replaced in both, if that is what was meant.
+    found.match_patterns(everywhere=False)
+    example = judged()
+    if not example.confirmed and found.match_patterns(everywhere=True):
+        example = judged()
+    return example
 
 
 def _small_model(solver: z3.Solver, call: SymbolicCall) -> z3.ModelRef:
@@ -138,6 +149,7 @@ class _Reader:
         self.user = text_of(model.eval(call.user, model_completion=True))
         self.facts, self.past = self._facts(), self._past()
         self.results = self._results()
+        self._matching: dict[str, str] = {}
         self.sources = self._sources()
 
     @property
@@ -242,9 +254,7 @@ class _Reader:
             if one.name in action.lists and value:
                 value = [*value, *[value[-1]] * min(1000, context["length"][one.name] - len(value))]
             arguments[one.name] = value
-        properties: dict[str, Any] = {}
-        for policy in self._policies:
-            properties |= policy.rules[action.name].declaration.parameters.get("properties", {})
+        properties = self._properties
         # Facts read what conditions do not see.
         seen = [name for name in action.seen if name not in arguments and self._holds(self._call.is_given(name))]
         for name in [*context["hidden"], *sorted(seen)]:
@@ -258,6 +268,26 @@ class _Reader:
                     item = _SAMPLES.get(items.get("type") if isinstance(items, dict) else "object", "x")
                     arguments[name] = [item] * min(1000, context["length"][name])
         return arguments
+
+    @cached_property
+    def _properties(self) -> dict[str, Any]:
+        """The schemas of the arguments by name."""
+        found: dict[str, Any] = {}
+        for policy in self._policies:
+            found |= policy.rules[self._call.action.name].declaration.parameters.get("properties", {})
+        return found
+
+    def match_patterns(self, *, everywhere: bool) -> bool:
+        """Replace each argument by a text that its pattern matches, and `everywhere` what is equal to one. False if none is."""
+        for name, value in self._context["arguments"].items():
+            schema = self._properties.get(name)
+            pattern = schema.get("pattern") if isinstance(schema, dict) else None
+            sample = matching_text(pattern, value) if isinstance(value, str) and isinstance(pattern, str) else None
+            if sample is not None:
+                self._matching[value] = self.arguments[name] = sample
+        if everywhere:
+            self.arguments, self.results = (_replaced(one, self._matching) for one in (self.arguments, self.results))
+        return bool(self._matching)
 
     def _results(self) -> dict[str, Any]:
         """Return the facts of the model by name, as JSON."""
@@ -327,6 +357,15 @@ def _json(type_: Any, value: Any) -> Any:
             # Both at once are a text that is read as the other value.
             return json.dumps(written[0]) if "string" in given and written else next(iter(given.values()), None)
     return value
+
+
+def _replaced(value: Any, texts: Mapping[str, str]) -> Any:
+    """Return a JSON value with these texts replaced."""
+    if isinstance(value, dict):
+        return {name: _replaced(one, texts) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_replaced(one, texts) for one in value]
+    return texts.get(value, value) if isinstance(value, str) else value
 
 
 def _number(value: Any) -> int:

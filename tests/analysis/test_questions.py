@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from graph_agent.analysis.comparison import compare
+from graph_agent.analysis.pattern_samples import matching_text
 from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
@@ -357,10 +358,43 @@ def test_an_example_has_the_domain_that_a_rule_reads() -> None:
 
 
 def test_an_example_that_the_guard_does_not_confirm_is_uncertain() -> None:
-    # The solver does not know the pattern, so its example has a sku that the guard refuses.
-    tool = ShopTool("act", schema("sku", sku={"type": "string", "pattern": "^[A-Z]{3}$"}))
+    # Neither the solver nor the samples know the pattern, so the example has a sku that the guard refuses.
+    tool = ShopTool("act", schema("sku", sku={"type": "string", "pattern": "^(?=A)[A-Z]{3}$"}))
     (result,) = explain(policy_of([tool], PERMIT), SECONDS)
     assert (result.is_certain, result.example is not None and result.example.guard) == (False, "refused")
+
+
+def test_an_example_has_texts_that_match_the_patterns_of_the_schema() -> None:
+    tool = ShopTool("act", schema("sku", "old", sku={"type": "string", "pattern": "^[A-Z]{3}-[0-9]+$"}, old=TEXT))
+    same = "forbid (principal, action, resource) unless { context.arguments.sku == context.arguments.old };"
+    for rules in (PERMIT, PERMIT + same):
+        (result,) = explain(policy_of([tool], rules), SECONDS)
+        assert result.is_certain
+        assert result.example is not None
+        assert result.example.arguments == {"sku": "AAA-0", "old": "" if rules == PERMIT else "AAA-0"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^FH-[0-9]{4}$", "FH-0000"),
+        (r"^\d{4}-\d{2}$", "0000-00"),
+        ("^(?:x|y)?z$", "z"),
+        ("(ab|c)+d", "abd"),
+        ("[^a]b", "^b"),
+        (r"[\]x]{2,}", "]]"),
+        (r"^\S+@\S+$", "a@a"),
+        (r"^\+?[1-9]\d{1,14}$", "10"),
+        (r"\bfoo", None),
+        ("(?=a)b", None),
+        ("(", None),
+        ("[", None),
+        ("x{99999}", None),
+    ],
+)
+def test_a_sample_matches_its_pattern(pattern: str, text: str | None) -> None:
+    assert matching_text(pattern, "$") == text
+    assert matching_text(pattern, text or "$") == text
 
 
 def test_lengths_of_the_schema_are_kept_by_examples() -> None:

@@ -192,7 +192,7 @@ class _Reader:
             case "integer":
                 return CedarType(Kind.LONG, low=_limit(schema, "inimum", 1), high=_limit(schema, "aximum", -1))
             case "number":
-                return CedarType(Kind.DECIMAL, low=_limit(schema, "inimum", 0), high=_limit(schema, "aximum", 0))
+                return CedarType(Kind.DECIMAL, low=_limit(schema, "inimum", _STEP), high=_limit(schema, "aximum", -_STEP))
             case "array":
                 item = self.read(schema["items"], (*seen, "")) if schema.get("items") else hidden("items of any type")
                 low, high = schema.get("minItems"), schema.get("maxItems")
@@ -243,6 +243,10 @@ def _plural(item: CedarType) -> str:
     }.get(item.kind, "different items by position")
 
 
+_STEP = 0.0001
+"""The smallest step of a decimal."""
+
+
 def _is_null(schema: Any) -> bool:
     return isinstance(schema, dict) and (
         schema.get("type") == "null" or schema.get("enum") == [None] or schema == {"const": None}
@@ -259,8 +263,8 @@ def _is_numeric(schema: dict[str, Any]) -> bool:
     return schema.get("format") in _NUMERIC_FORMATS or (any(matches[:3]) and not any(matches[3:]))
 
 
-def _limit(schema: dict[str, Any], ending: str, step: int) -> float | None:
-    """Return the inclusive limit; `step` leads from an exclusive limit of an integer to the next one."""
+def _limit(schema: dict[str, Any], ending: str, step: float) -> float | None:
+    """Return the inclusive limit; `step` leads from an exclusive limit to the next number."""
     exclusive: float | None = schema.get(f"exclusiveM{ending}")
     return schema.get(f"m{ending}") if exclusive is None else exclusive + step
 
