@@ -1,6 +1,6 @@
 """`python -m benchmarks`: what a turn costs, beside peers, in one run.
 
-With `--goals` it runs only what has goals for the ratio to LangChain's `create_agent`, and exits with 1 if one is missed.
+With `--goals` it runs only what has goals for a ratio, and exits with 1 if one is missed.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import adapters, goals, graph, growth, http, mcp_calls, memory, startup, turn
+from benchmarks import adapters, goals, graph, growth, http, mcp_calls, memory, sources, startup, turn
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument("--goals", action="store_true", help="run only what the nightly run checks, and fail for a missed goal")
 checks = parser.parse_args().goals
-for part in (graph, turn) if checks else (graph, turn, mcp_calls, http, growth, memory, adapters, startup):
+checked = (graph, turn, sources)
+for part in checked if checks else (*checked, mcp_calls, http, growth, memory, adapters, startup):
     part.main()
     print()
 goals.print_missed()

@@ -29,6 +29,10 @@ MIN_TEXT: Final = 4
 _MAX_VALUES = 1_000
 """The number of values of one argument that are looked up; an argument with more is the model's."""
 
+_WINDOW, _STEP = 8, 3
+"""So many words in a row are looked up within a longer text, from every third word on: ten that were copied are found."""
+_MAX_WORDS = 1_000
+
 _HIDDEN = re.compile(f"[{HIDDEN}]")
 _BETWEEN = r"\s\"'`<>()\[\]{},;|“”‘’„«»"
 _EDGE = r".:!?*_\-/#~…"
@@ -109,7 +113,8 @@ class PreparedText:
 
     @cached_property
     def _numbers(self) -> frozenset[Decimal]:
-        return frozenset().union(*(_numbers(part) for part in self._parts))
+        # Those of dates too, which takes half of the time: a result is searched loosely.
+        return frozenset().union(*(map(_number, _NUMBER.finditer(part)) for part in self._parts))
 
     @cached_property
     def _dates(self) -> frozenset[_Date]:
@@ -216,9 +221,9 @@ class SourceFinder:
             # A value that the model has sent before is no truer because a tool repeats it, or has stored it.
             if one.trusted and one.text.has(value) and not any(earlier.sent.has(value) for earlier in read[: position + 1]):
                 return Source.TRUSTED, one.tool
-        addresses = list(self._addresses(value))
+        parts = list(self._parts(value))
         for one in read:
-            if not one.trusted and (one.text.has(value) or any(map(one.text.has, addresses))):
+            if not one.trusted and (one.text.has(value) or any(map(one.text.has, parts))):
                 return Source.UNTRUSTED, one.tool
         return Source.MODEL, None
 
@@ -230,11 +235,13 @@ class SourceFinder:
             return day[1] is None or any(words.has(day[1]) for words in self._user)
         return bool(text) and any(words.has(text) for words in self._user)
 
-    def _addresses(self, value: Any) -> Iterator[str]:
-        """Yield the links, addresses and accounts within a longer text that the user has not named."""
+    def _parts(self, value: Any) -> Iterator[str]:
+        """Yield what counts by itself within a longer text, unless the user has said it: links, accounts, sentences."""
         words = _plain(value).split(" ") if isinstance(value, str) else []
+        starts = range(0, min(len(words), _MAX_WORDS) - _WINDOW + 1, _STEP)
+        parts = [*filter(_ADDRESS.search, words), *(" ".join(words[at : at + _WINDOW]) for at in starts)]
         if len(words) > 1:
-            yield from (word for word in words if _ADDRESS.search(word) and not any(one.has(word) for one in self._user))
+            yield from (part for part in parts if not any(one.has(part) for one in self._user))
 
 
 def _first_untrusted(read: Iterable[_Read]) -> str | None:
@@ -289,7 +296,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Return the words of a text in one spelling, without punctuation around them."""
-    folded = _HIDDEN.sub("", unicodedata.normalize("NFKC", text)).casefold()
+    folded = (text if text.isascii() else _HIDDEN.sub("", unicodedata.normalize("NFKC", text))).casefold()
     return " ".join(_TO_SPACE.sub(" ", folded).split())
 
 
