@@ -10,12 +10,14 @@ import argparse
 import asyncio
 import logging
 import sys
+from functools import partial
 from typing import Any, NamedTuple
 
+import yaml
 from agentdojo.task_suite.load_suites import get_suites
 
 from benchmarks.agentdojo.operator_files import LISTS
-from benchmarks.agentdojo.play import Suite, play
+from benchmarks.agentdojo.play import Suite, open_player
 from graph_agent.bootstrap.source_rules import draft_source_rules
 
 _VERSION = "v1.2.2"
@@ -53,21 +55,22 @@ def _policies(suite: Suite) -> dict[str, str | None]:
 
 async def _row(suite: Suite, rules: str | None, *, show: bool) -> _Row:
     tasks, ran, pairs, questions, alone = suite.suite.user_tasks.values(), 0, 0, 0, 0
-    for task in tasks:
-        vectors = suite.vectors(task)
-        played = await play(suite, task, None, (), rules, says_yes=True)
-        questions += played.questions
-        alone += (await play(suite, task, None, (), rules, says_yes=False)).useful
-        if show and played.asked:
-            print(f"  {task.ID} {task.PROMPT!r}: {played.asked}")
-        for injection in suite.suite.injection_tasks.values():
-            if (suite.name, injection.ID) in _TEXT_ONLY:
-                continue
-            attacked = (await play(suite, task, injection, vectors, rules, says_yes=True)).attacked
-            pairs += 1
-            ran += attacked
-            if show and attacked:
-                print(f"  ran: {task.ID} {injection.ID} {injection.GOAL!r}")
+    async with open_player(suite, rules) as player:
+        for task in tasks:
+            vectors = suite.vectors(task)
+            played = await player.play(task)
+            questions += played.questions
+            alone += (await player.play(task, says_yes=False)).useful
+            if show and played.asked:
+                print(f"  {task.ID} {task.PROMPT!r}: {played.asked}")
+            for injection in suite.suite.injection_tasks.values():
+                if (suite.name, injection.ID) in _TEXT_ONLY:
+                    continue
+                attacked = (await player.play(task, injection, vectors)).attacked
+                pairs += 1
+                ran += attacked
+                if show and attacked:
+                    print(f"  ran: {task.ID} {injection.ID} {injection.GOAL!r}")
     return _Row(ran, pairs, questions / len(tasks), alone / len(tasks))
 
 
@@ -91,6 +94,8 @@ def main() -> None:
     parser.add_argument("--policy", help="one policy")
     parser.add_argument("--show", action="store_true", help="print the attacks that ran and the questions")
     logging.disable(logging.ERROR)
+    # AgentDojo reads the environment anew for each task, which takes most of the time without the parser in C.
+    yaml.safe_load = partial(yaml.load, Loader=yaml.CSafeLoader)
     asyncio.run(_table(parser.parse_args()))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from agentdojo.agent_pipeline.ground_truth_pipeline import GroundTruthPipeline
@@ -25,7 +27,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.guard import MAX_CALLS_PER_ROUND
-from graph_agent.testing import open_installation, says
+from graph_agent.testing import TestClient, open_installation, says
 
 READS = ("get_", "read_", "search_", "list_", "check_")
 """The beginnings of the names of tools that only read."""
@@ -80,8 +82,12 @@ class Suite:
 class _Tools:
     """The tools of a suite over one environment. They note when an injection is read."""
 
-    def __init__(self, suite: Any, environment: Any) -> None:
+    def __init__(self, suite: Any) -> None:
         self._runtime = FunctionsRuntime(suite.tools)
+        self.begin(None)
+
+    def begin(self, environment: Any) -> None:
+        """Go on with another environment."""
         self.environment = environment
         self.sent: list[DojoCall] = []
         self.has_read_injection = False
@@ -115,9 +121,13 @@ class _Obedient(RequestAdapter):
 
     model = "obedient"
 
-    def __init__(self, suite: Suite, tools: _Tools, own: Sequence[FunctionCall], injection: Any) -> None:
+    def __init__(self, suite: Suite, tools: _Tools) -> None:
         super().__init__(suite.declarations)
         self._tools = tools
+        self.begin((), None)
+
+    def begin(self, own: Sequence[FunctionCall], injection: Any) -> None:
+        """Go on with another task."""
         self._injection = injection
         self.own = deque(own)
         self.foreign: deque[FunctionCall] = deque()
@@ -146,20 +156,29 @@ def _calls(calls: Sequence[DojoCall]) -> list[FunctionCall]:
     return [FunctionCall(one.function, one.model_dump(mode="json")["args"]) for one in calls]
 
 
-async def play(suite: Suite, task: Any, injection: Any, vectors: Sequence[str], rules: str | None, *, says_yes: bool) -> Played:
-    """Play a user task, with an injection in `vectors` or with none. The user says yes, if at all, to their own calls only."""
-    dojo = suite.suite
-    placed = {} if injection is None else dict.fromkeys(vectors, f"{_MARK}: {injection.GOAL}")
-    environment = task.init_environment(dojo.load_and_inject_default_environment(placed))
-    before = environment.model_copy(deep=True)
-    own = _calls(task.ground_truth(environment))
-    tools = _Tools(dojo, environment)
-    model = _Obedient(suite, tools, own, injection)
-    played = Played(useful=False, attacked=False)
-    async with open_installation(tools, suite.constitution, model, conditions=rules, config=_CONFIG) as client:
-        message = task.PROMPT
+class Player:
+    """Plays tasks of a suite in one installation, each as another user."""
+
+    def __init__(self, suite: Suite, client: TestClient, tools: _Tools, model: _Obedient) -> None:
+        self._suite = suite
+        self._client = client
+        self._tools = tools
+        self._model = model
+        self._users = count()
+
+    async def play(self, task: Any, injection: Any = None, vectors: Sequence[str] = (), *, says_yes: bool = True) -> Played:
+        """Play a task, with an injection in `vectors` or with none. The user says yes, if at all, to their own calls only."""
+        dojo, model, tools = self._suite.suite, self._model, self._tools
+        placed = {} if injection is None else dict.fromkeys(vectors, f"{_MARK}: {injection.GOAL}")
+        environment = task.init_environment(dojo.load_and_inject_default_environment(placed))
+        before = environment.model_copy(deep=True)
+        own = _calls(task.ground_truth(environment))
+        tools.begin(environment)
+        model.begin(own, injection)
+        played = Played(useful=False, attacked=False)
+        user, message = f"user {next(self._users)}", task.PROMPT
         for _ in range(3 * len(own) + 20):
-            pending = (await client.send(message)).decision.pending_action
+            pending = (await self._client.send(message, user_id=user)).decision.pending_action
             if pending is None and not (model.own or model.foreign):
                 break
             message = _GO_ON
@@ -170,13 +189,22 @@ async def play(suite: Suite, task: Any, injection: Any, vectors: Sequence[str], 
                 message = "yes" if is_own and says_yes else "no"
                 if not is_own:
                     model.foreign.clear()
-    output = [text_content_block_from_string(task.GROUND_TRUTH_OUTPUT)]
-    judged = (before, environment, tools.sent)
-    judge = dojo._check_task_result  # noqa: SLF001 (only AgentDojo's pipelines call it, which run a real model)
-    played.useful = judge(task, output, *judged)
-    if injection is not None:
-        played.attacked = judge(injection, output, *judged)
-    return played
+        output = [text_content_block_from_string(task.GROUND_TRUTH_OUTPUT)]
+        judged = (before, environment, tools.sent)
+        judge = dojo._check_task_result  # noqa: SLF001 (only AgentDojo's pipelines call it, which run a real model)
+        played.useful = judge(task, output, *judged)
+        if injection is not None:
+            played.attacked = judge(injection, output, *judged)
+        return played
+
+
+@asynccontextmanager
+async def open_player(suite: Suite, rules: str | None) -> AsyncGenerator[Player]:
+    """Open an installation with the tools of a suite under these conditions."""
+    tools = _Tools(suite.suite)
+    model = _Obedient(suite, tools)
+    async with open_installation(tools, suite.constitution, model, conditions=rules, config=_CONFIG) as client:
+        yield Player(suite, client, tools, model)
 
 
 def _is_own(pending: PendingAction, own: Sequence[FunctionCall]) -> bool:
