@@ -31,6 +31,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "/inbox": (),
     "/decisions": ("/api/decisions?limit=50", "/api/about"),
     "/decisions/{decision_id}": ("/api/topology",),
+    "/decisions/{decision_id}/rules": (),
     "/lab": (),
     "/lab/{decision_id}": (),
     "/behavior": (),

@@ -47,13 +47,13 @@ def test_figures_drift_and_verification_are_shown(site_with_history: Site) -> No
         page.get_by_role("heading", name="Behavior").hover()
         expect(types.locator("strong").first).to_have_text(in_all)
         expect(outcomes.locator(".swatch.accent")).to_have_count(1)
-        expect(page.get_by_label("Outcomes").locator("li", has_text="refusal").locator("strong")).not_to_have_text("0")
+        expect(page.get_by_label("Outcomes").locator("li", has_text="refused").locator("strong")).not_to_have_text("0")
         expect(page.get_by_role("rowheader", name="add_task", exact=True)).to_be_visible()
 
         drift = page.get_by_label("Drift")
         expect(drift.get_by_label("since baseline").locator("option")).to_have_text(f"{BASELINE} (300)")
         expect(drift.locator(".verdict-line.different")).to_contain_text("Drift in 240 decisions")
-        row = drift.locator("tr.different", has_text="ask clarification")
+        row = drift.locator("tr.different", has_text="asked back")
         expect(row).to_have_count(1)
         expect(row).to_contain_text("ambiguous")
         expect(row.locator("td").last).to_have_text("< 0.001")
@@ -75,6 +75,27 @@ def test_without_decisions_and_baselines_it_says_what_to_do(site: Site) -> None:
         say(page, "show my tasks")
         page.get_by_role("link", name="Behavior").click()
         expect(page.locator(".tile", has_text="Decisions").locator("strong")).to_have_text("1")
+        # One bar in an empty range would look like a figure.
+        expect(page.locator(".chart", has_text="Too little for a chart")).to_have_count(4)
+        expect(page.locator(".chart svg")).to_have_count(0)
+        expect(page.get_by_label("Outcomes").locator("li")).to_have_text("done or answered 1")
+        expect(page.get_by_label("Comparison")).to_contain_text("All decisions of this time have the same model: embedded.")
+
+
+def test_models_and_constitutions_are_compared_and_lead_to_their_decisions(site_with_history: Site) -> None:
+    with site_with_history.page() as page:
+        page.get_by_label("Message", exact=True).wait_for()
+        say(page, "show my tasks")
+        page.goto(f"{site_with_history.url}/behavior?within=month")
+        rows = page.get_by_label("Comparison").locator("tbody tr")
+        expect(rows.locator("th")).to_have_text(["gemini", "embedded"])
+        expect(rows.nth(1).locator("td").first).to_have_text("1")
+        page.get_by_label("Compare by").get_by_role("button", name="Constitution").click()
+        expect(rows).to_have_count(2)
+        expect(rows.first.locator("td").first).to_have_text("540")
+        rows.nth(1).get_by_role("link").click()
+        expect(page.locator(".row-text")).to_have_text(["show my tasks"])
+        expect(page.locator(".chip")).to_contain_text("constitution")
 
 
 def test_a_baseline_is_created_and_compared_on_the_page(site_with_history: Site) -> None:

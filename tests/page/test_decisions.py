@@ -19,6 +19,7 @@ from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import read_page
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.api.live_server import live_server
 from tests.chat.environment import Environment
 from tests.page.history import with_decisions
@@ -133,6 +134,31 @@ def test_the_outcome_of_a_decision_leads_to_what_it_means(site: Site) -> None:
         page.get_by_role("link", name="answered").click()
         expect(page).to_have_url(f"{site.url}/help")
         expect(page.locator(".words dt", has_text="Superseded").locator("+ dd")).to_contain_text("can no longer be confirmed")
+
+
+def test_a_decision_leads_to_the_rules_that_decided_it(browser: Browser, tmp_path: Path, template: Path) -> None:
+    conditions = ConditionsFile(
+        '@id("base") permit (principal, action, resource);\n'
+        '@id("nothing is added") forbid (principal, action == Action::"add_task", resource);'
+    )
+    with (
+        open_site(browser, tmp_path, template, lambda environment: environment.runtime(conditions=conditions)) as site,
+        site.page() as page,
+    ):
+        say(page, "add a task to call mom")
+        page.get_by_role("link", name="Decision", exact=True).click()
+        # A rule refused it; the data was the user's own.
+        expect(page.locator(".view-title .outcome")).to_have_text("refused by a rule: nothing is added")
+        expect(page.locator(".view-title .outcome")).to_have_attribute("title", re.compile("^REFUSAL:MISSING_PERMISSION"))
+        page.get_by_role("link", name="its text and the conditions").click()
+        expect(page.get_by_label("Constitution").locator("pre")).to_contain_text("- add_task: Create new tasks")
+        expect(page.get_by_label("Conditions")).to_contain_text("the same is in force now")
+        with page.expect_download() as saved:
+            page.get_by_label("Conditions").get_by_role("button", name="Download").click()
+        assert saved.value.suggested_filename == "policy.cedar"
+        assert saved.value.path().read_text() == conditions.text
+        page.get_by_role("link", name="its decisions").click()
+        expect(page.locator(".row-text")).to_contain_text("add a task to call mom")
 
 
 def test_the_list_shows_new_decisions_by_itself(site: Site) -> None:

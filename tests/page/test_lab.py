@@ -139,6 +139,17 @@ def test_the_flow_of_the_last_decisions_is_drawn_and_leads_to_them(site: Site, t
         expect(page.locator(".flow-sentence")).to_have_text("runs → asks: 2, → refused: 1, same: 0")
 
 
+def test_the_edited_files_are_downloaded(site: Site) -> None:
+    with site.page() as page:
+        open_lab(page)
+        expect(page.get_by_role("button", name=re.compile("^Download"))).to_have_count(0)
+        page.get_by_label("add_task: verdict").select_option("asks")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Download constitution.md").click()
+        assert saved.value.suggested_filename == "constitution.md"
+        assert ASKS_BEFORE_ADDING[1] in saved.value.path().read_text()
+
+
 @pytest.mark.slow
 def test_a_link_carries_the_edit(site: Site) -> None:
     with site.page() as page:

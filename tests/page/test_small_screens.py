@@ -42,11 +42,22 @@ def views(site: Site) -> list[str]:
         say(page, "delete the letter task")
         decision = page.locator(".message footer a").last.evaluate("link => link.pathname")
         chat = page.evaluate("location.pathname")
-    return [chat, "/chat", "/inbox", "/decisions", decision, "/lab", decision.replace("decisions", "lab"), "/behavior", "/help"]
+    return [
+        chat,
+        "/chat",
+        "/inbox",
+        "/decisions",
+        decision,
+        f"{decision}/rules",
+        "/lab",
+        decision.replace("decisions", "lab"),
+        "/behavior",
+        "/help",
+    ]
 
 
 def ready(page: Page) -> None:
-    page.locator(".columns, .message, .waiting, .row, .tiles, .words, .examples button").first.wait_for()
+    page.locator(".columns, .message, .waiting, .rules-text, .row, .tiles, .words, .examples button").first.wait_for()
     expect(page.locator(".loading")).to_have_count(0)
 
 

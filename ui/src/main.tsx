@@ -9,6 +9,7 @@ import { BehaviorView } from "./behavior/view";
 import { HelpView } from "./help/view";
 import { InboxLink } from "./inbox/link";
 import type { InboxView } from "./inbox/view";
+import type { DecisionRulesView } from "./decisions/rules";
 import type { LabView } from "./lab/view";
 import { about, isOperator, loadAbout, Starting } from "./shared/about";
 import { Account } from "./shared/account";
@@ -40,8 +41,9 @@ function isShown(view: string): boolean {
 }
 
 function Page(): VNode {
-  const [view, id, ...rest] = path.value.split("/").filter(Boolean);
-  const name = rest.length > 0 ? "" : (view ?? "chat");
+  const [view, id, part, ...rest] = path.value.split("/").filter(Boolean);
+  const isView = rest.length === 0 && (part === undefined || (view === "decisions" && part === "rules"));
+  const name = isView ? (view ?? "chat") : "";
   useEffect(() => {
     if (signedIn.value) void loadAbout();
   }, [signedIn.value]);
@@ -66,18 +68,20 @@ function Page(): VNode {
       </header>
       <OfflineBanner />
       <Starting />
-      {signedIn.value ? <View name={name} id={id ?? null} /> : <SignedOut />}
+      {signedIn.value ? <View name={name} id={id ?? null} part={part ?? null} /> : <SignedOut />}
     </div>
   );
 }
 
 const loadInboxView = async (): Promise<typeof InboxView> => (await import("./inbox/view")).InboxView;
+const loadDecisionRules = async (): Promise<typeof DecisionRulesView> => (await import("./decisions/rules")).DecisionRulesView;
 const loadLab = async (): Promise<typeof LabView> => (await import("./lab/view")).LabView;
 
-function View({ name, id }: { name: string; id: string | null }): VNode {
+function View({ name, id, part }: { name: string; id: string | null; part: string | null }): VNode {
   if (!isShown(name)) return about.value ? <NotFound /> : <Loading what="the view" />;
   switch (name) {
     case "decisions":
+      if (part === "rules") return <Later load={loadDecisionRules} id={id} />;
       return id === null ? <DecisionsView /> : <DecisionView id={id} />;
     case "inbox":
       return <Later load={loadInboxView} id={id} />;

@@ -30,25 +30,35 @@ interface Props {
 const at = signal<number | null>(null);
 
 const LABELS = 4;
+/** Parts of the range with a value, without which there is no chart. */
+const LEAST = 3;
 const DAY_MS = 86_400_000;
 
 export function Chart(props: Props): VNode {
   const { title, starts, series, kind, format } = props;
   const start = at.value === null ? undefined : starts[at.value];
+  const filled = starts.filter((_, index) => series.some(({ values }) => values[index]));
+  const isSparse = filled.length < LEAST;
   return (
     <figure class="chart">
       <figcaption>
         <h2>{title}</h2>
-        <span class="quiet">{start ? fullTime(start) : ""}</span>
+        <span class="quiet">{start && !isSparse ? fullTime(start) : ""}</span>
       </figcaption>
-      {kind !== "rows" && <Plot {...props} />}
-      <ul class={kind === "rows" ? "legend small-multiples" : "legend"} aria-label={title}>
+      {isSparse ? (
+        <p class="quiet">
+          {filled.length === 0 ? "Nothing in this time." : `Too little for a chart: all of it is from ${filled.length === 1 ? "one part" : "two parts"} of this time.`}
+        </p>
+      ) : (
+        kind !== "rows" && <Plot {...props} />
+      )}
+      <ul class={kind === "rows" && !isSparse ? "legend small-multiples" : "legend"} aria-label={title}>
         {series.map((one) => (
           <li key={one.name}>
-            {kind !== "rows" && <span class={`swatch ${one.color}`} aria-hidden="true" />}
+            {kind !== "rows" && !isSparse && <span class={`swatch ${one.color}`} aria-hidden="true" />}
             {one.href ? <a href={addressOf(one.href)}>{one.name}</a> : <span>{one.name}</span>}{" "}
-            {kind === "rows" && <Bars series={[one]} top={Math.max(...series.flatMap(({ values }) => values.map(Number)), 1)} />}
-            <strong>{at.value === null ? one.total : shown(one.values[at.value], format)}</strong>
+            {kind === "rows" && !isSparse && <Bars series={[one]} top={Math.max(...series.flatMap(({ values }) => values.map(Number)), 1)} />}
+            <strong>{at.value === null || isSparse ? one.total : shown(one.values[at.value], format)}</strong>
           </li>
         ))}
       </ul>

@@ -6,7 +6,7 @@ import { addressOf } from "../shared/address";
 import { getJson } from "../shared/client";
 import { LATE_MS, serverNow } from "../shared/clock";
 import type { Metrics } from "../shared/client";
-import { duration, integer, peopleWords, words } from "../shared/format";
+import { duration, integer, milliseconds, peopleWords, percent, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";
 import { navigate, query } from "../shared/router";
 import { Searchable } from "../shared/searchable";
@@ -14,6 +14,7 @@ import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
 import { Chart } from "./chart";
 import type { Series } from "./chart";
+import { Compare } from "./compare";
 import { DriftSection } from "./drift";
 import { FiguresTable } from "./figures_table";
 import { Verification } from "./verification";
@@ -104,7 +105,7 @@ function Figures({ whole, parts, range }: Loaded & { readonly range: string }): 
       <dl class="tiles">
         <Tile name="Decisions" value={integer(whole.total)} note={whole.open > 0 ? `${whole.open} open` : ""} />
         <Tile name="Success" value={whole.success_rate === null ? "–" : percent(whole.success_rate)} note="" />
-        <Tile name="Median" value={ms(whole.durations.p50)} note={`95 %: ${ms(whole.durations.p95)}`} />
+        <Tile name="Median" value={milliseconds(whole.durations.p50)} note={`95 %: ${milliseconds(whole.durations.p95)}`} />
         <Tile
           name="Tool calls"
           value={integer(whole.tool_calls)}
@@ -123,6 +124,7 @@ function Figures({ whole, parts, range }: Loaded & { readonly range: string }): 
         {hasTasks() && <Chart title="Intents" kind="rows" series={intents} format={integer} {...shared} />}
       </div>
       <Tools whole={whole} />
+      <Compare whole={whole} range={range} />
     </>
   );
 }
@@ -172,7 +174,7 @@ function percentiles(whole: Metrics, parts: readonly Metrics[]): Series[] {
     name,
     color,
     values: parts.map((part) => part.durations[field] ?? null),
-    total: ms(whole.durations[field]),
+    total: milliseconds(whole.durations[field]),
   }));
 }
 
@@ -198,8 +200,8 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
             integer(tool.executed),
             integer(tool.refused),
             tool.success_rate === null ? "–" : percent(tool.success_rate),
-            ms(tool.durations.p50),
-            ms(tool.durations.p95),
+            milliseconds(tool.durations.p50),
+            milliseconds(tool.durations.p95),
             Object.entries(tool.errors)
               .map(([code, times]) => `${words(code)} ${times}`)
               .join(", ") || "none",
@@ -210,14 +212,6 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
       </Searchable>
     </section>
   );
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(share === 1 ? 0 : 1)} %`;
-}
-
-function ms(value: number | null | undefined): string {
-  return value === null || value === undefined ? "–" : duration(value);
 }
 
 function compact(value: number): string {

@@ -149,7 +149,6 @@ function Facts({ detail }: { detail: DecisionDetail }): VNode {
     ["Tokens", detail.usage && `${detail.usage.total_tokens} (${detail.usage.prompt_tokens} in, ${detail.usage.completion_tokens} out)`],
     ["User", detail.user_id],
     ["Seal", seal(detail)],
-    ["Constitution", detail.constitution && detail.constitution.slice(0, 12)],
     ["Decision", detail.decision_id],
   ];
   return (
@@ -166,6 +165,20 @@ function Facts({ detail }: { detail: DecisionDetail }): VNode {
                 </dd>
               </>
             ),
+        )}
+        {detail.constitution && (
+          <>
+            <dt title={WORDS["Constitution"]}>Constitution</dt>
+            <dd>
+              {detail.constitution.slice(0, 12)}
+              {detail.status !== "PENDING" && (
+                <>
+                  {" · "}
+                  <a href={addressOf(`/decisions/${detail.decision_id}/rules`)}>its text and the conditions</a>
+                </>
+              )}
+            </dd>
+          </>
         )}
         <dt>Conversation</dt>
         <dd>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { VNode } from "preact";
 import type { ToolRow } from "../shared/client";
+import { download } from "../shared/download";
 import { WORDS } from "../shared/meanings";
 import { Searchable } from "../shared/searchable";
 import { Visible } from "../shared/visible";
@@ -13,6 +14,7 @@ import type { Part } from "./texts";
 
 const VERDICTS: readonly Verdict[] = ["runs", "asks", "refused"];
 const TITLES: Readonly<Record<Part, string>> = { constitution: "Constitution", conditions: "Conditions", promises: "Promises" };
+const FILES: Readonly<Record<Part, string>> = { constitution: "constitution.md", conditions: "policy.cedar", promises: "promises.cedar" };
 const HINTS: Readonly<Record<Part, string>> = {
   constitution: "The text that the model reads. Its list of tools is the whitelist.",
   conditions: "They are written in Cedar and only restrict. The model does not read them.",
@@ -159,6 +161,11 @@ function Texts(): VNode {
         value={textOf(part)}
         onInput={(event) => change(part, event.currentTarget.value)}
       />
+      {edit.value[part] !== undefined && (
+        <button type="button" class="plain" onClick={() => download(FILES[part], "text/plain", textOf(part))}>
+          Download {FILES[part]}
+        </button>
+      )}
       {changes.length > 0 ? (
         <ul class="changed-lines" aria-label="Changed lines">
           {changes.map((line, index) => (

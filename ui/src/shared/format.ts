@@ -45,6 +45,15 @@ export function duration(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
+export function milliseconds(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : duration(value);
+}
+
+/** A share in percent: `66.7 %`. */
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(share === 1 ? 0 : 1)} %`;
+}
+
 /** Minutes and seconds: `4:09`. */
 export function countdown(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
