@@ -76,7 +76,9 @@ def unserved_tools(adapter: LLMAdapter, settings: Settings) -> str | None:
     # As `server.tool`, too.
     if known & {name.rpartition(".")[2] for name in granted}:
         return None
-    return "it can only serve the shipped tools, and the constitution grants none of them: choose another model"
+    return (
+        "it can only serve the shipped tools, and the constitution grants none of them: choose another model, or embedded:FILE"
+    )
 
 
 @asynccontextmanager

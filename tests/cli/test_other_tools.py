@@ -16,7 +16,9 @@ def in_stock() -> dict[str, int]:
     """List what is in stock. (reads)"""
     return {"bolt": 10}
 '''
-ONLY_SHIPPED = "it can only serve the shipped tools, and the constitution grants none of them: choose another model"
+ONLY_SHIPPED = (
+    "it can only serve the shipped tools, and the constitution grants none of them: choose another model, or embedded:FILE"
+)
 
 
 @pytest.fixture(autouse=True)

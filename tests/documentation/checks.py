@@ -25,6 +25,7 @@ from graph_agent.api.bodies import AnswerRequest
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.graph import diagram
 from graph_agent.graph.transcript import result_json
+from graph_agent.llm.embedded.fixed_requests import FixedRequestsFile
 from graph_agent.llm.embedded.templates import all_templates
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
@@ -195,6 +196,8 @@ def read_yaml(page: Page, block: Block) -> Iterator[str]:
         file = page.folder / "checked.yaml"
         file.write_text(block.text, encoding="utf-8")
         load_fixtures(file)
+    elif "requests" in value:
+        FixedRequestsFile.model_validate(value)
     elif "intents" in value:
         shipped = {template.sentence for template in all_templates() if template.intent in value["intents"]}
         shown = {

@@ -24,6 +24,10 @@ IN_BACKGROUND = {
     ("docs/gateway.md", "graph-agent gateway --mcp servers.json --constitution constitution.md "): "127.0.0.1:8300/mcp",
     ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8200/mcp",
     ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100"): "127.0.0.1:8100/mcp",
+    (
+        "docs/your_own_tools.md",
+        "graph-agent serve --port 8000 --model embedded:requests.yaml --mcp sto",
+    ): "localhost:8000/healthz",
     ("docs/page.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8001/api/sign-in",
 }
 """Servers, with the address at which they answer: the next block runs beside them."""

@@ -7,14 +7,14 @@
     help: "I answer without a language model. You can ask me: where is order FH-2087"
 
 A message is matched as a whole, without regard to case and to the punctuation at its end. A `{word}` takes the text up to the
-next words of the sentence, and stands for it in the calls and the reply; `{get_order.status}` is a value of a result, and
-`{get_order}` all of it.
+next words of the sentence, and stands for it in the calls and the reply; where a tool takes a number, `"{word}"` is one.
+`{get_order.status}` is a value of a result, and `{get_order}` all of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,7 @@ from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMRequest, L
 from graph_agent.reply.forms import ANSWER, ASK_USER
 
 _SLOT = re.compile(r"\{([\w.]+)\}")
+_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?", re.ASCII)
 _EDGE = " \t\n.,!?;:"
 _DONE = "That is done."
 _MAX_SLOTS = 4
@@ -58,9 +59,10 @@ class FixedRequest(Frozen):
                 return found.groupdict()
         return None
 
-    def requested(self, slots: Mapping[str, str]) -> list[FunctionCall]:
+    def requested(self, slots: Mapping[str, str], parameters: Mapping[str, dict[str, Any]]) -> list[FunctionCall]:
+        """Return the calls, with the slots in their arguments; `parameters` has the schemas of the offered tools."""
         return [
-            FunctionCall(name=name, arguments=_filled(arguments, slots))
+            FunctionCall(name=name, arguments=_filled(arguments, slots, parameters.get(name)))
             for call in self.calls
             for name, arguments in call.items()
         ]
@@ -97,7 +99,7 @@ class FixedRequestsAdapter(RequestAdapter):
 
     async def respond(self, request: LLMRequest) -> LLMResponse:
         """Return the calls of the last message, or the reply after them. Never raises."""
-        messages, offered = request.messages, frozenset(tool.name for tool in request.tools)
+        messages, offered = request.messages, {tool.name: tool.parameters for tool in request.tools}
         start = max((index for index, message in enumerate(messages) if message.role == "user"), default=0)
         asked = next((message.content for message in messages[start:] if message.role == "user"), None) or ""
         responses = [message.function_response for message in messages[start:] if message.function_response]
@@ -106,7 +108,7 @@ class FixedRequestsAdapter(RequestAdapter):
             return _reply(ANSWER, _report(responses, _DONE if one is None else one.reply, slots), offered)
         if one is None:
             return _reply(ASK_USER, self._file.help, offered)
-        if calls := one.requested(slots):
+        if calls := one.requested(slots, offered):
             return LLMResponse(function_calls=calls, finish_reason="tool_calls")
         return _reply(ANSWER, _filled(one.reply, slots), offered)
 
@@ -122,13 +124,31 @@ def _pattern(sentence: str) -> str:
     return "".join(f"(?P<{part}>.{{1,{_MAX_SLOT}}}?)" if index % 2 else re.escape(part) for index, part in enumerate(parts))
 
 
-def _filled(value: Any, slots: Mapping[str, str]) -> Any:
-    """Return a value of the file with the slots in its texts filled."""
+def _filled(value: Any, slots: Mapping[str, str], schema: object = None) -> Any:
+    """Return a value of the file with the slots in its texts filled; a slot alone is a number if the schema wants one."""
     if isinstance(value, str):
-        return _SLOT.sub(lambda found: slots.get(found[1], found[0]), value)
+        text = _SLOT.sub(lambda found: slots.get(found[1], found[0]), value)
+        return _number(text, schema) if _SLOT.fullmatch(value) else text
     if isinstance(value, list):
-        return [_filled(item, slots) for item in value]
-    return {name: _filled(item, slots) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_filled(item, slots, _part(schema, "items")) for item in value]
+    if isinstance(value, dict):
+        properties = _part(schema, "properties")
+        return {name: _filled(item, slots, _part(properties, name)) for name, item in value.items()}
+    return value
+
+
+def _part(schema: object, name: str) -> Any:
+    """Return a part of a schema, which another server may have written; None without it."""
+    return schema.get(name) if isinstance(schema, dict) else None
+
+
+def _number(text: str, schema: object) -> str | int | float:
+    """Return the text as a number if the schema takes one and no text, and it is one."""
+    choices = _part(schema, "anyOf")
+    types = [_part(one, "type") for one in (schema, *(choices if isinstance(choices, list) else ()))]
+    if "string" in types or not ("integer" in types or "number" in types) or not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if "." in text else int(text)
 
 
 def _report(responses: Sequence[FunctionResponse], reply: str, slots: Mapping[str, str]) -> str:
@@ -146,12 +166,14 @@ def _value(path: str, results: Mapping[str, Any]) -> str:
     value: Any = results
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, dict) and value.keys() == {"result"}:  # how MCP wraps a result that is no object
+        value = value["result"]
     if isinstance(value, dict | list):
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).rstrip()
     return "unknown" if value is None else str(value)
 
 
-def _reply(form: str, text: str, offered: frozenset[str]) -> LLMResponse:
+def _reply(form: str, text: str, offered: Container[str]) -> LLMResponse:
     """Return the text as a call of the form, or as plain text where the forms are not offered."""
     if form not in offered:
         return LLMResponse(content=text, finish_reason="stop")
