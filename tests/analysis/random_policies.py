@@ -265,7 +265,7 @@ class RandomPolicies:
         earlier = [PastCall(1, "t", {"n": 3}), PastCall(2, "v", {})][: self._random.randrange(3)]
         roles = tuple(self._random.sample("pq", self._random.randrange(3)))
         known = Facts.model_validate(facts)
-        given = {"sources": self._sources(arguments), "results": self._results()}
+        given: dict[str, Any] = {"sources": self._sources(arguments), "results": self._results()}
         given["approvals"] = {role: pick([0, 0, 1, 2]) for role in "pq"}
         return arguments, Situation(pick(["ann", "bob"]), roles, known, earlier, **given)
 

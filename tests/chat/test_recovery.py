@@ -108,7 +108,7 @@ class Stopped:
         """Make calls without a model; True if it was stopped."""
         return await self.stops_in(self.chat.call(user, called))
 
-    async def stops_in(self, sending: Coroutine[Any, Any, ChatAnswer]) -> bool:
+    async def stops_in(self, sending: Coroutine[Any, Any, Any]) -> bool:
         self.sending = asyncio.create_task(sending)
         stopped = asyncio.create_task(self.stop.stopped.wait())
         await asyncio.wait({self.sending, stopped}, return_when=asyncio.FIRST_COMPLETED)
