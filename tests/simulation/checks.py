@@ -39,7 +39,18 @@ from tests.simulation.clients import Attempt, Client, Request, ask_again
 from tests.simulation.history import History
 from tests.simulation.plain import CONVERSATION, PlainCaller
 from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, World
-from tests.simulation.tools import CHANGES, LIMITS, MAX_AMOUNT, PAYS, PUBLISHES, READ_FIRST, WITH_LEDGER, Sent
+from tests.simulation.tools import (
+    CHANGES,
+    CONFIRMED,
+    FROZEN,
+    LIMITS,
+    MAX_AMOUNT,
+    PAYS,
+    PUBLISHES,
+    READ_FIRST,
+    WITH_LEDGER,
+    Sent,
+)
 
 _MAX_ROUNDS = 3
 _ARRIVED_SECONDS = 1.0
@@ -92,6 +103,7 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_plain(history, callers, records)
     _check_confirmed(world, stored, records)
     _check_cards(world, records)
+    _check_shown(world, records)
     _check_budgets(world)
     _check_read_first(world, records)
     await _check_answers(world, replicas, requests, stored)
@@ -302,6 +314,8 @@ def _check_confirmed(world: World, stored: _Stored, records: dict[str, DecisionR
         confirmed = record.decision.decision_type is DecisionType.EXECUTE_PENDING and EntryKind.EXECUTE not in kinds
         # An attempt of the turn may have sent the call and died, and the next one could not record that before it ended.
         was_made = pending.id in sent or any(call.success for call in record.invocations)
+        # The conditions are asked again after the yes, with the object as it is then.
+        was_made = was_made or any(call.disposition is CallDisposition.REFUSED for call in record.invocations)
         # By the clock of the process that has ended the turn.
         if confirmed and record.ended_at < pending.expires_at and not was_made:
             world.history.violated(f"{world.watch.name(decision_id)} has used up a yes without its call")
@@ -317,6 +331,25 @@ def _check_cards(world: World, records: dict[str, DecisionRecord]) -> None:
         for call, following in itertools.pairwise(made):
             if following.disposition is CallDisposition.EXECUTED and not call.success:
                 world.history.violated(f"{world.watch.name(decision_id)} has run a card past a call that was not done")
+
+
+def _check_shown(world: World, records: dict[str, DecisionRecord]) -> None:
+    """A confirmed call runs only on an object that was read after the yes as the question had shown it, and may be acted on."""
+    if not world.faults.budgets:
+        return
+    for decision_id, record in records.items():
+        pending, states = record.header.context.pending_confirmation, {}
+        if pending is None or not (record.decision.decision_type is DecisionType.EXECUTE_PENDING or record.decision.confirmed):
+            continue
+        for entry in record.entries:
+            if entry.kind is EntryKind.READ:
+                states[entry.result["arguments"]["token"]] = entry.result["values"].get("object", {}).get("state")
+        for shown, call in zip(pending.each, record.invocations, strict=False):
+            if call.disposition is not CallDisposition.EXECUTED or call.tool_name not in CONFIRMED:
+                continue
+            state = states.get(call.parameters["token"])
+            if state in (None, FROZEN) or f"object.state = '{state}'" not in shown.description:
+                world.history.violated(f"{world.watch.name(decision_id)} acts on an object that was not shown as it is")
 
 
 def _check_budgets(world: World) -> None:

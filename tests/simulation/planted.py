@@ -68,6 +68,13 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
         Edit("graph_agent.turn.finished", "    require_whole_path(graph, steps)\n", ""),
         Edit(_RUN, "self._compose_and_close(again, steps)", "self._compose_and_close(again, [*self.steps, *steps])"),
     ],
+    "the object of a confirmed call is not compared with what the question showed": [
+        Edit(
+            "graph_agent.graph.nodes.execute_tools",
+            "        if not shown or confirmation.is_unchanged(rule, confirmed, None, shown):\n",
+            "        if rule is not None:\n",
+        )
+    ],
     "a lease is not renewed": [Edit(_LEASES, "            await self._renew()\n", "")],
     "the attempt of a turn is not checked": [
         Edit(_ROWS, '_BY_ID & (turns.c.attempt == bindparam("claimed_attempt")) & (', "_BY_ID & (")

@@ -49,8 +49,16 @@ LIMITS = {"add_task": 2, "send_note": 2}
 """The calls of a tool that a user may make in a day, in simulations with budgets."""
 MAX_AMOUNT = 100
 """The money that a user may send in a day, in simulations with budgets."""
+FROZEN = "frozen"
+_STATES = ("new", "checked", "signed", FROZEN)
+"""The states of the object of each call, which follow one another; nobody may act on a frozen one."""
 BUDGETS = ConditionsFile(
-    '@id("all") permit (principal, action, resource);'
+    '@id("all") @object("look_up(token = arguments.token)") permit (principal, action, resource);'
+    + "".join(
+        f'@id("not frozen: {name}") forbid (principal, action == Action::"{name}", resource) '
+        f'unless {{ context.result has object && context.result.object.state != "{FROZEN}" }};'
+        for name in sorted(CONFIRMED)
+    )
     + "".join(
         f'@id("{name}") forbid (principal, action == Action::"{name}", resource) when {{ context.used.day.calls > {limit} }};'
         for name, limit in LIMITS.items()
@@ -101,6 +109,12 @@ class ToolWorld:
     ledger: dict[str, ToolResult] = field(default_factory=dict)
     healed: bool = False
 
+    def state(self, token: str) -> str:
+        """Return the state of an object now: it changes every few seconds, with and without a question about it."""
+        dice = Random(f"{token} of {self.faults}")
+        changes = int((self.loop.time() + dice.uniform(0, 60)) / dice.choice((2, 10, 60)))
+        return dice.choice(_STATES) if changes == 0 else Random(f"{token} {changes}").choice(_STATES)
+
     def run(self, call: Sent, *, fails: bool) -> ToolResult:
         """Run a call that has arrived."""
         if call.tool_name in WITH_LEDGER:
@@ -137,7 +151,10 @@ class ToolWorld:
         if call.tool_name not in READS:
             self.effects.append(call)
             self.history.add("tools", f"{call.tool_name} {call.token} of {call.process.name}")
-        return ToolResult(success=True, data={"receipt": f"did {call.tool_name} {call.token}", "token": call.token})
+        data = {"receipt": f"did {call.tool_name} {call.token}", "token": call.token}
+        if call.tool_name in READS:
+            data["state"] = self.state(call.token)
+        return ToolResult(success=True, data=data)
 
 
 class SimulatedTools:
