@@ -1,7 +1,7 @@
 """CPU of a turn with one judged change, by what its conditions read: `python -m benchmarks.facts`.
 
-Three policies: conditions without facts, a file that declares one fact and names none, and a condition on one fact. The first two
-cost the same; the third makes one read of the server for each judgement.
+Three policies: conditions without facts, a file that declares one fact and names none, and a condition on one fact. The first
+two cost the same; the third makes one read of the server for each judgement.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def main() -> None:
     for name, cost in spins.items():
         print(f"{name:>13}: {cost * spin_ms:6.2f} ms, {cost / base:.2f} of the turn without facts")
     more = (spins["one read"] - base) * spin_ms
-    print(
-        f"one fact adds {more:.2f} ms of CPU, its server's work included (goal: {GOAL_MS} ms), and one read for the judgement"
-    )
+    print(f"one fact adds {more:.2f} ms of CPU (goal: {GOAL_MS} ms), and one read of the server for the judgement")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
 
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph import fact_reads
+from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, EntryKind
-from graph_agent.models.tools import ToolResult
+from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
 from tests.order_desk import (
     CONSTITUTION,
     NOT_SENT,
@@ -31,7 +38,7 @@ from tests.order_desk import (
     policy,
 )
 from tests.record.trees import KEY, tree_of, verified
-from tests.scripted_turns import calls, done, failed, says
+from tests.scripted_turns import asks, calls, done, failed, grouped, says
 
 DELIVERED = "Only a pending order (order 'W2': status = 'delivered')."
 
@@ -479,3 +486,84 @@ async def test_the_reads_of_earlier_turns_count_for_the_budget_of_their_tool(log
     assert "the read is not permitted: two reads a day" in finished.decision.notices[0]
     await tree_of(log).seal()
     assert (await verified(log, key=KEY)).violations == []
+
+
+async def test_the_reads_of_one_call_share_one_time_limit() -> None:
+    clock = ManualClock()
+    run = conversation(
+        ALL_AVAILABLE, calls(exchange("W1", "p1", "p3", "p4")), calls(exchange("W1", "p1")), says("."), clock=clock
+    )
+    run.desk.tables["get_product"] |= {one: {"available": True} for one in ("p3", "p4")}
+    run.desk.before = lambda tool: clock.advance(seconds=6) if tool == "get_product" else None
+    finished = await run.say()
+    # The third read would begin after twelve of the ten seconds of a call; the next call has its own.
+    assert run.desk.made == ["get_product p1", "get_product p3", "get_product p1", "exchange W1"]
+    assert what(run) == ["refused", "executed"]
+    assert "'ok' is not known: there was no answer in time" in str(finished.record.invocations[0].error_message)
+
+
+async def test_a_call_without_a_model_is_judged_with_facts_before_and_after_its_yes() -> None:
+    run = conversation(ONLY_PENDING, constitution=ASKS)
+    asked = await run.engine.call("ann", [FunctionCall(*cancel("W1"))])
+    assert "order.status = 'pending'" in asked.decision.reply
+    run.desk.tables["get_order"]["W1"]["status"] = "delivered"
+    refused = await run.engine.answer(asked, yes=True)
+    assert run.desk.written == []
+    assert "only a pending order (order 'W1': status = 'delivered')" in str(refused.record.invocations[0].error_message)
+    (again,) = (await run.engine.call("ann", [FunctionCall(*cancel("W2"))])).record.invocations
+    assert again.disposition is CallDisposition.REFUSED
+
+
+async def test_a_budget_that_asks_the_log_again_judges_with_the_same_facts(log: Database) -> None:
+    rules = ONLY_PENDING + forbid("three a day", "cancel_order", "context.used.day.calls <= 3")
+    clock = ManualClock()
+    run = conversation(
+        rules, calls(cancel("W1")), calls(cancel("W2")), says("."), clock=clock,
+        audit=DatabaseAuditWriter(log, clock=clock, record_key=KEY),
+    )  # fmt: skip
+    await run.say()
+    assert what(run) == ["executed", "refused"]
+    assert run.desk.made == ["get_order W1", "cancel_order W1", "get_order W2"]
+
+
+@pytest.mark.parametrize("structured", [True, False])
+async def test_a_server_that_sends_json_as_text_gives_facts_over_mcp(structured: bool) -> None:
+    server = MCPServer("shop")
+    orders = {"W1": {"status": "pending"}, "W2": {"status": "delivered"}}
+    read_only = ToolAnnotations(read_only_hint=True)
+
+    def get_order(order_id: str) -> dict[str, str]:
+        return orders[order_id]
+
+    def get_text(order_id: str) -> str:
+        return json.dumps(orders[order_id])
+
+    server.add_tool(
+        get_order if structured else get_text, name="get_order", annotations=read_only, structured_output=structured
+    )
+
+    @server.tool()
+    def cancel_order(order_id: str) -> str:
+        orders[order_id]["status"] = "cancelled"
+        return "done"
+
+    constitution = "## Available Tools\n- get_order: Get order (reads)\n- cancel_order: Cancel order (without confirmation)\n"
+    async with McpToolExecutor(server, trusted=True) as tools:
+        engine = LLMAgentEngine(
+            ScriptedAdapter([calls(cancel("W1"), cancel("W2")), says(".")]), tools, constitution,
+            **grouped(conditions=ConditionsFile(ONLY_PENDING)),
+        )  # fmt: skip
+        finished = await engine.run(asks())
+    assert orders == {"W1": {"status": "cancelled"}, "W2": {"status": "delivered"}}
+    assert [call.disposition for call in finished.record.invocations] == [CallDisposition.EXECUTED, CallDisposition.REFUSED]
+
+
+@pytest.mark.parametrize("text", ['{"status": "pending"', '{"status": "delivered", "status": "pending"}', "pending", "[]"])
+async def test_a_text_that_is_no_plain_object_gives_no_fact(text: str) -> None:
+    desk = OrderDesk()
+    desk.answers["get_order"] = lambda _: ToolResult(
+        success=True, data={"text": text}, content=[ContentItem(kind=ContentKind.TEXT)]
+    )
+    run = conversation(ONLY_PENDING, calls(cancel("W1")), says("."), desk=desk)
+    await run.say()
+    assert desk.written == []
