@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
+from graph_agent.analysis.questions import Answer, prove
 from graph_agent.clock import ManualClock
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.constitution import Constitution
 from graph_agent.testing import calls, open_installation, says
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.tools.served_policy import ServedPolicy
 from tests.returns_desk import CONDITIONS, CONSTITUTION, FOLDER, TODAY, data_of, open_desk
 
 NOW = datetime(TODAY.year, TODAY.month, TODAY.day, 9, tzinfo=UTC)
@@ -298,3 +302,27 @@ def test_the_promises_of_the_desk_are_proved_within_ten_seconds_each(tmp_path: A
     assert proved.returncode == 0, proved.stderr
     answers = [line.split()[0] for line in proved.stdout.splitlines()]
     assert answers == ["PROVED"] * 10
+
+
+BREAKS = [
+    ("an order that has left the shop is neither cancelled nor changed", "only a pending order can be cancelled"),
+    ("nobody changes the order of somebody else", "nothing about the order of somebody else"),
+    ("a parcel on its way is neither returned nor exchanged", "only what has arrived can be exchanged"),
+    ("no money goes to a card that is not the one of the order", CLAUSES[12][0]),
+    ("nothing comes back after forty days", "within thirty days of the delivery"),
+    ("items are not changed a second time", "items can be changed once for each order"),
+    ("store credit is never more than 25 euros at once", "at most 25 euros of store credit a day"),
+]
+
+
+async def test_a_promise_fails_with_an_example_without_the_condition_that_keeps_it() -> None:
+    promises = (FOLDER / "promises.cedar").read_text(encoding="utf-8")
+    async with open_desk() as desk:
+        served = ServedPolicy(Constitution.parse(CONSTITUTION), desk, seconds=60, conditions=ConditionsFile(CONDITIONS))
+        policy = await served.current()
+    for promise, condition in BREAKS:
+        [one] = [text for text in promises.split("\n\n") if text.startswith(f'@id("{promise}")')]
+        [kept] = [text for text in CONDITIONS.split("\n\n") if text.startswith(f'@id("{condition}")')]
+        weaker = policy.with_conditions(ConditionsFile(CONDITIONS.replace(kept, "")))
+        (found,) = prove(weaker, ConditionsFile(one, "promises.cedar"), seconds=60)
+        assert (found.answer, found.is_certain) == (Answer.FAILS, True), found
