@@ -51,7 +51,15 @@ _DATE = re.compile(
     rf"|\b{_MONTH.format('month')} {_DAY.format('day')}(?:,? (?P<year>\d{{4}}))?\b"
     rf"|\b{_DAY.format('first_day')}(?: of)? {_MONTH.format('second_month')}(?:,? (?P<second_year>\d{{4}}))?\b"
 )
+_NO_SUM = re.compile(
+    rf"{_DATE.pattern.replace('?P<', '?P<x_')}"
+    rf"|\b(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\.?,? \d{{4}}\b"
+    r"|\b\d{1,2} ?(?:am|pm|o.clock|uhr)\b"
+)
+"""A date, a month of a year or an hour: its numbers name no sum and no object."""
 _ISO = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})(?:[ t](?P<time>\d{2}:\d{2})(?::00)?)?")
+_SPACES = re.compile("[ \t\r\n]+")
+"""Between words. Another space is a letter of the value: it looks alike."""
 _NUMBER = re.compile(
     r"(?<![\w.,:/#-])(?P<sign>[-+]?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+|,\d{1,2})?(?![\w:/#-]|[.,]\d)"
 )
@@ -230,7 +238,7 @@ class SourceFinder:
     def _is_said(self, value: Any) -> bool:
         if not isinstance(value, str):
             return any(_decimal(value) in words.numbers for words in self._user)
-        text = " ".join(value.lower().split())
+        text = _exact(value)
         if (day := _day(text)) is not None and any(_has_day(words.dates, day[0]) for words in self._user):
             return day[1] is None or any(words.has(day[1]) for words in self._user)
         return bool(text) and any(words.has(text) for words in self._user)
@@ -276,6 +284,14 @@ def _is_short(key: str, value: Any, type_: CedarType | None) -> bool:
     return is_whole and isinstance(value, int) and len(str(value)) < MIN_TEXT and not _QUANTITY.search(key)
 
 
+def _exact(value: str) -> str:
+    """Return a value as it must stand in the user's words, but for upper case; an empty text if no word can be it."""
+    # The lower case of some letters, such as the sign of Kelvin, is that of another one, which looks alike.
+    if any(letter != letter.lower() and letter != letter.lower().upper() for letter in value):
+        return ""
+    return _SPACES.sub(" ", value.lower())
+
+
 def _texts_of(result: ToolResult) -> Iterator[str]:
     """Yield everything in a result that its server, or somebody who writes to it, has chosen."""
     yield from _texts(result.data)
@@ -306,7 +322,7 @@ def _decimal(value: Any) -> Decimal:
 
 def _numbers(text: str) -> frozenset[Decimal]:
     """Return the numbers of a text: whole words, and no part of a date."""
-    return frozenset(map(_number, _NUMBER.finditer(_DATE.sub(" ", text.lower()))))
+    return frozenset(map(_number, _NUMBER.finditer(_NO_SUM.sub(" ", text.lower()))))
 
 
 def _number(found: re.Match[str]) -> Decimal:
@@ -342,8 +358,9 @@ def _has_day(dates: frozenset[_Date], day: _Date) -> bool:
 
 def _begins(text: str, at: int) -> bool:
     """True if a word begins at this position."""
-    while at and text[at - 1] in "*_#~":
-        at -= 1
+    # Signs around a word, as in "**Anna**" and "#general"; before another sign they are a part of it.
+    signs = len(text[:at]) - len(text[:at].rstrip("*_#")) if text[at].isalnum() else 0
+    at -= signs
     before, earlier = text[at - 1 : at], text[at - 2 : at - 1]
     if before in _APOSTROPHES and before:
         return not earlier.isalnum()
