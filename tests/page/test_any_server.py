@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMResponse
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
@@ -57,7 +59,9 @@ def constitution() -> str:
     return f"# Shop desk\n\nYou help with orders.\n\n## Available Tools\n{refund}\n{reading}\n"
 
 
-def shop_runtime(environment: Environment, script: Sequence[LLMResponse] = SCRIPT) -> Runtime:
+def shop_runtime(
+    environment: Environment, script: Sequence[LLMResponse] = SCRIPT, conditions: ConditionsFile | None = None
+) -> Runtime:
     model = ScriptedAdapter(list(script))
     tools = McpToolExecutor(shop(), trusted=False)
     engine = LLMAgentEngine(
@@ -70,6 +74,7 @@ def shop_runtime(environment: Environment, script: Sequence[LLMResponse] = SCRIP
             clock=environment.clock,
             signer=Signer(b"a key for tests only"),
             confirmations=ConfirmationStore(environment.database),
+            conditions=conditions,
         ),
     )
     environment.engines.append(engine)
@@ -86,6 +91,21 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory, template: P
 
 def words(page: Page) -> str:
     return page.locator("body").inner_text().lower()
+
+
+def test_the_card_says_which_value_is_not_the_users(browser: Browser, tmp_path: Path, template: Path) -> None:
+    rules = ConditionsFile(
+        "permit (principal, action, resource);\n"
+        'forbid (principal, action == Action::"refund", resource)\n'
+        'when { context.source.amount.contains("model") } unless { context.confirmed };'
+    )
+    with (
+        open_site(browser, tmp_path, template, partial(shop_runtime, script=SCRIPT[:1], conditions=rules)) as site,
+        site.page() as page,
+    ):
+        page.goto(f"{site.url}/chat")
+        say(page, "refund order A-17")
+        expect(page.locator(".card .notice")).to_have_text("amount 1200 is not from you: the model wrote it.")
 
 
 def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:

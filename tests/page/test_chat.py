@@ -83,6 +83,7 @@ def test_a_state_opens_its_request_its_response_and_the_outcome_of_every_call(si
         expect(details.locator(".verdict")).to_have_text("permitted")
         details.locator("summary").click()
         expect(details.locator(".ledger")).to_have_text("done once")
+        expect(details).to_contain_text("description: from your words")
         say(page, f"delete the buy {markup} task")
         page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
         expect(details.locator(".verdict")).to_have_text(["permitted", "awaiting"])

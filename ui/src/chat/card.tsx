@@ -37,6 +37,11 @@ export function PendingCard({ pending, busy, onAnswer, hint }: Props): VNode {
           <Visible text={pending.changed_before} />
         </p>
       )}
+      {pending.origins?.map((text) => (
+        <p key={text} class="notice">
+          <Visible text={text} />
+        </p>
+      ))}
       {calls.length > 1 ? (
         <ol class="change" tabindex={0}>
           {calls.map((call, index) => (
