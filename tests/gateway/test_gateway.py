@@ -324,6 +324,11 @@ PER_MESSAGE = """permit (principal, action, resource);
 @id("at most two for one message")
 forbid (principal, action == Action::"add_task", resource) when { context.used.message.calls > 2 };
 """
+TAINTED = """permit (principal, action, resource);
+@id("descriptions are your words")
+forbid (principal, action == Action::"add_task", resource)
+when { context.tainted && !(["user"].containsAll(context.source.description)) } unless { context.confirmed };
+"""
 PRIVATE = """permit (principal, action, resource);
 @id("nothing is added after a read")
 forbid (principal, action == Action::"add_task", resource) when { context.attempted.contains(Action::"list_tasks") };
@@ -345,6 +350,21 @@ async def test_a_condition_on_what_a_message_has_used_asks_for_each_call(environ
         assert not (await one.call_tool("list_tasks", {})).is_error
     assert user.asked[0].startswith("A rule asks for your yes: at most two for one message.")
     assert await environment.descriptions() == ["call mom"]
+
+
+@MODES
+async def test_after_an_untrusted_result_no_argument_of_a_client_is_the_users(environment: Environment, mode: str) -> None:
+    user, other = User(NO), User(YES)
+    async with opened(environment, conditions=ConditionsFile(TAINTED)) as (gateway, _):
+        async with connect(gateway, mode, user) as client:
+            await client.call_tool("add_task", {"description": "call mom"})
+            await client.call_tool("list_tasks", {})
+            await client.call_tool("add_task", {"description": "call dad"})
+        async with connect(gateway, mode, other, name="another") as client:
+            await client.call_tool("add_task", {"description": "call eve"})
+    assert "description 'call dad' is not from you: the model wrote it." in user.asked[0]
+    assert "description 'call eve' is not from you: the model wrote it." in other.asked[0]
+    assert await environment.descriptions() == ["call mom", "call eve"]
 
 
 @MODES
