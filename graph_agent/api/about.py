@@ -124,19 +124,24 @@ class GrantedTool(Frozen):
 
 
 class ConstitutionText(Frozen):
-    """The constitution in force: its text, the digest that records reference, and the whitelist that it contains."""
+    """The constitution in force: its text, the digest that records reference, its whitelist, and the conditions beside it."""
 
     digest: str
     text: str
     tools: list[GrantedTool]
+    conditions: str | None
+    """The text of the conditions in force; None without any."""
 
 
 @router.get("/constitution", tags=["topology"], responses=errors(401, 403, 503))
 async def constitution(request: Request, caller: AuthenticatedCaller) -> ConstitutionText:  # noqa: ARG001 (only callers may ask)
-    """Return the constitution in force."""
-    found = services(request).runtime.engine.constitution
+    """Return the constitution and the conditions in force."""
+    engine = services(request).runtime.engine
+    found = engine.constitution
+    conditions = (await engine.prepare()).policy.conditions
     tools = [GrantedTool.model_validate(grant, from_attributes=True) for grant in found.grants]
-    return ConstitutionText(digest=found.digest, text=found.text, tools=tools)
+    text = None if conditions is None else conditions.file.text
+    return ConstitutionText(digest=found.digest, text=found.text, tools=tools, conditions=text)
 
 
 class SignedInUser(Frozen):

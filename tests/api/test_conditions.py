@@ -47,6 +47,7 @@ async def test_the_roles_of_a_configured_claim_decide(
     assert decision["effects"] == (["added 'call mom'"] if allowed else [])
     refused = ["Not done: add task: description = 'call mom'. Adding is for support."]
     assert decision.get("notices", []) == ([] if allowed else refused)
+    assert (await client.get("/api/constitution", headers=token)).json()["conditions"] == RULES
     shown = await client.get("/api/tasks", headers=token)
     assert shown.status_code == (200 if allowed else 403)
     (*_, listed) = (await client.get("/api/decisions", headers=token)).json()["items"]

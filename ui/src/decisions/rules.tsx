@@ -1,8 +1,9 @@
 // The rules under which a decision was made, as they were then, and what is different now.
 import type { VNode } from "preact";
+import { isOperator } from "../shared/about";
 import { addressOf } from "../shared/address";
-import { getJson, post, request } from "../shared/client";
-import type { DecisionDetail, Rules } from "../shared/client";
+import { getJson } from "../shared/client";
+import type { ConstitutionText, DecisionDetail } from "../shared/client";
 import { download } from "../shared/download";
 import { parseJson } from "../shared/json";
 import { useLoaded } from "../shared/loading";
@@ -16,7 +17,7 @@ interface Loaded {
   /** By the digests that the record has; a text may have been pruned. */
   readonly texts: ReadonlyMap<string, string>;
   readonly digests: Readonly<Record<"constitution" | "conditions", string | undefined>>;
-  readonly inForce: Rules;
+  readonly inForce: ConstitutionText;
 }
 
 interface Exported {
@@ -28,15 +29,15 @@ interface Exported {
 
 async function load(id: string, signal: AbortSignal): Promise<Loaded> {
   const url = `/api/decisions/${encodeURIComponent(id)}`;
-  const [detail, exported, answer] = await Promise.all([
+  const [detail, exported, inForce] = await Promise.all([
     getJson<DecisionDetail>(url, signal),
     getJson<readonly Exported[]>(`${url}/record`, signal),
-    request("/api/rules", { ...post({}), signal }),
+    getJson<ConstitutionText>("/api/constitution", signal),
   ]);
   const texts = new Map(exported.flatMap(({ digest, text }) => (digest && text !== undefined ? [[digest, text] as const] : [])));
   const header = exported.find(({ record }) => record)?.record?.header;
   const digests = { constitution: header?.constitution, conditions: header?.conditions };
-  return { detail, texts, digests, inForce: parseJson(await answer.text()) as Rules };
+  return { detail, texts, digests, inForce };
 }
 
 export function DecisionRulesView({ id }: { id: string | null }): VNode {
@@ -51,16 +52,18 @@ export function DecisionRulesView({ id }: { id: string | null }): VNode {
           {visible(titleOf(detail))}
         </a>
         <h1>Rules of this decision</h1>
-        <a class="button" href={addressOf(`/lab/${detail.decision_id}`)}>
-          Try other rules
-        </a>
+        {isOperator() && (
+          <a class="button" href={addressOf(`/lab/${detail.decision_id}`)}>
+            Try other rules
+          </a>
+        )}
         <p class="quiet">The texts as the record has them: those that decided then.</p>
       </header>
       <RulesText
         title="Constitution"
         digest={digests.constitution}
         text={texts.get(digests.constitution ?? "")}
-        now={inForce.constitution}
+        now={inForce.text}
         file="constitution.md"
         link={`/decisions?constitution=${digests.constitution}`}
       />
