@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
 from graph_agent.bootstrap.record_tree import add_witness, rotate_key
+from graph_agent.bootstrap.witness_home import remember_log, witness_key
 from graph_agent.cli.database import open_tree
-from graph_agent.cli.options import AsJson, Reason, option
+from graph_agent.cli.options import AsJson, Reason, not_blank, option
 from graph_agent.cli.running import checking, read_text, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.clock import SystemClock
@@ -64,15 +66,29 @@ def consistency(
 
 def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="Submit checkpoints to the witness at this URL.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Accept cosignatures with this key.")],
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="Accept cosignatures with this key.")] = None,
+    folder: Annotated[Path | None, option("--new", "FOLDER", "Make the witness too: its home with its key.")] = None,
+    name: Annotated[str | None, option("--name", "NAME", "Name the new key so.", "a random name", not_blank)] = None,
 ) -> None:
-    """Add a witness, and print the command that starts it, with the key of the log."""
+    """Add a witness, and print the command that starts it.
+
+    A witness that somebody else runs has a KEY, which `graph-agent witness` prints. With --new the witness is made in FOLDER,
+    and knows the key of the log: take the folder to the machine of the witness, and keep no copy of it.
+    """
+    if (key is None) == (folder is None) or (name is not None and folder is None):
+        wrong_usage("give the KEY of a witness, or --new FOLDER, with --name if you like, to make one")
     with open_tree() as (settings, _stores, tree, run):
         try:
-            witness = WitnessClient.parse(f"{url} {key}")
+            known = key if folder is None else witness_key(folder, name).verifier
+            witness = WitnessClient.parse(f"{url} {known}")
         except NoteError as exc:
             wrong_usage(str(exc))
-        add_witness(settings, witness)
         origin = run(tree.origin())
-    key_of_log = tree.keys.verifiers(origin)[0]
-    typer.echo(f"{witness.key.name} is a witness of this log; start it: graph-agent witness --log {key_of_log}")
+        key_of_log = tree.keys.verifiers(origin)[0]
+        if folder is not None:
+            remember_log(folder, key_of_log)
+        add_witness(settings, witness)
+    start = f"graph-agent witness --log {key_of_log}"
+    if folder is not None:
+        start = f"GRAPH_AGENT_HOME={quote(str(folder))} graph-agent witness"
+    typer.echo(f"{witness.key.name} is a witness of this log; start it: {start}")

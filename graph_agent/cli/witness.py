@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing, suppress
 from typing import Annotated
@@ -11,14 +10,14 @@ import typer
 
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.api.witness import witness_app
-from graph_agent.bootstrap.secret import key_file
+from graph_agent.bootstrap.witness_home import remembered_logs, witness_key
 from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped, url_of
 from graph_agent.cli.options import not_blank, option
 from graph_agent.cli.running import open_in_loop, print_stderr, wrong_usage
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database
 from graph_agent.settings import Settings, read_settings
-from graph_agent.tlog.note import KeyType, NoteError, SigningKey, VerifierKey
+from graph_agent.tlog.note import KeyType, NoteError, VerifierKey
 from graph_agent.tlog.witness import Witness, open_witness_state
 
 
@@ -35,20 +34,21 @@ def witness(
 ) -> None:
     """Run a witness: it cosigns each checkpoint of a log that continues the last one, and refuses all others.
 
-    Without --log it prints its key, which the operator of the log needs first, and ends: `log witness add URL KEY` then prints
-    the key of the log. Run it where the log's operator has no access. Its key and its state are stored in GRAPH_AGENT_HOME. It
-    speaks plain HTTP: put a proxy with TLS in front of it.
+    Without a log it prints its key, which the operator of the log needs first, and ends: `log witness add URL KEY` then prints
+    the key of the log. A witness that `log witness add URL --new FOLDER` has made knows its log. Run it where the operator
+    of the log has no access. Its key and its state are stored in GRAPH_AGENT_HOME. It speaks plain HTTP: put a proxy with TLS
+    in front of it.
     """
     settings = read_settings()
     host, port = parse_address(listen, "--listen")
     try:
         keys = [VerifierKey.parse(text) for text in logs or []]
-        new = SigningKey.generate(name or f"witness-{secrets.token_hex(4)}", KeyType.COSIGNATURE)
+        key = witness_key(settings.home, name)
     except NoteError as exc:
         wrong_usage(str(exc))
     if any(key.kind is not KeyType.LOG for key in keys):
         wrong_usage("--log takes the key of a log, not that of a witness")
-    key = key_file(settings.home / "witness.key", new)[0]
+    keys = list(dict.fromkeys([*keys, *remembered_logs(settings.home)]))
     if not keys:
         typer.echo(f"witness key: {key.verifier}")
         print_stderr("the operator of the log adds it, with the address of this witness: graph-agent log witness add URL KEY")

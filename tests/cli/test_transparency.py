@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -19,7 +20,9 @@ from graph_agent.tlog.note import SigningKey, VerifierKey
 from graph_agent.tlog.witness import WitnessClient
 from tests.cli.conftest import Cli
 from tests.cli.test_verify import TABLES, UNANCHORED, execute
+from tests.fork_server import graph_agent
 from tests.record.trees import running_witness
+from tests.serving import address_of, free_ports
 
 
 def key_of(home: Path) -> VerifierKey:
@@ -73,6 +76,30 @@ def test_a_witness_and_a_log_are_set_up_in_an_order_that_works(
     added = cli("log", "witness", "add", "http://127.0.0.1:9", key)
     assert added.code == 0
     assert added.out.endswith(f"start it: graph-agent witness --log {key_of(home)}\n")
+
+
+def test_one_command_makes_a_witness_that_knows_its_log(cli: Cli, home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "the witness"
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    added = cli("log", "witness", "add", f"http://{address}", "--new", str(folder), "--name", "auditor.example/w1")
+    start = f"GRAPH_AGENT_HOME='{folder}' graph-agent witness"
+    assert added.out == f"auditor.example/w1 is a witness of this log; start it: {start}\n"
+    assert (folder / "witness.logs").read_text() == f"{key_of(home)}\n"
+    assert ((folder / "witness.key").stat().st_mode & 0o777) == 0o600
+    command = [graph_agent(), "witness", "--listen", address]
+    environment, log = {**os.environ, "GRAPH_AGENT_HOME": str(folder)}, tmp_path / "stderr"
+    with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as witness:
+        try:
+            assert address_of(witness, log) == f"http://{address}"
+            decision = cli("ask", "show my tasks", "--json").json()["decision_id"]
+            assert cli("log", "export", "--proof", decision, "--out", str(tmp_path / "proof")).code == 0
+            assert "by auditor.example/w1 (tree size 1)" in cli("log", "verify").out
+        finally:
+            witness.terminate()
+    for wrong in ([], ["w1+00000000+AAAA", "--new", str(folder)], ["w1+00000000+AAAA", "--name", "w2"]):
+        refused = cli("log", "witness", "add", "http://127.0.0.1:9", *wrong)
+        assert (refused.code, "--new FOLDER" in refused.err) == (2, True)
 
 
 def test_a_witness_shows_that_yesterdays_copy_was_put_back_until_the_log_is_forked(
