@@ -24,6 +24,7 @@ ASKS_BEFORE_ADDING = ("- add_task: Create new tasks", "- add_task: Create new ta
 LONG_TASK = "write the long letter to the landlord about the heating, the stairs, the broken lamp and the noise on Saturdays"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1360, "height": 800}}
 LAPTOP: dict[str, Any] = {"viewport": {"width": 1024, "height": 760}}
+TABLET: dict[str, Any] = {"viewport": {"width": 768, "height": 1024}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 780}, "device_scale_factor": 2}
 
 
@@ -69,6 +70,10 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         picture(page, folder, "long", suffix)
         page.get_by_role("button", name="Decline").click()
         expect(page.locator(".card").last).to_have_attribute("data-closed", "declined")
+        say(page, "delete the fix the tap task")
+        page.get_by_role("navigation", name="Views").get_by_role("link", name="Inbox").click()
+        page.locator("main .card").first.wait_for()
+        picture(page, folder, "inbox", suffix)
         page.get_by_role("link", name="Decisions", exact=True).click()
         page.locator(".row").first.wait_for()
         picture(page, folder, "decisions", suffix)
@@ -83,6 +88,15 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
         picture(page, folder, "decision", suffix)
         take_lab(page, folder, suffix)
+    with site.context(color_scheme=scheme, refusals=True, **size) as context:
+        page = context.new_page()
+        page.goto(f"{site.url}/chat")
+        page.get_by_role("heading", name="Open the link").wait_for()
+        picture(page, folder, "signed-out", suffix)
+        page.goto(site.link)
+        page.goto(f"{site.url}/nowhere")
+        page.get_by_role("heading", name="Not found").wait_for()
+        picture(page, folder, "not-found", suffix)
 
 
 def edit_constitution(page: Page, line: str, replacement: str) -> None:
@@ -140,6 +154,8 @@ def main() -> None:
                 ("light", DESKTOP, ""),
                 ("dark", DESKTOP, "-dark"),
                 ("light", LAPTOP, "-1024"),
+                ("light", TABLET, "-768"),
+                ("dark", TABLET, "-768-dark"),
                 ("light", PHONE, "-phone"),
                 ("dark", PHONE, "-phone-dark"),
             ]
