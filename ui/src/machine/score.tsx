@@ -100,7 +100,8 @@ function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: 
   }, [open]);
   const { call, model, verdict } = bar;
   const permission = !call ? null : call.disposition === "executed" ? "permitted" : call.disposition === "awaiting" ? WAITING : call.disposition;
-  const state = call?.operation ?? (verdict === "failed" || verdict === "unknown" ? verdict : null);
+  // The ledger's word for what it has not done is for the details.
+  const state = verdict === "failed" || verdict === "unknown" ? verdict : (call?.operation ?? null);
   const shown = call?.disposition === "executed" ? state : permission;
   return (
     <li ref={item} class={`note-item ${verdict ?? ""} ${ahead ? "ahead" : ""}`} id={bar.id}>
