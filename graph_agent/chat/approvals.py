@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from graph_agent.chat.approval_facts import Circumstances, read_circumstances
 from graph_agent.chat.approval_view import (
     ApprovalSummary,
     ApprovalView,
@@ -26,13 +27,12 @@ from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesDigests
-from graph_agent.models.facts import Facts, PastUses, window_start
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.policy import confirmation
 from graph_agent.policy.approval_signature import ApproverKeys, SignatureRefused, require_signed, signed_text
 from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision, judge_request
+from graph_agent.policy.guard import CallDecision, JudgedCall, judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
@@ -203,11 +203,11 @@ class ApprovalService:
         if request.action.tool_name not in policy.rules and stored.state is ApprovalState.OPEN:
             # Another installation on this database may serve the tool; the time of the request ends in any case.
             return False
-        facts = await self._facts(policy, request)
+        known = await read_circumstances(self._engine, policy, request)
         if stored.state is ApprovalState.OPEN:
-            if (why := self._void_because(request, policy, facts)) is not None:
+            if (why := self._void_because(request, policy, known)) is not None:
                 await self._requests.void(request_id, why)
-            elif not _may_run(policy, facts, self._keys, stored):
+            elif not _may_run(policy, known, self._keys, stored):
                 return False
         since = self._stores.clock.monotonic()
         opened: list[OpenedTurn] = []
@@ -216,7 +216,7 @@ class ApprovalService:
             opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
             return opened[0].opening
 
-        may_run = partial(_may_run, policy, facts, self._keys)
+        may_run = partial(_may_run, policy, known, self._keys)
         closing = await self._stores.turns.claim_closing(self._requests, request, may_run, open_record)
         if closing is None:
             return False
@@ -228,7 +228,7 @@ class ApprovalService:
             await self._engine.start(start, session, decision_id, user_id=request.user_id).result()
         return True
 
-    def _void_because(self, request: ApprovalRequest, policy: CompiledPolicy, facts: Facts | None) -> str | None:
+    def _void_because(self, request: ApprovalRequest, policy: CompiledPolicy, known: Circumstances) -> str | None:
         """Return why the rules in force do not permit the call to anybody; None if they may."""
         name, conditions = request.action.tool_name, policy.conditions
         asked = RulesDigests(tools=request.action.asked_under.tools)
@@ -236,7 +236,7 @@ class ApprovalService:
         if name in policy.differences(asked.replace(**_files_of(policy))):
             return _NOT_CHANGED
         everybody = {} if conditions is None else dict.fromkeys(conditions.file.roles, EVERYBODY)
-        judged = judge_request(request, policy, everybody, facts)
+        judged = _judged(request, policy, everybody, known)
         if judged.decision is CallDecision.PERMITTED:
             return None
         # A rule that reads the time or what was used may permit the call later.
@@ -254,9 +254,9 @@ class ApprovalService:
             return YourAnswer(
                 roles=own, to_sign=to_sign, answer=None if given is None else shown_answer(given), effect=None, why=""
             )
-        facts = await self._facts(policy, stored.request)
+        known = await read_circumstances(self._engine, policy, stored.request)
         counts = count_approvals(stored.answers, stored.request.user_id)
-        judged = [judge_request(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, facts) for role in own]
+        judged = [_judged(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, known) for role in own]
         best = next((one for one in judged if one.decision is CallDecision.PERMITTED), judged[0])
         match best.decision:
             case CallDecision.PERMITTED:
@@ -294,19 +294,6 @@ class ApprovalService:
         preview = await self._engine.external.preview(action.tool_name, action.arguments, request.user_id)
         return confirmation.describe_in_full(rule, action.arguments, preview) if preview.success else None
 
-    async def _facts(self, policy: CompiledPolicy, request: ApprovalRequest) -> Facts | None:
-        conditions = policy.conditions
-        if conditions is None or not conditions.reads_facts:
-            return None
-        now, past = self._stores.clock.now(), PastUses()
-        if conditions.reads_windows or conditions.reads_calls:
-            since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
-            context = DecisionContext(
-                user_id=request.user_id, message=request.id, conversation_id=request.conversation_id, roles=request.user_roles
-            )
-            past = await self._stores.audit.past_uses(context, "", since, conditions.reads_calls)
-        return conditions.facts(now, past)
-
     async def _prepare(self) -> PolicySnapshot:
         try:
             return await self._engine.prepare()
@@ -315,7 +302,11 @@ class ApprovalService:
             raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from exc
 
 
-def _may_run(policy: CompiledPolicy, facts: Facts | None, keys: ApproverKeys | None, stored: StoredRequest) -> bool:
+def _judged(request: ApprovalRequest, policy: CompiledPolicy, approvals: Mapping[str, int], known: Circumstances) -> JudgedCall:
+    return judge_request(request, policy, approvals, known.facts, known.results)
+
+
+def _may_run(policy: CompiledPolicy, known: Circumstances, keys: ApproverKeys | None, stored: StoredRequest) -> bool:
     """True if the rules in force allow the call with the answers to its request, none of which is a denial.
 
     With `keys` every answer must be signed by its approver.
@@ -326,7 +317,7 @@ def _may_run(policy: CompiledPolicy, facts: Facts | None, keys: ApproverKeys | N
         return False
     counts = count_approvals(stored.answers, stored.request.user_id)
     # A request is not closed before anybody answered it, also if the rules have become looser since.
-    return bool(counts) and judge_request(stored.request, policy, counts, facts).decision is CallDecision.PERMITTED
+    return bool(counts) and _judged(stored.request, policy, counts, known).decision is CallDecision.PERMITTED
 
 
 def _is_signed(request: ApprovalRequest, answer: ApprovalAnswer, keys: ApproverKeys) -> bool:

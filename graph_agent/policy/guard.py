@@ -256,7 +256,11 @@ def _confirmed_key(confirmed: PendingAction | None, place: int, tool_name: str, 
 
 
 def judge_request(
-    request: ApprovalRequest, policy: CompiledPolicy, approvals: Mapping[str, int], facts: Facts | None = None
+    request: ApprovalRequest,
+    policy: CompiledPolicy,
+    approvals: Mapping[str, int],
+    facts: Facts | None = None,
+    results: CallFacts | None = None,
 ) -> JudgedCall:
     """Judge the call of an approval request, with the requester's yes if it was given, as its closing decision does."""
     action = request.action
@@ -269,6 +273,7 @@ def judge_request(
         confirmed=action,
         roles=request.user_roles,
         facts=facts,
+        results=results,
         sources=None if request.sources is None else BatchSources(calls=[request.sources]),
         approvals=approvals,
         yes=request.confirmed,

@@ -24,7 +24,7 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk, walk_edges
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, Selected, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.record import (
@@ -234,27 +234,15 @@ class Recorder:
             since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
             past = await self._counter.past_uses(self.header.context, self.header.decision_id, since, conditions.reads_calls)
         if conditions.results.last:
-            past = replace(past, last={} if self.interrupted else await self._newest_results(conditions))
+            past = replace(
+                past,
+                last={}
+                if self.interrupted
+                else await newest_results(self._counter, self.header.context, self.header.decision_id, conditions),
+            )
         facts = conditions.facts(now, past)
         self._append(EntryKind.FACTS, None, facts.to_json())
         return facts
-
-    async def _newest_results(self, conditions: Conditions) -> dict[str, Selected]:
-        """Return what facts have from the results of earlier turns, by fact."""
-        # Imported here, because Cedar belongs to an extra. An installation with facts has it.
-        from graph_agent.policy.cedar.fact_values import selected_last
-
-        found = {}
-        for fact in conditions.results.last:
-            newest = await self._counter.newest_result(self.header.context, self.header.decision_id, fact.tools)
-            if newest is not None:
-                tool_name, data = newest
-                action = conditions.actions.get(tool_name)
-                # A row does not say whether the data was structured. A tool with a schema for it sends no text.
-                is_text = action is None or action.output is None
-                result = ToolResult(success=True, data=data)
-                found[fact.name] = selected_last(conditions.results, fact, result, is_text=is_text)
-        return found
 
     async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:
         request = digest([[call.name, call.arguments] for call in batch])
@@ -596,6 +584,26 @@ class Recorder:
         self._mark_saved()
         if following is not None:
             self._announced[following.sequence] = free
+
+
+async def newest_results(
+    writer: AuditWriter, context: DecisionContext, decision_id: str, conditions: Conditions
+) -> dict[str, Selected]:
+    """Return what facts have from the results of the conversation before this decision, by fact."""
+    # Imported here, because Cedar belongs to an extra. An installation with facts has it.
+    from graph_agent.policy.cedar.fact_values import selected_last
+
+    found = {}
+    for fact in conditions.results.last:
+        newest = await writer.newest_result(context, decision_id, fact.tools)
+        if newest is not None:
+            tool_name, data = newest
+            action = conditions.actions.get(tool_name)
+            # A row does not say whether the data was structured. A tool with a schema for it sends no text.
+            is_text = action is None or action.output is None
+            result = ToolResult(success=True, data=data)
+            found[fact.name] = selected_last(conditions.results, fact, result, is_text=is_text)
+    return found
 
 
 def _operation(call: AuthorizedCall, amounts: Mapping[str, int | str] | None = None) -> CallOperation:

@@ -25,6 +25,7 @@ from graph_agent.replays.sources import load_from_log
 from graph_agent.task_server.store import tasks
 from tests.chat.environment import Environment
 from tests.chat.test_recovered_yes import yes_to
+from tests.order_desk import CONSTITUTION, ORDER, PENDING, OrderDesk, forbid, policy
 from tests.scripted_turns import calls, says
 
 RULES = """permit (principal, action, resource);
@@ -314,3 +315,18 @@ async def test_later_messages_do_not_end_a_request_and_a_busy_conversation_only_
     await chat.send("ann", "hello", conversation_id=asked.conversation_id)
     await respond(chat, request_of(asked))
     assert await environment.descriptions() == ["bread"]
+
+
+async def test_a_rule_about_a_fact_is_judged_by_the_fact_of_then(environment: Environment) -> None:
+    """What the conditions read about the object is read again before a request is closed, and in the closing decision."""
+    approved = f"({PENDING}) || context.approvals.manager + context.approvals.finance >= 2"
+    file = ConditionsFile(policy(ORDER, forbid("only a pending order", "cancel_order", approved)), roles=("finance", "manager"))
+    desk, script = OrderDesk(), [calls(("cancel_order", {"order_id": "W2"}))]
+    chat = environment.chat(ScriptedAdapter(list(script)), conditions=file, tools=desk, constitution=CONSTITUTION)
+    request = request_of(await chat.send("ann", "cancel W2"))
+    await respond(chat, request, "bob")
+    assert "cancel_order" not in [name for name, _ in desk.sent]
+    assert (await requests_of(chat).view(request.id, "eve", ["manager"])).yours is not None
+    await respond(chat, request, "eve")
+    assert [name for name, _ in desk.sent].count("cancel_order") == 1
+    assert [one.state for one in await requests_of(chat).of_requester("ann")] == ["approved"]

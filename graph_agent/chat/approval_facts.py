@@ -1,0 +1,66 @@
+"""What conditions read about the call of an approval request, outside of any decision: the closing decision reads it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from graph_agent.graph.fact_reads import FactReader
+from graph_agent.models.decision import ApprovalRequest, DecisionContext
+from graph_agent.models.facts import FactRead, Facts, PastUses, window_start
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.recorder import newest_results
+
+if TYPE_CHECKING:
+    # Only named in a signature: it imports Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.fact_values import CallFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """The facts of the installation, and those of the call from the results of tools."""
+
+    facts: Facts | None = None
+    results: CallFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """`FactPorts` that are recorded nowhere."""
+
+    engine: LLMAgentEngine
+
+    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
+        del first
+        return keep(await self.engine.external.execute(call))
+
+
+async def read_circumstances(engine: LLMAgentEngine, policy: CompiledPolicy, request: ApprovalRequest) -> Circumstances:
+    """Return what the conditions about the call of a request read now. Raises `RecordUnavailableError`."""
+    conditions, action = policy.conditions, request.action
+    if conditions is None:
+        return Circumstances()
+    facts = await _facts(engine, policy, request) if conditions.reads_facts else None
+    reader = FactReader(policy, _Reads(engine), request.user_id, "", request.user_roles, facts)
+    if not reader.needs(action.tool_name):
+        return Circumstances(facts)
+    results = await reader.of_call(action.tool_name, action.arguments, (), lambda _: None, request.sources)
+    return Circumstances(facts, results)
+
+
+async def _facts(engine: LLMAgentEngine, policy: CompiledPolicy, request: ApprovalRequest) -> Facts:
+    conditions, audit, now, past = policy.conditions, engine.audit, engine.ports.clock.now(), PastUses()
+    assert conditions is not None
+    context = DecisionContext(
+        user_id=request.user_id, message=request.id, conversation_id=request.conversation_id, roles=request.user_roles
+    )
+    if conditions.reads_windows or conditions.reads_calls:
+        since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
+        past = await audit.past_uses(context, "", since, conditions.reads_calls)
+    if conditions.results.last:
+        past = replace(past, last=await newest_results(audit, context, "", conditions))
+    return conditions.facts(now, past)
