@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -23,17 +24,22 @@ from graph_agent.chat.approval_view import (
     view_of,
 )
 from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest, not_found
+from graph_agent.chat.conversations.turns import TurnStore
+from graph_agent.chat.endings import TurnEndings
+from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesDigests
 from graph_agent.models.record import DecisionOpening, DecisionRecord
+from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy import confirmation
 from graph_agent.policy.approval_signature import ApproverKeys, SignatureRefused, require_signed, signed_text
 from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, JudgedCall, judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
 
@@ -53,6 +59,26 @@ class ApprovalService:
         self._requests = requests
         self._keys = stores.approver_keys
         self._closing: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def of_engine(cls, engine: LLMAgentEngine) -> ApprovalService | None:
+        """Return the requests of an engine that serves no chat; None if it stores none."""
+        audit, requests, clock, ids = engine.audit, engine.ports.approvals, engine.ports.clock, engine.ports.ids
+        if not isinstance(audit, DatabaseAuditWriter) or not isinstance(requests, ApprovalStore):
+            return None
+        turns = TurnStore(audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=sys.maxsize)
+        leases = LeaseKeeper(turns, clock=clock)
+        return cls(engine, ChatStores(audit, turns, leases, TurnEndings(), LoopThrottle(), clock, ids, requests), requests)
+
+    async def closing(self, request_id: str) -> DecisionRecord | None:
+        """Return the record of the decision that closes a request, after this process has closed it if it can; else None."""
+        await self._requests.expire()
+        await self.close(request_id)
+        stored = await self._requests.find(request_id)
+        if stored is None or stored.closing_decision is None:
+            return None
+        loaded = await self._stores.audit.load(stored.closing_decision)
+        return loaded if isinstance(loaded, DecisionRecord) else None
 
     async def for_approver(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
         """Return the open requests that wait for an answer of the user, the oldest first."""

@@ -62,6 +62,20 @@ MAX_LINKS: Final = 1_000
 """The number of resources of a session that can be read."""
 WATCH_SECONDS: Final = 2.0
 WAITING: Final = "waiting_for_the_user"
+WAITING_FOR_APPROVAL: Final = "waiting_for_approval"
+_ASK_STATUS: Final = "Do not call it again: it is done when it is approved. `approval_status` says if it was."
+_APPROVAL_STATUS: Final = types.Tool(
+    name="approval_status",
+    title="State of an approval request",
+    description="Say whether a call that waits for the approval of another person was made, and with which result.",
+    input_schema={
+        "type": "object",
+        "properties": {"id": {"type": "string"}},
+        "required": ["id"],
+        "additionalProperties": False,
+    },
+    annotations=types.ToolAnnotations(read_only_hint=True),
+)
 """The state of a result whose call waits for its user."""
 _WAITS: Final = "the user has to confirm it"
 _LEFT_OPEN: Final = {
@@ -189,7 +203,8 @@ class Gateway:
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:  # noqa: ARG002 (the list has one page)
         self._client(context)
         policy = (await self._engine.prepare()).policy
-        return types.ListToolsResult(tools=[_listed(rule) for rule in policy.rules.values()])
+        listed = [_listed(rule) for rule in policy.rules.values()]
+        return types.ListToolsResult(tools=[*listed, *([_APPROVAL_STATUS] if _has_approvals(policy) else [])])
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -208,7 +223,10 @@ class Gateway:
     async def _answer(
         self, context: Context, params: types.CallToolRequestParams, client: Client, parts: AnswerParts
     ) -> types.CallToolResult | types.InputRequiredResult:
-        rule = (await self._engine.prepare()).policy.rules.get(params.name)
+        policy = (await self._engine.prepare()).policy
+        rule = policy.rules.get(params.name)
+        if rule is None and params.name == _APPROVAL_STATUS.name and _has_approvals(policy):
+            return await self._approval_status(client, (params.arguments or {}).get("id"))
         if rule is not None and rule.mutating and not _may_write(context):
             return _result(_READ_ONLY_TOKEN)
         given: FormAnswer | None = None
@@ -238,11 +256,40 @@ class Gateway:
                 if given is None:
                     return self._waiting(client, answer)
                 answer = await self._confirm(context, client, pending.id, given)
+        if (request := answer.decision.approval) is not None:
+            error = f"Not done yet: {answer.decision.reply} {_ASK_STATUS}"
+            return _result(
+                ToolResult(success=False, error=error), answer.decision_id, state=WAITING_FOR_APPROVAL, id=request.id
+            )
         tool_name, result = await self._outcome(answer)
         # By the tool of the record: the call that was confirmed may be another than the one that asks.
         blocks = next((blocks for (decision, _), blocks in parts.of_call.items() if decision == answer.decision_id), [])
         client.remember_links(tool_name, blocks)
         return _result(result, answer.decision_id, blocks)
+
+    async def _approval_status(self, client: Client, request_id: Any) -> types.CallToolResult:
+        """Return the state of a request of the client's user, or the result of the decision that closed it."""
+        requests = self._chat.approvals
+        if requests is None or not isinstance(request_id, str):
+            return _result(ToolResult(success=False, error="There is no such request."))
+        stored = await requests.state(request_id.lower(), client.user_id)
+        if stored.closing_decision is None:
+            # It may have been decided, and no process that serves the chat may have closed it.
+            with suppress(ServiceError):
+                await requests.close(stored.request.id)
+        await requests.closings()
+        if stored.closing_decision is None:
+            stored = await requests.state(request_id.lower(), client.user_id)
+        if (decision_id := stored.closing_decision) is None:
+            error = f"Not done yet: it waits for an approval until {stored.request.action.expires_at:%Y-%m-%d %H:%M} UTC."
+            return _result(ToolResult(success=False, error=error), state=WAITING_FOR_APPROVAL, id=stored.request.id)
+        record = await self._engine.audit.load(decision_id)
+        if not isinstance(record, DecisionRecord):
+            state = {"state": str(stored.state)}
+            return _result(ToolResult(success=False, error="It is being done: ask again."), decision_id, **state)
+        if record.invocations:
+            return _result(record.invocations[0].tool_result, decision_id, state=str(stored.state))
+        return _result(ToolResult(success=False, error=record.decision.reply), decision_id, state=str(stored.state))
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -328,6 +375,10 @@ class Gateway:
                 await self.refresh()
             except (ConfigurationError, MCPError) as exc:
                 _log.warning("the lists of tools cannot be read: %s", exc)
+
+
+def _has_approvals(policy: CompiledPolicy) -> bool:
+    return policy.conditions is not None and policy.conditions.reads.has("approvals")
 
 
 def _listed(rule: ToolRule) -> types.Tool:

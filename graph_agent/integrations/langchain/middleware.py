@@ -93,6 +93,9 @@ def _answers(requested: list[ToolCall], turns: Sequence[FinishedTurn], parts: An
         yield tool_message(call["name"], call["id"], result, artifact=artifact)
 
 
+_ASKED = (CallDisposition.AWAITING, CallDisposition.WAITS)
+
+
 def _judged(count: int, turns: Sequence[FinishedTurn]) -> list[tuple[FinishedTurn, ToolInvocation | None]]:
     """Return for each of `count` calls the last turn that judged it, and what became of it there; None if it was not reached.
 
@@ -103,5 +106,5 @@ def _judged(count: int, turns: Sequence[FinishedTurn]) -> list[tuple[FinishedTur
     for turn in turns:
         invocations = {one.sequence: one for one in turn.record.invocations}
         judged |= {call: (turn, invocations.get(sequence)) for sequence, call in enumerate(asked, 1)}
-        asked = [call for call in asked if (made := judged[call][1]) and made.disposition is CallDisposition.AWAITING]
+        asked = [call for call in asked if (made := judged[call][1]) and made.disposition in _ASKED]
     return [judged[call] for call in range(count)]

@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
+from graph_agent.chat.approvals import ApprovalService
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.integrations.langchain.events import NodeEvents
 from graph_agent.models.canonical import canonical_json
@@ -93,6 +94,27 @@ class TaskTurns:
         does nothing: its object is looked up again, and the user is asked anew. Whatever does not name the open question, or
         was its answer before, does nothing either.
         """
+        answered = await self._confirmed(asked, texts=texts)
+        return [*answered, *await self._approved([asked, *answered][-1])]
+
+    async def _approved(self, asked: FinishedTurn) -> list[FinishedTurn]:
+        """Interrupt the graph while the call of a turn waits for other people; return the decisions that close its requests.
+
+        Whatever resumes the graph only makes it look again: no resume approves anything.
+        """
+        closed: list[FinishedTurn] = []
+        while (request := asked.decision.approval) is not None:
+            requests = ApprovalService.of_engine(self._engine)
+            assert requests is not None, "a policy that counts approvals is not used without a store"
+            record = await requests.closing(request.id)
+            if record is None:
+                interrupt({"approval": request.id, "reply": asked.decision.reply})
+                continue
+            asked = FinishedTurn(record)
+            closed.append(asked)
+        return closed
+
+    async def _confirmed(self, asked: FinishedTurn, *, texts: bool) -> list[FinishedTurn]:
         used: list[tuple[str, ConfirmationAnswer | str]] = []
         answered: list[FinishedTurn] = []
         notice: str | None = None

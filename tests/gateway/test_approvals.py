@@ -1,0 +1,37 @@
+"""Approval by another person at the gateway: the client is told at once, and asks for the result later."""
+
+from __future__ import annotations
+
+from graph_agent.gateway.server import WAITING_FOR_APPROVAL
+from graph_agent.models.approval import ApproverIdentity
+from tests.chat.environment import Environment
+from tests.chat.test_approvals import requests_of, rules
+from tests.gateway.test_gateway import MODES, connect, opened, value
+
+
+@MODES
+async def test_a_call_that_waits_returns_at_once_and_its_result_is_there_later(environment: Environment, mode: str) -> None:
+    async with opened(environment, conditions=rules()) as (gateway, runtime), connect(gateway, mode) as client:
+        assert "approval_status" in {tool.name for tool in (await client.list_tools()).tools}
+        waits = await client.call_tool("add_task", {"description": "bread"})
+        assert waits.is_error
+        assert value(waits)["state"] == WAITING_FOR_APPROVAL
+        assert value(waits)["error"].startswith("Not done yet: Add task:")
+        request_id = value(waits)["id"]
+        again = await client.call_tool("approval_status", {"id": request_id})
+        assert (again.is_error, value(again)["state"]) == (True, WAITING_FOR_APPROVAL)
+        requests = requests_of(runtime.chat)
+        view = await requests.view(request_id, "bob", ["manager"])
+        await requests.answer(request_id, "bob", ["manager"], approve=True, digest=view.digest, identity=ApproverIdentity.TOKEN)
+        done = await client.call_tool("approval_status", {"id": request_id})
+        assert (done.is_error, value(done)["state"]) == (False, "approved")
+        assert value(done)["data"]["receipt"] == "added 'bread'"
+        assert await environment.descriptions() == ["bread"]
+        for wrong in ({"id": "00000000-0000-0000-0000-000000000000"}, {"id": 1}, {}):
+            assert (await client.call_tool("approval_status", wrong)).is_error
+
+
+async def test_without_rules_that_count_approvals_there_is_no_such_tool(environment: Environment) -> None:
+    async with opened(environment) as (gateway, _), connect(gateway, "auto") as client:
+        assert "approval_status" not in {tool.name for tool in (await client.list_tools()).tools}
+        assert (await client.call_tool("approval_status", {"id": "x"})).is_error

@@ -1,0 +1,63 @@
+"""Approval by another person in a graph of LangGraph: an interrupt, whose resume only makes the graph look again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from graph_agent.chat.approvals import ApprovalService
+from graph_agent.integrations.langchain import GovernedTools, as_node
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.approval import ApproverIdentity
+from graph_agent.turn.engine import LLMAgentEngine
+from tests.chat.environment import Environment
+from tests.chat.test_approvals import rules
+from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests, said
+from tests.scripted_turns import TableServer, calls
+
+ADD = ("add_task", {"description": "bread"})
+
+
+async def approve(engine: LLMAgentEngine, request_id: str, *, yes: bool = True) -> None:
+    """Answer in another process."""
+    service = ApprovalService.of_engine(engine)
+    assert service is not None
+    digest = (await service.view(request_id, "bob", ["manager"])).digest
+    given: dict[str, Any] = {"digest": digest, "identity": ApproverIdentity.TOKEN, "reason": "" if yes else "no"}
+    await service.answer(request_id, "bob", ["manager"], approve=yes, **given)
+    await service.closings()
+
+
+async def test_a_stale_resume_makes_nothing_and_an_approval_makes_the_call_once(environment: Environment) -> None:
+    server = TableServer()
+    engine = environment.engine(ScriptedAdapter([]), tools=server, conditions=rules())
+    model = ScriptedChatModel(script=[requests(ADD), AIMessage("Added.")])
+    agent: Any = create_agent(model, middleware=[GovernedTools(engine, user="ann")], checkpointer=InMemorySaver())
+    (waits,) = (await agent.ainvoke(said("add bread"), THREAD))["__interrupt__"]
+    request_id = waits.value["approval"]
+    for stale in ({"approval": request_id, "yes": True}, "yes", {"pending_action": request_id, "yes": True}):
+        (waits,) = (await agent.ainvoke(Command(resume=stale), THREAD))["__interrupt__"]
+        assert waits.value["approval"] == request_id
+        assert server.sent == []
+    await approve(engine, request_id)
+    ended = await agent.ainvoke(Command(resume=True), THREAD)
+    assert [name for name, *_ in server.sent] == ["add_task"]
+    (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
+    assert answer.status == "success"
+    assert json.loads(answer.text)["success"]
+
+
+async def test_a_node_goes_on_with_the_decision_that_closed_the_request(environment: Environment) -> None:
+    server = TableServer()
+    engine = environment.engine(ScriptedAdapter([calls(ADD)]), tools=server, conditions=rules())
+    graph = graph_with(as_node(engine, user="ann"), InMemorySaver())
+    (waits,) = (await graph.ainvoke({"messages": [HumanMessage("add bread")]}, THREAD))["__interrupt__"]
+    await approve(engine, waits.value["approval"], yes=False)
+    ended = await graph.ainvoke(Command(resume=True), THREAD)
+    assert ended["messages"][-1].text.startswith("Denied by 'bob' as manager, so nothing was done")
+    assert server.sent == []
