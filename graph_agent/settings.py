@@ -6,6 +6,7 @@ long to import.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Mapping
@@ -96,6 +97,12 @@ class Settings(BaseModel):
     """The number of messages before the one that asked for a call that its approvers see."""
     approver_keys: Path | None = Field(default=None, alias="GRAPH_AGENT_APPROVER_KEYS")
     """The `allowed_signers` file with the SSH keys of approvers: then only answers count that they have signed."""
+    webhook_url: str | None = Field(default=None, alias="GRAPH_AGENT_WEBHOOK_URL")
+    """The address to which notices about approval requests are posted, as Standard Webhooks; unset: none."""
+    webhook_secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_WEBHOOK_SECRET")
+    """The key that signs the notices: `whsec_` and at least 24 bytes in base64."""
+    webhook_texts: bool = Field(default=False, alias="GRAPH_AGENT_WEBHOOK_TEXTS")
+    """Send the description of the call and its requester with each notice."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     turn_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_TURN_TOKENS")
@@ -211,12 +218,33 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _webhook_is_complete(self) -> Self:
+        if self.webhook_url is None:
+            return self
+        this_machine = r"http://(localhost|127\.0\.0\.1|\[::1\])(:|/|$)"
+        if not re.match(rf"https://[^/]|{this_machine}", self.webhook_url) or not _can_be_parsed(self.webhook_url):
+            raise ValueError("GRAPH_AGENT_WEBHOOK_URL: must be an https URL, or an http URL of this machine")
+        if self.webhook_key is None:
+            raise ValueError("GRAPH_AGENT_WEBHOOK_SECRET: must be whsec_ and at least 24 bytes in base64")
+        return self
+
+    @model_validator(mode="after")
     def _sign_in_is_complete(self) -> Self:
         if self.oidc_issuer is not None and self.jwks_url is None:
             raise ValueError("GRAPH_AGENT_OIDC_ISSUER needs GRAPH_AGENT_JWKS_URL, the address of the issuer's keys")
         if (self.oidc_issuer is None) != (self.oidc_client_id is None):
             raise ValueError("GRAPH_AGENT_OIDC_ISSUER and GRAPH_AGENT_OIDC_CLIENT_ID belong together")
         return self
+
+    @property
+    def webhook_key(self) -> bytes | None:
+        """The key of the webhook; None if it is missing or malformed."""
+        prefix, _, text = (self.webhook_secret.get_secret_value() if self.webhook_secret else "").partition("_")
+        try:
+            key = base64.b64decode(text, validate=True)
+        except ValueError:
+            return None
+        return key if prefix == "whsec" and len(key) >= 24 else None
 
     @property
     def disclosed(self) -> str | None:

@@ -12,6 +12,7 @@ from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.extras import import_opentelemetry
 from graph_agent.bootstrap.maintenance import maintenance_jobs
 from graph_agent.bootstrap.toolbox import require_functions
+from graph_agent.chat.approval_notices import Webhook
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
@@ -103,6 +104,7 @@ async def open_runtime(
             disclosure=settings.disclosed,
             files=settings.rule_files,
             approval_messages=settings.approval_messages,
+            webhook=_webhook(settings),
             approver_keys=None if settings.approver_keys is None else read_approver_keys(settings.approver_keys),
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
@@ -125,6 +127,13 @@ async def open_runtime(
             tasks=TaskPages(stores.database) if settings.mcp is None else None,
             started=started,
         )
+
+
+def _webhook(settings: Settings) -> Webhook | None:
+    if settings.webhook_url is None or settings.webhook_key is None:
+        return None
+    page = (settings.public_url or "").rstrip("/")
+    return Webhook(settings.webhook_url, settings.webhook_key, settings.webhook_texts, page)
 
 
 async def _start(tools: McpServerGroup, engine: LLMAgentEngine) -> None:

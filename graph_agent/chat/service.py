@@ -18,6 +18,7 @@ from functools import partial
 from typing import Unpack
 
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
+from graph_agent.chat.approval_notices import ApprovalNotices, Webhook
 from graph_agent.chat.approvals import ApprovalService
 from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore, OpenConfirmations
@@ -90,6 +91,7 @@ class ChatService:
         files: Mapping[str, str] | None = None,
         approval_messages: int = 0,
         approver_keys: ApproverKeys | None = None,
+        webhook: Webhook | None = None,
     ) -> None:
         """The database of the engine's record has the migrated tables of `graph_agent.chat.conversations` too.
 
@@ -99,6 +101,7 @@ class ChatService:
         `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
         they are stored with its questions, for the operator. `approval_messages` is the number of messages before the
         one that asked for a call that its approvers see. With `approver_keys` only answers that are signed count.
+        Notices about requests are posted to the `webhook` while this service sweeps.
 
         Raises `ConfigurationError` for an engine with another audit writer.
         """
@@ -134,6 +137,7 @@ class ChatService:
         self._recovery = TurnRecovery(engine, self._stores)
         self.approvals = None if approvals is None else ApprovalService(engine, self._stores, approvals)
         """The requests for the approval of other people, if they are stored."""
+        self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
 
     async def send(
         self,
@@ -254,7 +258,9 @@ class ChatService:
 
     async def sweep_forever(self) -> None:
         """Finish the turns of processes that have died, at once and then every minute, and settle outcomes meanwhile."""
-        settling = None if self._settler is None else asyncio.create_task(self._settler.settle_forever())
+        works = [] if self._settler is None else [self._settler.settle_forever()]
+        works += [] if self.notices is None else [self.notices.send_forever()]
+        meanwhile = [asyncio.create_task(work) for work in works]
         try:
             while True:
                 try:
@@ -266,9 +272,10 @@ class ChatService:
                     _log.exception("the sweep failed")
                 await asyncio.sleep(SWEEP_SECONDS)
         finally:
-            if settling is not None:
-                settling.cancel()
-                await asyncio.wait([settling])
+            for task in meanwhile:
+                task.cancel()
+            if meanwhile:
+                await asyncio.wait(meanwhile)
 
     async def sweep(self) -> int:
         """Finish what dead processes left open, and close the approval requests that have ended; return their number.

@@ -285,8 +285,8 @@ class Gateway:
             return _result(ToolResult(success=False, error=error), state=WAITING_FOR_APPROVAL, id=stored.request.id)
         record = await self._engine.audit.load(decision_id)
         if not isinstance(record, DecisionRecord):
-            state = {"state": str(stored.state)}
-            return _result(ToolResult(success=False, error="It is being done: ask again."), decision_id, **state)
+            doing = ToolResult(success=False, error="It is being done: ask again.")
+            return _result(doing, decision_id, state=str(stored.state))
         if record.invocations:
             return _result(record.invocations[0].tool_result, decision_id, state=str(stored.state))
         return _result(ToolResult(success=False, error=record.decision.reply), decision_id, state=str(stored.state))

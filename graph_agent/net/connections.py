@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 from urllib.request import getproxies
 
@@ -25,13 +27,19 @@ def checked_transport() -> httpx2.AsyncHTTPTransport | None:
 
 
 async def fetch(
-    url: str, *, seconds: float, max_bytes: int, form: dict[str, str] | None = None, content: bytes | None = None
+    url: str,
+    *,
+    seconds: float,
+    max_bytes: int,
+    form: dict[str, str] | None = None,
+    content: bytes | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[int, bytes]:
     """Return the status and the body of an answer; a form or a content is posted. Redirects are not followed.
 
     Raises `httpx2.HTTPError`, `httpx2.InvalidURL`, `OSError` (`TimeoutError` too), and `ValueError` for more than `max_bytes`.
     """
-    headers = {"Accept": "application/json, */*;q=0.1", "Accept-Encoding": "identity"}
+    headers = {"Accept": "application/json, */*;q=0.1", "Accept-Encoding": "identity", **headers}
     method = "GET" if form is None and content is None else "POST"
     async with asyncio.timeout(seconds):
         await asyncio.to_thread(require_allowed_host, url)

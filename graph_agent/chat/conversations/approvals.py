@@ -29,6 +29,8 @@ from graph_agent.reply.fixed import denied_by
 
 KEEP_REQUESTS = timedelta(days=30)
 """The time for which a request is kept after its end."""
+KEEP_NOTICES = timedelta(days=2)
+"""The time after which a notice that is due is not sent any more."""
 LISTED = 200
 """The number of requests that a list has at most, the newest."""
 
@@ -68,6 +70,7 @@ class ApprovalStore:
         self._sealer = Sealer(record_key)
         self._origin = origin
         self._now = database.time()
+        self._after = database.time
         # A request that was made much later than now was made before the database's clock was set back.
         self._in_time = and_(approvals.c.expires_at > self._now, approvals.c.created_at <= database.time(CLOCK_TOLERANCE))
 
@@ -143,6 +146,38 @@ class ApprovalStore:
             select(approvals.c.id).where(or_(_OPEN, approvals.c.closing_decision.is_(None))).order_by(approvals.c.created_at)
         )
         return await self.database.read(lambda connection: list(connection.execute(wanted.limit(1_000)).scalars()))
+
+    async def take_notice(self, retry_after: timedelta) -> tuple[StoredRequest, NoticeKind, int] | None:
+        """Return a notice that is due, and how often it was tried; it is due again after this time, unless it is `sent`."""
+        table = approvals.c
+
+        def take(connection: Connection) -> tuple[StoredRequest, NoticeKind, int] | None:
+            # An installation that gets a webhook later does not send what was due long ago.
+            due = self._select().where(table.notice_due_at <= self._now, table.notice_due_at > self._after(-KEEP_NOTICES))
+            due = due.where(table.notice.is_not(None))
+            row = connection.execute(due.order_by(table.notice_due_at).limit(1).with_for_update(skip_locked=True)).first()
+            if row is None:
+                return None
+            later = {"notice_due_at": self._after(retry_after), "notice_attempts": row.notice_attempts + 1}
+            connection.execute(update(approvals).where(table.id == row.id).values(**later))
+            stored = self._stored(row, self._answers(connection, [row.id]).get(row.id, ()))
+            return None if stored is None else (stored, NoticeKind(row.notice), row.notice_attempts)
+
+        return await self.database.write(take)
+
+    async def sent(self, stored: StoredRequest, kind: NoticeKind, following: datetime | None) -> None:
+        """Note that a notice was sent, or given up. With a `following` time the reminder is due then, if it is still open."""
+        table = approvals.c
+        then = {"notice": None if following is None else NoticeKind.REMINDER, "notice_due_at": following, "notice_attempts": 0}
+        done = update(approvals).where(table.id == stored.request.id, table.notice == kind).values(**then)
+        await self.database.write(lambda connection: connection.execute(done).close())
+
+    async def postpone(self, stored: StoredRequest, kind: NoticeKind, wait: timedelta) -> None:
+        """Make a notice that was not taken due again after a time."""
+        table = approvals.c
+        later = update(approvals).where(table.id == stored.request.id, table.notice == kind)
+        later = later.values(notice_due_at=self._after(wait))
+        await self.database.write(lambda connection: connection.execute(later).close())
 
     async def answer(self, request_id: str, answer: ApprovalAnswer) -> StoredRequest:
         """Store an answer, whose time is set to that of the database; a denial ends the request.

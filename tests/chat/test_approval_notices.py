@@ -1,0 +1,129 @@
+"""Notices about approval requests: Standard Webhooks, sent at least once, without a text of the request."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from graph_agent.chat.approval_notices import ApprovalNotices, Webhook
+from graph_agent.chat.conversations.approvals import ApprovalStore
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ConfigurationError
+from graph_agent.settings import read_settings
+from tests.chat.environment import Environment
+from tests.chat.test_approvals import ADD, chat_of, request_of, respond
+
+KEY = b"a key of more than twenty-four bytes"
+
+
+class Receiver:
+    """A program that takes notices: it answers with `statuses` in turn, then with 204."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = list(statuses)
+        self.posted: list[tuple[dict[str, str], bytes]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
+        body = await reader.readexactly(int(headers["content-length"]))
+        self.posted.append((headers, body))
+        status = self.statuses.pop(0) if self.statuses else 204
+        location = "Location: http://127.0.0.1:1/\r\n" if status == 302 else ""
+        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n{location}Connection: close\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    @asynccontextmanager
+    async def url(self) -> AsyncGenerator[str]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+
+    def verified(self) -> list[dict[str, Any]]:
+        """Return the bodies, each of which must have its signature."""
+        for headers, body in self.posted:
+            signed = b".".join((headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), body))
+            expected = base64.b64encode(hmac.new(KEY, signed, sha256).digest()).decode()
+            assert headers["webhook-signature"] == f"v1,{expected}"
+        return [json.loads(body) for _, body in self.posted]
+
+
+def notices_of(environment: Environment, url: str, **more: Any) -> ApprovalNotices:
+    store = ApprovalStore(environment.database, record_key=environment.record_key)
+    return ApprovalNotices(store, Webhook(url, KEY, **more), environment.clock)
+
+
+async def test_each_kind_is_sent_once_it_was_taken(each_environment: Environment, clock: ManualClock) -> None:
+    environment, receiver = each_environment, Receiver(500, 302)
+    chat = chat_of(environment, ADD)
+    async with receiver.url() as url:
+        notices = notices_of(environment, url, page="https://agent.example")
+        assert not await notices.send_one()
+        request = request_of(await chat.send("ann", "add bread"))
+        for _ in range(3):
+            assert await notices.send_one()
+            assert not await notices.send_one()
+            clock.advance(minutes=1)
+        clock.advance(hours=12)
+        assert await notices.send_one()
+        assert not await notices.send_one()
+        await respond(chat, request)
+        assert await notices.send_one()
+        clock.advance(hours=13)
+        assert not await notices.send_one()
+    sent = receiver.verified()
+    assert [one["type"] for one in sent] == [f"approval.{kind}" for kind in (*["requested"] * 3, "reminder", "closed")]
+    # A receiver knows a repetition by the id.
+    assert len({headers["webhook-id"] for headers, _ in receiver.posted}) == 3
+    assert sent[0]["data"] == {
+        "id": request.id,
+        "state": "open",
+        "tool": "add_task",
+        "roles": ["manager"],
+        "expires_at": request.action.expires_at.isoformat(),
+        "digest": request.digest,
+        "link": f"https://agent.example/approvals/{request.id}",
+    }
+    assert sent[-1]["data"]["state"] == "approved"
+    assert b"bread" not in b"".join(body for _, body in receiver.posted)
+    assert notices.deliveries == {"failed": 2, "sent": 3}
+
+
+async def test_texts_are_sent_only_if_the_operator_wants_them(environment: Environment) -> None:
+    receiver = Receiver()
+    await chat_of(environment, ADD).send("ann", "add bread")
+    async with receiver.url() as url:
+        assert await notices_of(environment, url, texts=True).send_one()
+    data = receiver.verified()[0]["data"]
+    assert (data["requester"], data["rules"]) == ("ann", ["additions need a manager"])
+    assert "bread" in data["description"]
+
+
+async def test_an_address_of_a_metadata_service_gets_nothing(environment: Environment) -> None:
+    await chat_of(environment, ADD).send("ann", "add bread")
+    notices = notices_of(environment, "http://169.254.169.254/latest")
+    assert await notices.send_one()
+    assert notices.deliveries == {"failed": 1}
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        ("http://example.org/hook", f"whsec_{base64.b64encode(KEY).decode()}"),
+        ("https://example.org/hook", ""),
+        ("https://example.org/hook", "whsec_c2hvcnQ="),
+        ("https://example.org/hook", "not a key"),
+    ],
+)
+def test_a_webhook_that_is_not_safe_is_one_sentence(url: str, secret: str) -> None:
+    with pytest.raises(ConfigurationError, match="GRAPH_AGENT_WEBHOOK"):
+        read_settings({"GRAPH_AGENT_WEBHOOK_URL": url, "GRAPH_AGENT_WEBHOOK_SECRET": secret})
