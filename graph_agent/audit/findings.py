@@ -87,7 +87,7 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
         yield from _tool_call(invocation)
     for settlement in trace.settlements:
         effect = "it took effect" if settlement.result.success else "it did not take effect and never will"
-        yield f"The outcome of call {settlement.sequence} was settled by the ledger at {_at(settlement.settled_at)}: {effect}."
+        yield f"The outcome of call {settlement.sequence} was settled under its key at {_at(settlement.settled_at)}: {effect}."
     if "TIMEOUT_RESPONSE" in record.states:
         yield f"The cap was reached: after {record.iterations} tool rounds the model still had not answered."
     yield from _interruption(record)

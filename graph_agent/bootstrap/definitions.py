@@ -9,8 +9,11 @@ from pathlib import Path
 from graph_agent.bootstrap.toolbox import checked_tools, connect, lock_file_of, open_tools, pins_of
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, ToolRule, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
+from graph_agent.policy.operation_key import takes_key
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.server_group import Claims, McpServerGroup
@@ -68,10 +71,22 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
             else:
                 drafted.append(line)
                 closed += [name] if claims.server.trusted and claims.hints.get("openWorldHint") is False else []
+                drafted += _key_comments(tool, tools.traits(tool.name))
     if not drafted:
         raise ConfigurationError("no tool of these servers can be granted")
     grants = [*drafted, *([_CLOSED.format(names=", ".join(closed))] if closed else [])]
     return _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(grants)), left_out
+
+
+def _key_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:
+    """Return a comment for each argument that can have the operation key: no schema says what the server does with it."""
+    properties = tool.parameters.get("properties")
+    if traits.read_only or traits.ledger or not isinstance(properties, dict):
+        return []
+    names = [name for name in properties if takes_key(name, tool.parameters)]
+    return [
+        f"<!-- if a key takes effect once at this server, add (operation key in {name}) to the line above -->" for name in names
+    ]
 
 
 def _draft_line(name: str, claims: Claims) -> str:
@@ -115,6 +130,8 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
             )
     elif rule.traits.ledger:
         promises = ["changes something exactly once: its server keeps a ledger"]
+    elif rule.key is not None:
+        promises = [f"changes something exactly once, as its server promises for the operation key in '{rule.key.name}'"]
     else:
         promises = ["changes something at most once in a turn: an unknown outcome stays unknown, because there is no ledger"]
     if grant.requires_confirmation:

@@ -30,6 +30,7 @@ from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.sent_calls import SentCalls
 from graph_agent.turn.setup import EngineOptions
 
 _CHANNEL = "graph_agent_turns"
@@ -96,7 +97,14 @@ async def open_runtime(
         await asyncio.wait({started}, timeout=start_seconds)
         if started.done():
             await started
-        settler = OutcomeSettler(tools, stores.database, clock=clock, record_key=tree.key, unknown=audit.unknown)
+        settler = OutcomeSettler(
+            tools,
+            stores.database,
+            clock=clock,
+            record_key=tree.key,
+            unknown=audit.unknown,
+            sent_calls=SentCalls(engine),
+        )
         chat = ChatService(
             engine,
             clock=clock,

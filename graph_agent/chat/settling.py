@@ -1,4 +1,6 @@
-"""The settlement of unknown outcomes after the turn has ended, by asking the ledgers again until they answer.
+"""The settlement of unknown outcomes after the turn has ended, by asking the servers again until they answer.
+
+A ledger is asked. A call with its key as an argument is sent once more, if the policy still grants exactly this call.
 
 A process that closes a decision with an unknown outcome asks within seconds, and so does the sweeper about those of processes
 that have died. The servers are asked at the same time, each about its oldest call first. A server that does not answer is asked
@@ -18,10 +20,13 @@ from typing import Protocol, runtime_checkable
 
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError
+from graph_agent.models.tools import ToolResult
 from graph_agent.ports import Clock, ToolServer
+from graph_agent.record.operations import request_of
 from graph_agent.record.settlements import Settlement, UnknownCall, find_unknown_calls, has_unserved_call, store_settlement
 from graph_agent.record.statements import read, write
 from graph_agent.record.tree.leaves import RecordKey, Sealer
+from graph_agent.turn.sent_calls import SentCalls
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +40,7 @@ _MAX_LATER_SECONDS = 60.0
 """The same for one that has not answered for longer than that."""
 _TIMEOUT_SECONDS = 2.0
 _CALLS_AT_ONCE = 100
+_MAX_UNLEARNED = 10_000
 _UNANSWERED = 3
 """So many calls in a row without an answer show that a server which has answered before does not do so any more."""
 
@@ -72,15 +78,22 @@ class OutcomeSettler:
         clock: Clock,
         record_key: RecordKey = None,
         unknown: asyncio.Event | None = None,
+        sent_calls: SentCalls | None = None,
     ) -> None:
-        """`unknown` is set when there may be an unknown outcome; the settler sets it itself as long as one is left."""
+        """Without `sent_calls` only ledgers are asked.
+
+        `unknown` is set when there may be an unknown outcome; the settler sets it itself as long as one is left.
+        """
         self._tools = tools
         self._log = log
         self._clock = clock
         self._sealer = Sealer(record_key)
+        self._sent_calls = sent_calls
         self._unknown = unknown or asyncio.Event()
         self._back_offs: dict[str | None, _BackOff] = {}
         """By server; None for the servers that have not listed their tools."""
+        self._unlearned: deque[str] = deque(maxlen=_MAX_UNLEARNED)
+        """The keys of calls whose outcome cannot be learned: their number only grows with calls that stay unknown for good."""
         # One pass at a time: the task in the background and a caller of `settle` would ask the servers twice.
         self._settling = asyncio.Lock()
 
@@ -90,7 +103,7 @@ class OutcomeSettler:
         Raises `ServiceError` STORAGE_ERROR.
         """
         async with self._settling:
-            since, servers = self._clock.now() - SETTLE_FOR, self._servers()
+            since, servers = self._clock.now() - SETTLE_FOR, await self._servers()
             asked = [
                 self._settle_server(server, tools, since) for server, tools in servers.items() if not self._backs_off(server)
             ]
@@ -122,11 +135,12 @@ class OutcomeSettler:
                 _log.exception("the settlement failed")
                 await asyncio.sleep(MAX_BACK_OFF_SECONDS)
 
-    def _servers(self) -> dict[str, list[str]]:
-        """Return the tools with a ledger by their servers."""
+    async def _servers(self) -> dict[str, list[str]]:
+        """Return the tools whose outcomes can be learned, by their servers."""
         found: defaultdict[str, list[str]] = defaultdict(list)
+        others = () if self._sent_calls is None else await self._sent_calls.tools()
         for name in self._tools.get_available_tools():
-            if self._tools.traits(name).ledger:
+            if self._tools.traits(name).ledger or name in others:
                 found[self._tools.server_of(name) if isinstance(self._tools, SeveralServers) else ""].append(name)
         return found
 
@@ -134,15 +148,20 @@ class OutcomeSettler:
         """Ask one server about its calls, oldest first, until it does not answer any more; return how many were settled."""
         settled, unanswered, is_silent = 0, set[str](), False
         while not is_silent:
-            limit = _CALLS_AT_ONCE + len(unanswered)
+            passed_over = {*unanswered, *self._unlearned}
+            limit = _CALLS_AT_ONCE + len(passed_over)
             found = await read(self._log, partial(find_unknown_calls, tools=tools, since=since, limit=limit))
-            waiting = deque(call for call in found if call.operation_key not in unanswered)
+            waiting = deque(call for call in found if call.operation_key not in passed_over)
             if not waiting:
                 break
             in_a_row = 0
             while waiting and not is_silent:
                 call = waiting.popleft()
-                if await self._settle_call(call):
+                if (is_settled := await self._settle_call(call)) is None:
+                    # It says nothing about the server.
+                    self._unlearned.append(call.operation_key)
+                    continue
+                if is_settled:
                     settled, in_a_row = settled + 1, 0
                     continue
                 unanswered.add(call.operation_key)
@@ -164,15 +183,21 @@ class OutcomeSettler:
             del waiting[chosen]
             waiting.appendleft(call)
 
-    async def _settle_call(self, call: UnknownCall) -> bool:
-        """Ask about one call and store the answer; False if there is none."""
-        result = await self._tools.settle(call, deadline=_TIMEOUT_SECONDS)
-        if result.unknown:
-            return False
+    async def _settle_call(self, call: UnknownCall) -> bool | None:
+        """Learn the outcome of one call and store it; False if there is no answer, None if it cannot be learned."""
+        result = await self._outcome(call)
+        if result is None or result.unknown:
+            return None if result is None else False
         at = self._clock.now()
         settlement = Settlement(decision_id=call.decision_id, sequence=call.sequence, result=result, settled_at=at)
         await write(self._log, partial(store_settlement, settlement=settlement, sealer=self._sealer))
         return True
+
+    async def _outcome(self, call: UnknownCall) -> ToolResult | None:
+        if self._sent_calls is None or self._tools.traits(call.tool_name).ledger:
+            return await self._tools.settle(call, deadline=_TIMEOUT_SECONDS)
+        work = partial(request_of, decision_id=call.decision_id, sequence=call.sequence, sealer=self._sealer)
+        return await self._sent_calls.outcome(call, await read(self._log, work), _TIMEOUT_SECONDS)
 
     async def _connect(self, since: datetime) -> int:
         """Connect to the servers if there is a call of a tool that none of them has listed in this process."""

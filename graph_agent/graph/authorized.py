@@ -13,12 +13,12 @@ from graph_agent.policy.guard import AuthorizedCall
 async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:
     """Run a call that the guard has permitted.
 
-    A mutating call is sent once. If its outcome is unknown, the ledger settles it under the same key; on a server without a
-    ledger the outcome stays unknown. Only reads are retried.
+    A mutating call is sent once. If its outcome is unknown, the server settles it under the same key: its ledger, or the same
+    call once more where it takes the key as an argument. On any other server the outcome stays unknown. Only reads are retried.
     """
     result = await ports.execute(call)
     if call.mutating:
-        return await ports.settle(call) if result.unknown and call.ledger else result
+        return await ports.settle(call) if call.tells_outcome_after(result) else result
     for _ in range(read_retries):
         if result.success or ports.interrupted:
             break

@@ -242,6 +242,8 @@ class CallOperation(NamedTuple):
     tool_name: str
     amounts: Mapping[str, int | str] | None = None
     """The amounts that count, as in `PastUse`; None if it is not counted."""
+    request: str | None = None
+    """The digest of exactly what is sent, if it may be sent again; see `AuthorizedCall.request`."""
 
 
 @dataclass(frozen=True, slots=True)

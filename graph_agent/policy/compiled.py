@@ -17,6 +17,7 @@ from graph_agent.policy.cedar.compiled import Conditions, compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
+from graph_agent.policy.operation_key import KeyArgument, KeyArgumentError
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.upgrade import upgraded
@@ -48,6 +49,10 @@ class ToolRule:
     check: ArgumentCheck
     """Checks arguments against the schema and its strict copy; the model gets the original schema."""
 
+    served: ToolDeclaration
+    """The declaration of the server: `declaration` leaves out an argument that the runtime fills with the operation key."""
+    key: KeyArgument | None = None
+    """The argument that has the operation key."""
     takes_user_id: bool = False
     """True if the schema declares a property `user_id`: then it is an argument like any other."""
     hidden: frozenset[str] = frozenset()
@@ -70,7 +75,7 @@ class ToolRule:
 
     def definition_json(self) -> dict[str, Any]:
         """Return what the server declares about the tool, as plain JSON."""
-        return {"declaration": self.declaration.to_json(), "traits": self.traits.to_json()}
+        return {"declaration": self.served.to_json(), "traits": self.traits.to_json()}
 
     def user_text(self, text: str) -> str:
         """Return a server's `text` without tool names."""
@@ -212,7 +217,7 @@ def compile_policy(
             schema = canonical_json(declaration.parameters)
         except (ValueError, TypeError, RecursionError):
             raise ToolDefinitionError(grant.name, f"the input schema of the tool '{grant.name}' is not plain JSON") from None
-        check = _check_of(grant.name, schema)
+        _check_of(grant.name, schema)
         declared = traits.get(grant.name, ToolTraits())
         _require_readable(grant.name, "title", declared.title or "", MAX_TITLE)
         _require_readable(grant.name, "description", declaration.description, MAX_DESCRIPTION)
@@ -221,9 +226,28 @@ def compile_policy(
         bound = grant.bound_argument
         if bound is not None and bound not in declaration.parameters.get("properties", {}):
             raise ToolGrantError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
-        rules[grant.name] = ToolRule(grant, declaration, declared, check, _declares_user_id(declaration.parameters), names)
+        key = _key_argument(grant, declaration, declared)
+        shown = declaration if key is None else key.hidden_in(declaration)
+        check = _check_of(grant.name, canonical_json(shown.parameters))
+        by_user = _declares_user_id(shown.parameters)
+        rules[grant.name] = ToolRule(grant, shown, declared, check, declaration, key, by_user, names)
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
     return CompiledPolicy(constitution, rules, absent, servers)
+
+
+def _key_argument(grant: ToolGrant, declaration: ToolDeclaration, traits: ToolTraits) -> KeyArgument | None:
+    if (name := grant.key_argument) is None:
+        return None
+    tool = f"the tool '{grant.name}'"
+    if traits.read_only or traits.ledger:
+        why = "only reads" if traits.read_only else "has the operation key already: its server keeps a ledger"
+        raise ToolGrantError(grant.name, f"{tool} {why}: its line cannot have (operation key in {name})")
+    if name == grant.bound_argument:
+        raise ToolGrantError(grant.name, f"the argument '{name}' of {tool} cannot be the user and the operation key")
+    try:
+        return KeyArgument.of(name, declaration.parameters)
+    except KeyArgumentError as exc:
+        raise ToolGrantError(grant.name, f"{tool} {exc}") from None
 
 
 def _require_readable(tool: str, what: str, text: str, limit: int) -> None:

@@ -39,7 +39,7 @@ MAX_CHARACTERS = 256 * 1024
 """The constitution is part of every request to the model; a longer text is a wrong file. Also the limit of `policy.cedar`."""
 MARKERS = (
     "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
-    "(ARGUMENT is the signed-in user)"
+    "(ARGUMENT is the signed-in user), (operation key in ARGUMENT)"
 )
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
@@ -49,14 +49,16 @@ _ENTRY = re.compile(rf"- (?P<name>{_NAME}|{_QUOTED_NAME}): (?P<rest>\S.*)")
 _MARKER = re.compile(
     r"(?P<before>.*?) "
     r"\((?P<words>requires confirmation|without confirmation|reads|trusted results"
-    r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user)\)"
+    r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user"
+    r"|operation key in (?P<key>[A-Za-z_][A-Za-z0-9_-]*))\)"
 )
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
 _LATIN = re.compile(r"[ -~À-ɏ]*")
 # Brackets, the syntax of comments, strike-through and HTML in Markdown and in programming languages, markers without brackets.
 _SYNTAX = re.compile(
-    r"[()\[\]{}<>~`|\\\"]|//|/\*|\*\*|__|--|(?:^|\s)#|&#?\w+;|\bconfirm\w*|per message|signed-in user", re.IGNORECASE
+    r"[()\[\]{}<>~`|\\\"]|//|/\*|\*\*|__|--|(?:^|\s)#|&#?\w+;|\bconfirm\w*|per message|signed-in user|operation key",
+    re.IGNORECASE,
 )
 # A grant or another comment in it is an error: it would look like a line that is in force.
 _COMMENT = re.compile(r"<!-- (?![\s-])[^<>]+(?<!-) -->")
@@ -79,6 +81,8 @@ class ToolGrant:
     """The number of calls that one message of the user permits."""
     bound_argument: str | None = None
     """The argument that the runtime sets to the id of the signed-in user."""
+    key_argument: str | None = None
+    """The argument that the runtime sets to the operation key: the server promises that a key takes effect once."""
     line: int = field(default=0, compare=False)
     """The number of the line, counted from 1."""
 
@@ -201,6 +205,8 @@ def _read_entry(line: str, number: int) -> ToolGrant:
     grant = ToolGrant(name, summary, line=number, **markers)
     if grant.requires_confirmation and grant.without_confirmation:
         raise ConstitutionError("a line cannot have both (requires confirmation) and (without confirmation)", number)
+    if grant.key_argument is not None and grant.reads:
+        raise ConstitutionError("a line cannot have both (reads) and (operation key in ...): a read needs no key", number)
     return grant
 
 
@@ -225,6 +231,8 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
 def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
     if marker["limit"]:
         return "max_per_message", int(marker["limit"])
+    if marker["key"]:
+        return "key_argument", marker["key"]
     return ("bound_argument", marker["argument"]) if marker["argument"] else (marker["words"].replace(" ", "_"), True)
 
 

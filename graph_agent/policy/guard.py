@@ -8,20 +8,21 @@ creates an `AuthorizedCall`, and a tool server accepts nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import FACT_READS
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
+from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
-from graph_agent.policy.compiled import CompiledPolicy, ToolRule
+from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.reply.fixed import NOT_PERMITTED
@@ -89,15 +90,29 @@ class AuthorizedCall:
     decision_id: str = ""
     attempt: int = 1
     """The number of the attempt of the turn that sends the call."""
+    key: Mapping[str, str] = field(default_factory=dict)
+    """The argument that has the operation key, if the server takes it there: such a call may be sent again."""
+    request: str | None = None
+    """With such an argument, the digest of exactly what is sent, to which server, and for whom."""
     seal: InitVar[object] = None
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
             raise TypeError("only the guard creates an AuthorizedCall")
 
-    def of_attempt(self, attempt: int) -> Self:
-        """Return the same permission for the attempt that sends the call."""
-        return replace(self, attempt=attempt, seal=_SEAL)
+    def as_sent(self, attempt: int) -> Self:
+        """Return the same permission as the attempt sends it: with the arguments that the runtime fills."""
+        return replace(self, arguments={**self.arguments, **self.key}, attempt=attempt, seal=_SEAL)
+
+    @property
+    def may_be_sent_again(self) -> bool:
+        """True if its server performs it at most once, however often it is sent."""
+        return self.ledger or bool(self.key)
+
+    def tells_outcome_after(self, result: ToolResult) -> bool:
+        """True if the outcome can be learned after this result. A server that reports a failure has not lost its answer."""
+        lost = result.error_code is not ToolErrorCode.TOOL_REPORTED_FAILURE
+        return result.unknown and (self.ledger or (bool(self.key) and lost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +243,7 @@ def judge_batch(
             waits = True
             continue
         keys = user_id, sequence, key or f"{decision_id}:{sequence}"
-        traits = rule.mutating, rule.traits.ledger
-        authorized = AuthorizedCall(call.name, arguments, *keys, *traits, decision_id=decision_id, seal=_SEAL)
+        authorized = _authorized(policy, rule, arguments, *keys, decision_id)
         judged = _judge_limit(authorized, rule, [*known, *fact_reads])
         judged_calls.append(judged)
         if judged.authorized is not None:
@@ -246,6 +260,33 @@ def _is_deferred(policy: CompiledPolicy, tool_name: str, *, first: bool, precede
     if conditions is None or for_facts:
         return False
     return (precedes and conditions.depends_on_calls(tool_name)) or (not first and conditions.needs_facts(tool_name))
+
+
+def _authorized(
+    policy: CompiledPolicy,
+    rule: ToolRule,
+    arguments: dict[str, Any],
+    user_id: str,
+    sequence: int,
+    operation_key: str,
+    decision_id: str,
+) -> AuthorizedCall:
+    key = {} if rule.key is None else rule.key.filled(operation_key)
+    name = rule.grant.name
+    whole = [name, policy.servers.get(name, ONE_SERVER), {**arguments, **key}, user_id]
+    return AuthorizedCall(
+        name,
+        arguments,
+        user_id,
+        sequence,
+        operation_key,
+        rule.mutating,
+        rule.traits.ledger,
+        decision_id=decision_id,
+        key=key,
+        request=digest(whole) if key else None,
+        seal=_SEAL,
+    )
 
 
 def _confirmed_key(confirmed: PendingAction | None, place: int, tool_name: str, arguments: dict[str, Any]) -> str | None:
@@ -279,6 +320,28 @@ def judge_request(
         yes=request.confirmed,
     )
     return judged
+
+
+def sent_before(
+    policy: CompiledPolicy,
+    tool_name: str,
+    arguments: dict[str, Any],
+    *,
+    user_id: str,
+    decision_id: str,
+    sequence: int,
+    operation_key: str,
+    request: str | None,
+) -> AuthorizedCall | None:
+    """Return the permission to learn the outcome of a call that a closed decision has sent.
+
+    `request` is the digest of what was sent. It is sent again only if `policy` still grants exactly that; None if it does not.
+    """
+    rule = policy.rules.get(tool_name)
+    if rule is None or not rule.mutating:
+        return None
+    call = _authorized(policy, rule, arguments, user_id, sequence, operation_key, decision_id)
+    return call if call.key and call.request == request else None
 
 
 def permitted_read(
@@ -453,6 +516,8 @@ def _for_user(rule: ToolRule, arguments: dict[str, Any], user_id: str) -> dict[s
     named = [] if rule.takes_user_id else [value for key, value, _ in _nested(arguments) if key == "user_id"]
     if bound is not None and bound in arguments:
         named.append(arguments[bound])
+    if rule.key is not None and rule.key.name in arguments:
+        raise _Refusal(f"'{rule.key.name}' is set by the runtime: leave it out")
     if any(value != user_id for value in named):
         text = "only the signed-in user's own data can be used"
         raise _Refusal(text, ToolErrorCode.ACCESS_DENIED, rule=_OWN_DATA_ONLY)

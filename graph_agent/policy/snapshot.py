@@ -91,5 +91,8 @@ def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:
     # What was a read may be a change today, and what any user could name may be the signed-in user's alone.
     if grant.reads != earlier.reads or grant.bound_argument not in (None, earlier.bound_argument):
         return False
+    # A call that was sent is sent again only under the key that it had.
+    if grant.key_argument != earlier.key_argument:
+        return False
     limit, earlier_limit = grant.max_per_message, earlier.max_per_message
     return limit is None or (earlier_limit is not None and earlier_limit <= limit)

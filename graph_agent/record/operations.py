@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, text, union, update
+from sqlalchemy import Connection, bindparam, func, select, text, type_coerce, union, update
+from sqlalchemy.types import NullType
 
 from graph_agent.db import PreparedStatement, insert_into
 from graph_agent.models.facts import PastUse
@@ -93,6 +94,14 @@ def intend(
     stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, call_operations)}
     row["mac"] = _macs(stored, sealer)[0]
     return _INTEND.first(connection, row) is not None
+
+
+def request_of(connection: Connection, decision_id: str, sequence: int, sealer: Sealer) -> str | None:
+    """Return the digest of a call that may be sent again; None if it may not, or if its row has no valid MAC."""
+    columns = [type_coerce(column, NullType()).label(column.name) for column in call_operations.columns]
+    given = {"decision": decision_id, "call_sequence": sequence}
+    row = connection.execute(select(*columns).where(_OF_CALL), given).one_or_none()
+    return row.request if row is not None and is_intended_by_us(row._mapping, sealer) else None
 
 
 def is_intended_by_us(stored: Mapping[Any, Any], sealer: Sealer) -> bool:

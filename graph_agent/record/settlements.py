@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, Select, String, Table, and_, cast, delete, func, or_, select, update
 
 from graph_agent.db import Database, read_pages
+from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import CallDisposition, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
@@ -57,6 +58,7 @@ class UnknownCall:
     arguments: dict[str, Any]
     user_id: str
     operation_key: str
+    error_code: ToolErrorCode
 
 
 class SuccessfulCall(NamedTuple):
@@ -74,7 +76,7 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
     its_report = f"{KIND}:" + calls.decision_id + ":" + cast(calls.sequence, String)
     settled = select(reports_table.c.report_id).where(reports_table.c.report_id == its_report).exists()
     wanted = (
-        select(calls.decision_id, calls.sequence, calls.tool_name, calls.parameters, decisions.user_id, _KEY)
+        select(calls.decision_id, calls.sequence, calls.tool_name, calls.parameters, decisions.user_id, _KEY, calls.error_code)
         .join(decision_logs, decisions.decision_id == calls.decision_id)
         .outerjoin(call_operations, _OPERATION_OF_CALL)
         .where(
@@ -90,7 +92,15 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
         .limit(limit)
     )
     return [
-        UnknownCall(row.decision_id, row.sequence, row.tool_name, row.parameters or {}, row.user_id, row.operation_key)
+        UnknownCall(
+            row.decision_id,
+            row.sequence,
+            row.tool_name,
+            row.parameters or {},
+            row.user_id,
+            row.operation_key,
+            ToolErrorCode(row.error_code),
+        )
         for row in connection.execute(wanted)
     ]
 

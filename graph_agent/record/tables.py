@@ -155,6 +155,8 @@ call_operations = sa.Table(
     sa.Column("state", enum_by_value(CallState, "state"), nullable=False),
     # What a counted call uses of the budgets, by the name of the argument.
     sa.Column("amounts", JsonText),
+    # The digest of a call that has its key as an argument: only exactly this call is sent again after the decision.
+    sa.Column("request", sa.String(64)),
     sa.Column("intended_at", UtcDateTime, nullable=False),
     # The MAC of the other columns but for the state, which follows from the record and its settlements.
     sa.Column("mac", sa.String(64), nullable=False),

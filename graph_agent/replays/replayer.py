@@ -83,7 +83,7 @@ class WhatIf:
         """Return `snapshot` with these rules and the same tool declarations."""
         recorded = snapshot.policy
         constitution = recorded.constitution if self.constitution is None else _parse(self.constitution)
-        declarations = [rule.declaration for rule in recorded.rules.values()]
+        declarations = [rule.served for rule in recorded.rules.values()]
         traits = {name: rule.traits for name, rule in recorded.rules.items()}
         servers = recorded.servers or (self.conditions.servers if self.conditions is not None else {})
         policy = compile_policy(constitution, declarations, traits, partial=True, servers=servers)

@@ -36,7 +36,7 @@ _SYSTEM_CHARACTERS = 300
 
 
 class LedgerOutcome(StrEnum):
-    """The effect of a call that was sent, or of the call that it repeats, as the operation ledger of its server reports it."""
+    """The effect of a call that was sent, or of the call that it repeats, as its server reports it under the operation key."""
 
     DONE_ONCE = "done_once"
     NOT_DONE = "not_done"
@@ -44,10 +44,10 @@ class LedgerOutcome(StrEnum):
     REPEATED = "repeated"
     """The call was not sent again: it got the result of an identical earlier one."""
     SETTLED = "settled"
-    """The outcome was unknown at first; the ledger reported it later, in the turn or after it."""
+    """The outcome was unknown at first; the server reported it later, in the turn or after it."""
     UNKNOWN = "unknown"
     NO_LEDGER = "no_ledger"
-    """The server keeps no ledger for this tool."""
+    """The server keeps no ledger for this tool, and does not take the operation key as an argument."""
     NOT_NEEDED = "not_needed"
     """The call is a read."""
 
@@ -203,7 +203,7 @@ def _ledger_outcome(
         return None
     if not rule.mutating:
         return LedgerOutcome.NOT_NEEDED
-    if not rule.traits.ledger:
+    if not rule.traits.ledger and rule.key is None:
         return LedgerOutcome.NO_LEDGER
     if result.unknown:
         return LedgerOutcome.UNKNOWN

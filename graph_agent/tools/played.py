@@ -88,7 +88,7 @@ class PlayedTools:
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:  # noqa: ARG002 (of the port)
         """Return the next result of this call."""
-        return self._next(call.tool_name, call.arguments)
+        return self._next(call.tool_name, {name: value for name, value in call.arguments.items() if name not in call.key})
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:  # noqa: ARG002 (of the port)
         """Return that the outcome stays unknown: no ledger is asked."""

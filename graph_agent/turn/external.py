@@ -23,6 +23,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import ApprovalRequests, Confirmations, IdSource, ToolServer
+from graph_agent.tools.outcomes import learn_outcome, send
 
 A = TypeVar("A", LLMResponse, ToolResult)
 
@@ -101,7 +102,7 @@ class ExternalPorts:
             mark = asyncio.get_running_loop().call_soon(waited.append, True)
             try:
                 # A copy, because an executor must not be able to change the turn's state.
-                return await self.tools.execute(copy.deepcopy(call).of_attempt(self.attempt), deadline=limit)
+                return await send(self.tools, copy.deepcopy(call).as_sent(self.attempt), limit)
             except ToolRefusal as refusal:
                 return ToolResult.failed(refusal.code, refusal.sentence)
             except Exception as exc:
@@ -115,9 +116,10 @@ class ExternalPorts:
         return await self._tool_result(run, at_most=within)
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
-        """Ask the ledger for the outcome of a call; it stays unknown if the executor cannot be asked."""
+        """Return the outcome of a call that may have been sent; it stays unknown if the executor cannot be asked."""
         return await self._tool_result(
-            lambda limit: self.tools.settle(copy.deepcopy(call), deadline=limit), at_least=self.settle_seconds
+            lambda limit: learn_outcome(self.tools, copy.deepcopy(call), limit, attempt=self.attempt),
+            at_least=self.settle_seconds,
         )
 
     async def preview(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> ToolResult:

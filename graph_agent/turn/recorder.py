@@ -412,9 +412,10 @@ class Recorder:
         if call in self._intended:
             del self._intended[: self._intended.index(call) + 1]
         sendable = await self._save_before(call)
-        if call.mutating and not call.ledger and (resumed_here or not sendable):
-            # Another attempt has come to this point, or died about here. It may have sent this call, and without a ledger the
-            # server would run it twice.
+        # Another attempt has come to this point, or died about here: it may have sent this call.
+        is_resent = call.mutating and (resumed_here or not sendable)
+        if is_resent and not call.may_be_sent_again:
+            # Without the operation key the server would run it twice.
             result = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
             self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at, operation=operation)
             raise ResentCallError
@@ -423,7 +424,8 @@ class Recorder:
             request,
             call.tool_name,
             call.arguments,
-            lambda ports: ports.execute(call),
+            # An answer that nothing was sent would be about this attempt only.
+            lambda ports: ports.settle(call) if is_resent and call.key else ports.execute(call),
             at=invoked_at,
             operation=operation,
         )
@@ -607,7 +609,7 @@ async def newest_results(
 
 
 def _operation(call: AuthorizedCall, amounts: Mapping[str, int | str] | None = None) -> CallOperation:
-    return CallOperation(call.sequence, call.operation_key, call.user_id, call.tool_name, amounts)
+    return CallOperation(call.sequence, call.operation_key, call.user_id, call.tool_name, amounts, call.request)
 
 
 def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operation_key: str) -> str:

@@ -51,7 +51,7 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
     [settlement] = trace.settlements
     assert (settlement.sequence, settlement.result.success) == (1, performed)
     effect = "it took effect" if performed else "it did not take effect and never will"
-    assert f"The outcome of call 1 was settled by the ledger at 2026-01-05 09:00:00 UTC: {effect}." in findings(trace)
+    assert f"The outcome of call 1 was settled under its key at 2026-01-05 09:00:00 UTC: {effect}." in findings(trace)
     assert await environment.descriptions() == (["milk"] if performed else [])
     assert trace.record == record
     assert (await verified(environment.database, key=None)).violations == []

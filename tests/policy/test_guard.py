@@ -73,15 +73,25 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
     [
         # The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL.
         # `read_fact` is a port too.
-        ("execute", {"graph/authorized.py": {"run_authorized"}, "turn/recorder.py": {"read_fact"}}),
+        (
+            "execute",
+            {
+                "graph/authorized.py": {"run_authorized"},
+                "turn/recorder.py": {"read_fact"},
+                "tools/outcomes.py": {"send"},
+            },
+        ),
         ("read_fact", {"graph/authorized.py": {"read_for_facts"}}),
-        # Both store the outcome: of a call of the turn, and of one that stayed unknown.
-        # `settle_forever` settles by `_settle_call`.
+        # They store the outcome: of a call of the turn, of one that an earlier attempt may have sent, and of one that stayed
+        # unknown. `settle_forever` settles by `_settle_call`.
         (
             "settle",
             {
                 "graph/authorized.py": {"run_authorized"},
-                "chat/settling.py": {"_settle_call", "settle_forever"},
+                "turn/recorder.py": {"execute"},
+                "turn/sent_calls.py": {"outcome"},
+                "tools/outcomes.py": {"learn_outcome"},
+                "chat/settling.py": {"_outcome", "settle_forever"},
                 "bootstrap/maintenance.py": {"maintenance_jobs"},
             },
         ),

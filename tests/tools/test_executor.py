@@ -273,7 +273,7 @@ async def test_user_and_operation_are_sent_as_request_metadata() -> None:
 @pytest.mark.parametrize("trusted", [False, True])
 async def test_a_change_names_its_attempt_so_that_a_server_can_fence(trusted: bool) -> None:
     async with McpToolExecutor(foreign_server(), trusted=trusted) as executor:
-        change = await executor.execute(permitted("beside", {}, "ann", "k").of_attempt(2))
+        change = await executor.execute(permitted("beside", {}, "ann", "k").as_sent(2))
         read = await executor.execute(permitted("beside", {}, "ann"))
     assert isinstance(change.data, dict)
     assert isinstance(read.data, dict)

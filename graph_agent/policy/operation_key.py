@@ -1,0 +1,207 @@
+"""The argument of a tool that the runtime fills with the operation key: its value, and the schema that is left for the model.
+
+A server that takes such an argument promises that calls with the same value take effect once, and that a repeated call gets the
+answer of the first one. The value follows from the operation key and from the schema alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Self
+from uuid import UUID, uuid5
+
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.policy.schema.check import ArgumentCheck
+from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
+from graph_agent.policy.schema.upgrade import upgraded
+
+_NAMESPACE: Final = UUID("6f1c2a5e-8f0b-5f0e-9a63-0f5a3f3b8c11")
+_SAMPLES: Final = tuple(f"{UUID(int=number)}:{number % 97 + 1}" for number in range(0, 2**128, 2**128 // 7))
+"""Operation keys for which a form has to fit the schema."""
+_ALPHABETS: Final = (
+    string.hexdigits[:16],
+    string.digits + "ABCDEF",
+    string.digits + string.ascii_lowercase,
+    string.digits + string.ascii_uppercase,
+    string.digits + string.ascii_letters,
+    string.digits,
+    string.ascii_lowercase,
+    string.ascii_uppercase,
+)
+_LENGTHS: Final = range(64, 10, -1)
+_LEAST_BITS: Final = 64
+"""Two operations have the same value with a probability of less than one in 2 ** 32, for 65,000 operations."""
+_USUAL_NAMES: Final = frozenset(
+    {
+        "client_reference",
+        "client_reference_id",
+        "client_request_id",
+        "client_request_token",
+        "client_token",
+        "dedupe_key",
+        "deduplication_id",
+        "idempotency_id",
+        "idempotency_key",
+        "idempotency_token",
+        "operation_id",
+        "operation_key",
+        "reference",
+        "request_id",
+        "request_token",
+    }
+)
+_PREFIX: Final = re.compile(r"\^([A-Za-z0-9_-]+)(?![A-Za-z0-9_?*+{-])")
+_SAME_OBJECT: Final = frozenset(
+    {
+        "$ref",
+        "allOf",
+        "anyOf",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "not",
+        "oneOf",
+        "patternProperties",
+        "then",
+    }
+)
+"""The keywords with which a schema can name a property a second time."""
+
+
+class KeyArgumentError(Exception):
+    """The runtime cannot fill the argument; the text is a clause about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """The form of a value: the operation key itself, a UUID, or a text of an alphabet after a prefix."""
+
+    is_uuid: bool = False
+    prefix: str = ""
+    alphabet: str = ""
+    length: int = 0
+
+    def value(self, operation_key: str) -> str:
+        """Return the value for an operation key."""
+        if self.is_uuid:
+            return str(uuid5(_NAMESPACE, operation_key))
+        if not self.alphabet:
+            return operation_key
+        number = int.from_bytes(hashlib.sha512(operation_key.encode()).digest())
+        digits = []
+        for _ in range(self.length):
+            number, digit = divmod(number, len(self.alphabet))
+            digits.append(self.alphabet[digit])
+        return self.prefix + "".join(digits)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyArgument:
+    """An argument that has the operation key."""
+
+    name: str
+    form: KeyForm
+
+    @classmethod
+    def of(cls, name: str, schema: Mapping[str, Any]) -> Self:
+        """Return the argument `name` of a tool with this input schema. Raises `KeyArgumentError`."""
+        return cls(name, _form(name, canonical_json(schema)))
+
+    def filled(self, operation_key: str) -> dict[str, str]:
+        """Return the argument with its value."""
+        return {self.name: self.form.value(operation_key)}
+
+    def hidden_in(self, declaration: ToolDeclaration) -> ToolDeclaration:
+        """Return the declaration without the argument, which neither the model nor a condition sees."""
+        schema = {**declaration.parameters}
+        schema["properties"] = {name: one for name, one in schema["properties"].items() if name != self.name}
+        if isinstance(schema.get("required"), list):
+            schema["required"] = [name for name in schema["required"] if name != self.name]
+        return declaration.replace(parameters=schema)
+
+
+def without_echo(data: Any, key: Mapping[str, str]) -> Any:
+    """Return the data of a result without the fields that repeat an argument which the runtime has filled."""
+    match data:
+        case dict():
+            return {name: without_echo(one, key) for name, one in data.items() if name not in key or one != key[name]}
+        case list():
+            return [without_echo(one, key) for one in data]
+    return data
+
+
+def takes_key(name: str, schema: Mapping[str, Any]) -> bool:
+    """True if an argument is named like one for operation keys, and can have one."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[-_. ]+", "_", name).lower()
+    if words not in _USUAL_NAMES:
+        return False
+    try:
+        KeyArgument.of(name, schema)
+    except KeyArgumentError:
+        return False
+    return True
+
+
+# Cached, because policies are compiled often.
+@lru_cache(maxsize=256)
+def _form(name: str, text: str) -> KeyForm:
+    """Return the first form that fits the schema of the argument."""
+    schema = upgraded(json.loads(text))
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or name not in properties:
+        raise KeyArgumentError(f"has no argument '{name}' for the operation key")
+    definitions = {keyword: schema[keyword] for keyword in ("$defs", "definitions") if keyword in schema}
+    others = [part for keyword, part in schema.items() if keyword in _SAME_OBJECT]
+    if others and canonical_json(name) in canonical_json([*others, definitions]):
+        raise KeyArgumentError(f"names its argument '{name}' a second time in its schema, so that it cannot be hidden")
+    alone = {"type": "object", **definitions, "properties": {name: properties[name]}, "required": [name]}
+    parts = _parts(properties[name], definitions)
+    formats = {part["format"] for part in parts if isinstance(part.get("format"), str)}
+    patterns = [part["pattern"] for part in parts if isinstance(part.get("pattern"), str)]
+    try:
+        check = ArgumentCheck(canonical_json(alone))
+    except SchemaRefusedError as exc:
+        raise KeyArgumentError(f"has an argument '{name}' whose schema {exc}") from None
+    if not formats - {"uuid"}:
+        for form in _forms(patterns, is_uuid="uuid" in formats):
+            if all(check.first_issue({name: form.value(sample)}) is None for sample in _SAMPLES):
+                return form
+    raise KeyArgumentError(
+        f"has an argument '{name}' that no operation key fits: it takes no text of at least {_LEAST_BITS} bits"
+    )
+
+
+def _parts(schema: Any, definitions: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the schemas that apply to a value, with those that they refer to."""
+    found: list[dict[str, Any]] = []
+    waiting = [schema]
+    while waiting:
+        for _, part in walk(waiting.pop()):
+            if part not in found:
+                found.append(part)
+                _, keyword, name = (*str(part.get("$ref", "")).split("/", 2), "", "")[:3]
+                waiting.append(definitions.get(keyword, {}).get(name))
+    return found
+
+
+def _forms(patterns: list[str], *, is_uuid: bool) -> Iterator[KeyForm]:
+    """Yield the forms in the order of preference."""
+    if not is_uuid:
+        yield KeyForm()
+    yield KeyForm(is_uuid=True)
+    if is_uuid:
+        return
+    for prefix in dict.fromkeys(["", *(found[1] for one in patterns if (found := _PREFIX.match(one)))]):
+        for alphabet in _ALPHABETS:
+            for length in _LENGTHS:
+                if length * math.log2(len(alphabet)) >= _LEAST_BITS:
+                    yield KeyForm(prefix=prefix, alphabet=alphabet, length=length)

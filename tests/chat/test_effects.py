@@ -1,0 +1,175 @@
+"""Effects at servers without a ledger: a call that has its operation key as an argument is sent again, any other is not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.db import Database
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.llm import LLMResponse
+from graph_agent.models.record import DecisionRecord
+from graph_agent.policy.signature import Signer
+from graph_agent.record.tables import call_operations, tool_invocation_logs
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.replays.replayer import replay
+from graph_agent.tools.server_group import McpServerGroup
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
+from graph_agent.turn.sent_calls import SentCalls
+from tests.chat.payment_servers import Fault, Kind, PaymentServer, serving
+from tests.record.trees import verified
+from tests.scripted_turns import SECRET, asks, calls, grouped, says
+
+LINES = {
+    "keyed": ["keyed.pay: Pay an amount (without confirmation) (operation key in idempotency_key)"],
+    "plain": ["plain.pay: Pay an amount (without confirmation)"],
+}
+LOSSES = [Fault.DROPPED, Fault.DELAYED, Fault.CUT_BEFORE, Fault.CUT_AFTER]
+
+
+class Shop:
+    """One payment server, and an engine that pays there."""
+
+    def __init__(self, log: Database, server: PaymentServer, lines: list[str]) -> None:
+        self.log, self.server = log, server
+        self.clock = SystemClock()
+        self.audit = DatabaseAuditWriter(log, clock=self.clock)
+        self.tools = McpServerGroup([server.config], granted=[line.partition(":")[0] for line in lines])
+        self.constitution = "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in lines)
+
+    def engine(self, *script: LLMResponse, constitution: str = "") -> LLMAgentEngine:
+        ports = {"audit": self.audit, "clock": self.clock, "ids": RandomIds(), "signer": Signer(SECRET)}
+        config = AgentEngineConfig(timeout_seconds=8.0)
+        adapter, constitution = ScriptedAdapter(script), constitution or self.constitution
+        return LLMAgentEngine(adapter, self.tools, constitution, **grouped(**ports, config=config))
+
+    async def pay(self, amount: int, *faults: Fault, **more: Any) -> FinishedTurn:
+        """Pay in a turn; these are the faults of its requests."""
+        self.server.faults.extend(faults)
+        engine = self.engine(calls((f"{self.server.kind}.pay", {"amount": amount, **more})), says("See above."))
+        finished = await engine.run(asks(f"pay {amount}"))
+        self.server.faults.clear()
+        return finished
+
+    def settler(self, constitution: str = "") -> OutcomeSettler:
+        sent_calls = SentCalls(self.engine(constitution=constitution))
+        return OutcomeSettler(self.tools, self.log, clock=self.clock, sent_calls=sent_calls)
+
+    async def states(self) -> list[str]:
+        query = select(call_operations.c.state).order_by(call_operations.c.intended_at)
+        return [str(state) for state in await self.log.read(lambda connection: connection.execute(query).scalars().all())]
+
+    async def replays(self, record: DecisionRecord) -> bool:
+        texts = await self.audit.texts(list(record.header.digests.values()))
+        return (await replay(record, texts)).identical
+
+
+@asynccontextmanager
+async def opened(log: Database, kind: Kind, lines: list[str] | None = None) -> AsyncIterator[Shop]:
+    async with serving([kind]) as [server]:
+        shop = Shop(log, server, lines or LINES[kind])
+        try:
+            yield shop
+        finally:
+            await shop.tools.aclose()
+
+
+@pytest.mark.parametrize("fault", LOSSES)
+async def test_a_call_with_a_key_is_sent_again_in_the_turn_and_takes_effect_once(log: Database, fault: Fault) -> None:
+    async with opened(log, "keyed") as shop:
+        finished = await shop.pay(5, fault)
+        if await shop.states() == ["unknown"]:
+            # The turn had no connection left.
+            assert await shop.settler().settle() == 1
+        await shop.server.arrive()
+        assert await shop.states() == ["done"]
+        assert shop.server.of(5) == 1
+        assert await shop.replays(finished.record)
+        assert (await verified(log, key=None)).violations == []
+
+
+async def test_a_call_with_a_key_that_stays_unknown_is_sent_again_by_the_sweep_as_it_was(log: Database) -> None:
+    async with opened(log, "keyed") as shop:
+        for amount, fault in enumerate(LOSSES, 1):
+            await shop.pay(amount, fault, fault, fault)
+        assert await shop.states() == ["unknown"] * 4
+        await shop.server.arrive()
+        assert await shop.settler().settle() == 4
+        assert await shop.states() == ["done"] * 4
+        assert [shop.server.of(amount) for amount in range(1, 5)] == [1] * 4
+        assert (await verified(log, key=None)).violations == []
+
+
+async def test_neither_the_model_nor_the_record_sees_the_key(log: Database) -> None:
+    async with opened(log, "keyed") as shop:
+        finished = await shop.pay(5)
+        policy = (await shop.engine().prepare()).policy
+        assert [tool.parameters["properties"].keys() for tool in policy.declarations] == [{"amount"}]
+        [invocation] = finished.record.invocations
+        assert (invocation.parameters, invocation.result) == ({"amount": 5}, {"payment": "p1", "amount": 5})
+        [(_, key)] = shop.server.payments
+        assert key not in canonical_json(finished.record.to_json())
+        refused = (await shop.pay(6, idempotency_key="pay_" + "0" * 32)).record.invocations[0]
+        assert refused.error_message == "'idempotency_key' is set by the runtime: leave it out"
+        assert shop.server.of(6) == 0
+
+
+@pytest.mark.parametrize("fault", LOSSES)
+async def test_a_call_without_a_key_is_never_sent_again_and_stays_unknown(log: Database, fault: Fault) -> None:
+    async with opened(log, "plain") as shop:
+        finished = await shop.pay(5, fault)
+        await shop.server.arrive()
+        assert await shop.settler().settle() == 0
+        assert await shop.states() == ["unknown"]
+        assert shop.server.requests == 1
+        assert "Not known whether this was done: Pay an amount: amount = 5." in str(finished.decision)
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"parameters": {"amount": 500}},
+        {"tool_name": "keyed.other"},
+    ],
+)
+async def test_a_call_that_was_edited_in_the_record_is_not_sent_again(log: Database, edited: dict[str, Any]) -> None:
+    async with opened(log, "keyed") as shop:
+        await shop.pay(5, Fault.CUT_BEFORE, Fault.CUT_BEFORE, Fault.CUT_BEFORE)
+        await log.write(lambda connection: connection.execute(update(tool_invocation_logs).values(**edited)))
+        assert await shop.settler().settle() == 0
+        assert shop.server.payments == []
+
+
+@pytest.mark.parametrize("edited", [{"request": None}, {"user_id": "bob"}, {"operation_key": "another"}])
+async def test_a_call_whose_operation_was_edited_is_not_sent_again(log: Database, edited: dict[str, Any]) -> None:
+    async with opened(log, "keyed") as shop:
+        await shop.pay(5, Fault.CUT_BEFORE, Fault.CUT_BEFORE, Fault.CUT_BEFORE)
+        await log.write(lambda connection: connection.execute(update(call_operations).values(**edited)))
+        assert await shop.settler().settle() == 0
+        assert shop.server.payments == []
+
+
+async def test_a_call_that_was_sent_without_a_key_is_not_sent_again_when_its_line_gets_one(log: Database) -> None:
+    plain = "keyed.pay: Pay an amount (without confirmation)"
+    async with opened(log, "keyed", [plain]) as shop:
+        await shop.pay(5, Fault.CUT_AFTER, idempotency_key="pay_" + "0" * 32)
+        with_key = f"# Shop\n\n## Available Tools\n- {LINES['keyed'][0]}\n"
+        assert await shop.settler(with_key).settle() == 0
+        assert shop.server.requests == 1
+
+
+async def test_a_call_whose_line_is_gone_is_not_sent_again(log: Database) -> None:
+    async with opened(log, "keyed") as shop:
+        await shop.pay(5, Fault.CUT_BEFORE, Fault.CUT_BEFORE, Fault.CUT_BEFORE)
+        requests = shop.server.requests
+        assert await shop.settler(shop.constitution.replace(" (operation key in idempotency_key)", "")).settle() == 0
+        assert shop.server.requests == requests
