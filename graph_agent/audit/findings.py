@@ -81,11 +81,18 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
             read = FactRead.model_validate(entry.result)
             what = f"{read.tool} {canonical_json(read.arguments)}"
             yield f"The runtime read {one_line(what, 200)} for the conditions: {one_line(read.in_words, 400)}."
+        if entry.kind is EntryKind.SETTLE:
+            yield from _settled(ToolResult.model_validate(entry.result), "The answer of a call was lost")
         if entry.kind is EntryKind.RESERVE:
             yield f"Budget of {entry.result['tool']}, with this call: {used_text(entry.result['used'])}."
     for invocation in record.invocations:
         yield from _tool_call(invocation)
     for settlement in trace.settlements:
+        if settlement.result.read_back is not None:
+            yield from _settled(
+                settlement.result, f"The outcome of call {settlement.sequence} was learned at {_at(settlement.settled_at)}"
+            )
+            continue
         effect = "it took effect" if settlement.result.success else "it did not take effect and never will"
         yield f"The outcome of call {settlement.sequence} was settled under its key at {_at(settlement.settled_at)}: {effect}."
     if "TIMEOUT_RESPONSE" in record.states:
@@ -266,6 +273,14 @@ def _grant_changes(constitution: ConstitutionInForce) -> str:
             changes.append(f"{name} {'now needs' if granted[name].requires_confirmation else 'no longer needs'} confirmation")
     lines = set(constitution.text.splitlines()) ^ set(constitution.previous_text.splitlines())
     return ", ".join(sorted(changes)) if changes else f"no grant, {len(lines)} lines of the text"
+
+
+def _settled(result: ToolResult, what: str) -> Iterator[str]:
+    """Yield a sentence about what a read found of a change whose answer was lost."""
+    if (read := result.read_back) is not None:
+        outcome = "found done" if result.success else "not found, which proves nothing" if result.unknown else "found not done"
+        found = f"{read.tool} {canonical_json(read.arguments)} returned {canonical_json(read.found)}"
+        yield f"{what}: it was {outcome}: {one_line(found, 500)}."
 
 
 def _at(time: datetime) -> str:

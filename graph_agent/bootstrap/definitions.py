@@ -132,6 +132,8 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
         promises = ["changes something exactly once: its server keeps a ledger"]
     elif rule.key is not None:
         promises = [f"changes something exactly once, as its server promises for the operation key in '{rule.key.name}'"]
+    elif grant.done_if is not None:
+        promises = [f"changes something at most once in a turn: an unknown outcome is looked up by {grant.done_if.tool}"]
     else:
         promises = ["changes something at most once in a turn: an unknown outcome stays unknown, because there is no ledger"]
     if grant.requires_confirmation:

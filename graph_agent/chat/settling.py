@@ -15,6 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -67,6 +68,15 @@ class _BackOff:
         self.silences += 1
 
 
+class _Settling(Enum):
+    """The result of an attempt to settle a call."""
+
+    SETTLED = auto()
+    NO_ANSWER = auto()
+    NOT_LEARNED = auto()
+    """It says nothing about the server: a read has not found the call, or its outcome cannot be learned."""
+
+
 class OutcomeSettler:
     """Settles the unknown outcomes of the last day in one log, of all processes that share it."""
 
@@ -92,8 +102,10 @@ class OutcomeSettler:
         self._unknown = unknown or asyncio.Event()
         self._back_offs: dict[str | None, _BackOff] = {}
         """By server; None for the servers that have not listed their tools."""
+        self._searches: dict[str, _BackOff] = {}
+        """The back-offs of calls that a read has not found yet, by their keys."""
         self._unlearned: deque[str] = deque(maxlen=_MAX_UNLEARNED)
-        """The keys of calls whose outcome cannot be learned: their number only grows with calls that stay unknown for good."""
+        """The keys of calls whose outcome cannot be learned."""
         # One pass at a time: the task in the background and a caller of `settle` would ask the servers twice.
         self._settling = asyncio.Lock()
 
@@ -111,7 +123,7 @@ class OutcomeSettler:
                 asked.append(self._connect(since))
             # Each of them ends, also if another one fails.
             found = await asyncio.gather(*asked, return_exceptions=True)
-        if self._back_offs:
+        if self._back_offs or self._searches:
             self._unknown.set()
         for failure in found:
             if isinstance(failure, BaseException):
@@ -148,7 +160,7 @@ class OutcomeSettler:
         """Ask one server about its calls, oldest first, until it does not answer any more; return how many were settled."""
         settled, unanswered, is_silent = 0, set[str](), False
         while not is_silent:
-            passed_over = {*unanswered, *self._unlearned}
+            passed_over = {*unanswered, *self._unlearned, *self._searched_later()}
             limit = _CALLS_AT_ONCE + len(passed_over)
             found = await read(self._log, partial(find_unknown_calls, tools=tools, since=since, limit=limit))
             waiting = deque(call for call in found if call.operation_key not in passed_over)
@@ -157,12 +169,9 @@ class OutcomeSettler:
             in_a_row = 0
             while waiting and not is_silent:
                 call = waiting.popleft()
-                if (is_settled := await self._settle_call(call)) is None:
-                    # It says nothing about the server.
-                    self._unlearned.append(call.operation_key)
-                    continue
-                if is_settled:
-                    settled, in_a_row = settled + 1, 0
+                step = await self._settle_call(call)
+                if step is not _Settling.NO_ANSWER:
+                    settled, in_a_row = settled + (step is _Settling.SETTLED), 0
                     continue
                 unanswered.add(call.operation_key)
                 in_a_row += 1
@@ -183,15 +192,24 @@ class OutcomeSettler:
             del waiting[chosen]
             waiting.appendleft(call)
 
-    async def _settle_call(self, call: UnknownCall) -> bool | None:
-        """Learn the outcome of one call and store it; False if there is no answer, None if it cannot be learned."""
+    async def _settle_call(self, call: UnknownCall) -> _Settling:
+        """Learn the outcome of one call and store it."""
         result = await self._outcome(call)
-        if result is None or result.unknown:
-            return None if result is None else False
+        if result is None or not result.unknown:
+            self._searches.pop(call.operation_key, None)
+        if result is None:
+            self._unlearned.append(call.operation_key)
+            return _Settling.NOT_LEARNED
+        if result.unknown and result.read_back is not None:
+            now = self._clock.monotonic()
+            self._searches.setdefault(call.operation_key, _BackOff(now)).begin(now)
+            return _Settling.NOT_LEARNED
+        if result.unknown:
+            return _Settling.NO_ANSWER
         at = self._clock.now()
         settlement = Settlement(decision_id=call.decision_id, sequence=call.sequence, result=result, settled_at=at)
         await write(self._log, partial(store_settlement, settlement=settlement, sealer=self._sealer))
-        return True
+        return _Settling.SETTLED
 
     async def _outcome(self, call: UnknownCall) -> ToolResult | None:
         if self._sent_calls is None or self._tools.traits(call.tool_name).ledger:
@@ -219,7 +237,12 @@ class OutcomeSettler:
     def _backs_off(self, server: str | None) -> bool:
         return server in self._back_offs and self._clock.monotonic() < self._back_offs[server].until
 
+    def _searched_later(self) -> list[str]:
+        """Return the calls that a read did not find a moment ago."""
+        now = self._clock.monotonic()
+        return [key for key, back_off in self._searches.items() if now < back_off.until]
+
     def _seconds_left(self) -> float:
         """Return the seconds until a server may be asked again."""
-        ends = [back_off.until for back_off in self._back_offs.values()]
+        ends = [back_off.until for back_off in (*self._back_offs.values(), *self._searches.values())]
         return max(0.0, min(ends, default=0.0) - self._clock.monotonic())

@@ -14,11 +14,15 @@ async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries
     """Run a call that the guard has permitted.
 
     A mutating call is sent once. If its outcome is unknown, the server settles it under the same key: its ledger, or the same
-    call once more where it takes the key as an argument. On any other server the outcome stays unknown. Only reads are retried.
+    call once more where it takes the key as an argument; or a read finds what was done. Without all of these the outcome stays
+    unknown. Only reads are retried.
     """
     result = await ports.execute(call)
     if call.mutating:
-        return await ports.settle(call) if call.tells_outcome_after(result) else result
+        unsettled = call.unsettled_after(result)
+        settled = result if unsettled is None else await ports.settle(unsettled)
+        # What is known of the call itself says more than that nothing was learned.
+        return settled if call.ledger or not settled.unknown else result
     for _ in range(read_retries):
         if result.success or ports.interrupted:
             break

@@ -60,6 +60,14 @@ class ContentItem(Frozen):
         return f"{self.kind}: {known}"
 
 
+class ReadBack(Frozen):
+    """The read that was made after the answer of a change was lost, and what it found."""
+
+    tool: str
+    arguments: dict[str, Any]
+    found: list[Any] = Field(default_factory=list)
+
+
 class ToolResult(Frozen, kw_only=False):
     """The result of a call. `error` is written for the model; `duration_ms` is not part of the turn's state."""
 
@@ -71,6 +79,8 @@ class ToolResult(Frozen, kw_only=False):
     # Left out of the JSON if it is empty, as in most results.
     content: list[ContentItem] = Field(default_factory=list, exclude_if=not_)
     """The parts of which the answer of an MCP server consisted."""
+    read_back: ReadBack | None = Field(default=None, exclude_if=_is_none)
+    """The read by which the outcome of a change was learned, or that has proved nothing about it."""
 
     @classmethod
     def failed(cls, code: ToolErrorCode, error: str) -> Self:

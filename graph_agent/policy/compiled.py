@@ -18,6 +18,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.operation_key import KeyArgument, KeyArgumentError
+from graph_agent.policy.outcome_reads import problem_of
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.upgrade import upgraded
@@ -231,6 +232,11 @@ def compile_policy(
         check = _check_of(grant.name, canonical_json(shown.parameters))
         by_user = _declares_user_id(shown.parameters)
         rules[grant.name] = ToolRule(grant, shown, declared, check, declaration, key, by_user, names)
+    for name, rule in rules.items():
+        if rule.grant.done_if is not None and rule.grant.done_if.tool not in names:
+            raise ToolGrantError(name, f"the tool '{name}' has (done if {rule.grant.done_if.tool} ...), which is not granted")
+        if (problem := problem_of(rule.grant, rules, servers)) is not None:
+            raise ToolGrantError(name, f"the tool '{name}' {problem}")
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
     return CompiledPolicy(constitution, rules, absent, servers)
 

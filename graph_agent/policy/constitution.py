@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,18 +39,21 @@ MAX_CHARACTERS = 256 * 1024
 """The constitution is part of every request to the model; a longer text is a wrong file. Also the limit of `policy.cedar`."""
 MARKERS = (
     "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
-    "(ARGUMENT is the signed-in user), (operation key in ARGUMENT)"
+    "(ARGUMENT is the signed-in user), (operation key in ARGUMENT), (done if TOOL(PARAMETER = ARGUMENT) PATH), (complete)"
 )
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 # MCP allows names that could be read as something else here, such as "1st: tool"; ASCII, so that none is a look-alike.
 _QUOTED_NAME = r'"(?=[^"]*[!#-~])[ !#-~]{1,192}"'
+_FILLED = r"[A-Za-z_][A-Za-z0-9_-]* = [A-Za-z_][A-Za-z0-9_-]*"
 _ENTRY = re.compile(rf"- (?P<name>{_NAME}|{_QUOTED_NAME}): (?P<rest>\S.*)")
 _MARKER = re.compile(
     r"(?P<before>.*?) "
     r"\((?P<words>requires confirmation|without confirmation|reads|trusted results"
     r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user"
-    r"|operation key in (?P<key>[A-Za-z_][A-Za-z0-9_-]*))\)"
+    r"|operation key in (?P<key>[A-Za-z_][A-Za-z0-9_-]*)"
+    rf"|done if (?P<reader>{_NAME}|{_QUOTED_NAME})\((?P<filled>{_FILLED}(?:, {_FILLED})*)\) (?P<path>\$[!#-'*-~ ]*)"
+    r"|complete)\)"
 )
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
@@ -62,6 +65,18 @@ _SYNTAX = re.compile(
 )
 # A grant or another comment in it is an error: it would look like a line that is in force.
 _COMMENT = re.compile(r"<!-- (?![\s-])[^<>]+(?<!-) -->")
+
+
+@dataclass(frozen=True, slots=True)
+class DoneIf:
+    """A read that tells whether a change was made: it was, if the path selects a value in the result."""
+
+    tool: str
+    parameters: tuple[tuple[str, str], ...]
+    """The parameters of the read, each with the argument of the change that fills it."""
+    path: str
+    is_complete: bool = False
+    """The read finds every change that was made: one that it does not find was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +98,8 @@ class ToolGrant:
     """The argument that the runtime sets to the id of the signed-in user."""
     key_argument: str | None = None
     """The argument that the runtime sets to the operation key: the server promises that a key takes effect once."""
+    done_if: DoneIf | None = None
+    """The read that tells whether a call was made whose answer was lost."""
     line: int = field(default=0, compare=False)
     """The number of the line, counted from 1."""
 
@@ -200,13 +217,17 @@ def _read_entry(line: str, number: int) -> ToolGrant:
     if name in REPLY_FORMS:
         raise ConstitutionError(f"'{name}' is a reply form and cannot be granted", number)
     summary, markers = _split_markers(match["rest"], number)
+    if markers.pop("complete", False):
+        if "done_if" not in markers:
+            raise ConstitutionError("(complete) stands beside (done if ...), about its read", number)
+        markers["done_if"] = replace(markers["done_if"], is_complete=True)
     if not summary:
         raise ConstitutionError(f"'{name}' has no summary", number)
     grant = ToolGrant(name, summary, line=number, **markers)
     if grant.requires_confirmation and grant.without_confirmation:
         raise ConstitutionError("a line cannot have both (requires confirmation) and (without confirmation)", number)
-    if grant.key_argument is not None and grant.reads:
-        raise ConstitutionError("a line cannot have both (reads) and (operation key in ...): a read needs no key", number)
+    if grant.reads and (grant.key_argument is not None or grant.done_if is not None):
+        raise ConstitutionError("a line with (reads) has neither (operation key in ...) nor (done if ...)", number)
     return grant
 
 
@@ -233,6 +254,11 @@ def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
         return "max_per_message", int(marker["limit"])
     if marker["key"]:
         return "key_argument", marker["key"]
+    if marker["reader"]:
+        filled = tuple(
+            (parameter, name) for parameter, _, name in (one.partition(" = ") for one in marker["filled"].split(", "))
+        )
+        return "done_if", DoneIf(marker["reader"].strip('"'), filled, marker["path"].strip())
     return ("bound_argument", marker["argument"]) if marker["argument"] else (marker["words"].replace(" ", "_"), True)
 
 

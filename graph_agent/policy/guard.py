@@ -23,6 +23,7 @@ from graph_agent.models.sources import BatchSources, CallSources, FoundSource, S
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy, ToolRule
+from graph_agent.policy.outcome_reads import arguments_of
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.reply.fixed import NOT_PERMITTED
@@ -92,8 +93,10 @@ class AuthorizedCall:
     """The number of the attempt of the turn that sends the call."""
     key: Mapping[str, str] = field(default_factory=dict)
     """The argument that has the operation key, if the server takes it there: such a call may be sent again."""
+    read_back: OutcomeRead | None = None
+    """The read that tells whether the call took effect."""
     request: str | None = None
-    """With such an argument, the digest of exactly what is sent, to which server, and for whom."""
+    """For a change without a ledger, the digest of exactly what is sent, to which server, and for whom."""
     seal: InitVar[object] = None
 
     def __post_init__(self, seal: object) -> None:
@@ -109,10 +112,23 @@ class AuthorizedCall:
         """True if its server performs it at most once, however often it is sent."""
         return self.ledger or bool(self.key)
 
-    def tells_outcome_after(self, result: ToolResult) -> bool:
-        """True if the outcome can be learned after this result. A server that reports a failure has not lost its answer."""
+    def unsettled_after(self, result: ToolResult) -> Self | None:
+        """Return the call with all that can tell its outcome after this result; None if nothing can, or if it is known."""
+        if not result.unknown:
+            return None
+        # A server that reports a failure has not lost its answer: the same call is not sent again.
         lost = result.error_code is not ToolErrorCode.TOOL_REPORTED_FAILURE
-        return result.unknown and (self.ledger or (bool(self.key) and lost))
+        call = self if lost else replace(self, key={}, seal=_SEAL)
+        return call if call.ledger or call.key or call.read_back is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRead:
+    """A permitted read that tells whether a change was made."""
+
+    call: AuthorizedCall
+    path: str
+    is_complete: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +259,7 @@ def judge_batch(
             waits = True
             continue
         keys = user_id, sequence, key or f"{decision_id}:{sequence}"
-        authorized = _authorized(policy, rule, arguments, *keys, decision_id)
+        authorized = _authorized(policy, rule, arguments, *keys, decision_id, roles, facts)
         judged = _judge_limit(authorized, rule, [*known, *fact_reads])
         judged_calls.append(judged)
         if judged.authorized is not None:
@@ -270,6 +286,8 @@ def _authorized(
     sequence: int,
     operation_key: str,
     decision_id: str,
+    roles: tuple[str, ...],
+    facts: Facts | None,
 ) -> AuthorizedCall:
     key = {} if rule.key is None else rule.key.filled(operation_key)
     name = rule.grant.name
@@ -284,9 +302,28 @@ def _authorized(
         rule.traits.ledger,
         decision_id=decision_id,
         key=key,
-        request=digest(whole) if key else None,
+        read_back=_outcome_read(policy, rule, {**arguments, **key}, user_id, roles, facts),
+        request=digest(whole) if rule.mutating and not rule.traits.ledger else None,
         seal=_SEAL,
     )
+
+
+def _outcome_read(
+    policy: CompiledPolicy,
+    rule: ToolRule,
+    arguments: dict[str, Any],
+    user_id: str,
+    roles: tuple[str, ...],
+    facts: Facts | None,
+) -> OutcomeRead | None:
+    """Return the read that tells whether a call was made; None without one, or if the rules do not permit it now."""
+    declared = rule.grant.done_if
+    filled = None if declared is None else arguments_of(declared, arguments)
+    if declared is None or filled is None:
+        return None
+    call = FunctionCall(name=declared.tool, arguments=filled)
+    permitted = permitted_read(call, policy=policy, user_id=user_id, roles=roles, facts=facts)
+    return None if permitted is None else OutcomeRead(permitted, declared.path, declared.is_complete)
 
 
 def _confirmed_key(confirmed: PendingAction | None, place: int, tool_name: str, arguments: dict[str, Any]) -> str | None:
@@ -332,16 +369,22 @@ def sent_before(
     sequence: int,
     operation_key: str,
     request: str | None,
+    roles: tuple[str, ...] = (),
+    facts: Facts | None = None,
 ) -> AuthorizedCall | None:
-    """Return the permission to learn the outcome of a call that a closed decision has sent.
+    """Return the permission to learn the outcome of a call that a closed decision has sent; None if it was another one.
 
-    `request` is the digest of what was sent. It is sent again only if `policy` still grants exactly that; None if it does not.
+    `request` is the digest of what was sent. With its key it is sent again only if `policy` still grants exactly that.
     """
     rule = policy.rules.get(tool_name)
-    if rule is None or not rule.mutating:
+    if rule is None or not rule.mutating or request is None:
         return None
-    call = _authorized(policy, rule, arguments, user_id, sequence, operation_key, decision_id)
-    return call if call.key and call.request == request else None
+    # The line may have got the marker of the key after the call.
+    for known in (rule, replace(rule, key=None)):
+        call = _authorized(policy, known, arguments, user_id, sequence, operation_key, decision_id, roles, facts)
+        if call.request == request:
+            return call
+    return None
 
 
 def permitted_read(

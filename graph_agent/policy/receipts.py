@@ -35,6 +35,8 @@ def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, co
         return ()
     if result.success and (line := _own_wording(rule, result)):
         return by_server(line)
+    if result.read_back is not None and result.success:
+        return by_code(f"found done: {_described(rule, arguments)}")
     described = by_code(_described(rule, arguments)) + (_in_receipt(rule, result) if confirmed else ())
     if result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE:
         return by_code("reported a failure; what was done before is not known: ") + described
@@ -51,6 +53,8 @@ def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResul
     if line := _own_wording(rule, result):
         return by_code("Done: ") + by_server(line) + by_code(".")
     done = "The answer reads like a failure" if _reads_like_failure(rule, result) else "Done"
+    if result.read_back is not None:
+        done = "The answer was lost, and a read found it done"
     return by_code(f"{done}: {_described(rule, arguments)}.") + quoted_result(rule, result)
 
 
@@ -73,7 +77,8 @@ def quoted_refusal(rule: ToolRule, result: ToolResult) -> Parts:
 
 
 def _reads_like_failure(rule: ToolRule, result: ToolResult) -> bool:
-    return not rule.traits.ledger and _FAILURE.match(_text_of(result, indent=None)) is not None
+    # What a read found is no answer of the tool.
+    return not rule.traits.ledger and result.read_back is None and _FAILURE.match(_text_of(result, indent=None)) is not None
 
 
 def _described(rule: ToolRule, arguments: dict[str, Any]) -> str:

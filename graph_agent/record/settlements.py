@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, String, Table, an
 from graph_agent.db import Database, read_pages
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.record import CallDisposition, RecordStatus
+from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.record.operations import state_of
 from graph_agent.record.tables import CLOSED, call_operations, decision_logs, reports_table, tool_invocation_logs
@@ -59,6 +59,8 @@ class UnknownCall:
     user_id: str
     operation_key: str
     error_code: ToolErrorCode
+    invoked_at: datetime
+    roles: tuple[str, ...]
 
 
 class SuccessfulCall(NamedTuple):
@@ -76,7 +78,17 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
     its_report = f"{KIND}:" + calls.decision_id + ":" + cast(calls.sequence, String)
     settled = select(reports_table.c.report_id).where(reports_table.c.report_id == its_report).exists()
     wanted = (
-        select(calls.decision_id, calls.sequence, calls.tool_name, calls.parameters, decisions.user_id, _KEY, calls.error_code)
+        select(
+            calls.decision_id,
+            calls.sequence,
+            calls.tool_name,
+            calls.parameters,
+            decisions.user_id,
+            _KEY,
+            calls.error_code,
+            calls.invoked_at,
+            decisions.header,
+        )
         .join(decision_logs, decisions.decision_id == calls.decision_id)
         .outerjoin(call_operations, _OPERATION_OF_CALL)
         .where(
@@ -100,9 +112,19 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
             row.user_id,
             row.operation_key,
             ToolErrorCode(row.error_code),
+            row.invoked_at,
+            _roles(row.header),
         )
         for row in connection.execute(wanted)
     ]
+
+
+def _roles(header: str) -> tuple[str, ...]:
+    try:
+        return RecordHeader.model_validate_json(header).context.roles
+    except ValueError:
+        # It was changed by hand.
+        return ()
 
 
 def has_unserved_call(connection: Connection, tools: Collection[str], since: datetime) -> bool:

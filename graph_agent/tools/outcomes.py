@@ -1,14 +1,17 @@
-"""The outcome of a change whose answer was lost: from the ledger of its server, or by the same call under the same key."""
+"""The outcome of a change whose answer was lost: from a ledger, by the same call under the same key, or by a read."""
 
 from __future__ import annotations
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.models.result_size import fit_data
+from graph_agent.models.tools import ReadBack, ToolResult
+from graph_agent.policy.guard import AuthorizedCall, OutcomeRead
 from graph_agent.policy.operation_key import without_echo
+from graph_agent.policy.outcome_reads import values_in
 from graph_agent.ports import ToolServer
 
 OUTCOME_UNKNOWN = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
+FOUND_NOT_DONE = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The answer was lost, and a read found it not done.")
 
 
 async def send(tools: ToolServer, call: AuthorizedCall, seconds: float) -> ToolResult:
@@ -17,14 +20,37 @@ async def send(tools: ToolServer, call: AuthorizedCall, seconds: float) -> ToolR
     return result.replace(data=without_echo(result.data, call.key)) if call.key else result
 
 
-async def learn_outcome(tools: ToolServer, call: AuthorizedCall, seconds: float, *, attempt: int = 1) -> ToolResult:
+async def learn_outcome(
+    tools: ToolServer, call: AuthorizedCall, seconds: float, *, attempt: int = 1, has_arrived: bool = False
+) -> ToolResult:
     """Return the outcome of a call that may have been sent, within `seconds`; unknown if it is not learned.
 
     A ledger is asked without running the call. Where the server takes the operation key as an argument, the same call is sent
     again. Only its success is an outcome: a failure may be about the repetition alone, as that of a server which is still
-    busy with the first call, or does not answer now.
+    busy with the first call, or does not answer now. A read tells what was done; `has_arrived` says that the call is not on its
+    way any more, so that a read which finds everything proves that it was not done.
     """
-    if call.ledger or not call.key:
+    if call.ledger or not (call.key or call.read_back):
         return await tools.settle(call, deadline=seconds)
-    result = await send(tools, call.as_sent(attempt), seconds)
-    return result if result.success else OUTCOME_UNKNOWN
+    if call.key:
+        result = await send(tools, call.as_sent(attempt), seconds if call.read_back is None else seconds / 2)
+        if result.success:
+            return result
+    if call.read_back is None:
+        return OUTCOME_UNKNOWN
+    read = await send(tools, call.read_back.call, seconds / 2 if call.key else seconds)
+    # A call that was sent again just now may be on its way.
+    return _found(call.read_back, read, proves_absence=call.read_back.is_complete and has_arrived and not call.key)
+
+
+def _found(read_back: OutcomeRead, read: ToolResult, *, proves_absence: bool) -> ToolResult:
+    """Return the outcome of a change as a read shows it."""
+    found = values_in(read_back.path, read)
+    if found is None:
+        return OUTCOME_UNKNOWN
+    data = fit_data({"found": found})
+    kept = data["found"] if isinstance(data, dict) and isinstance(data.get("found"), list) else []
+    made = ReadBack(tool=read_back.call.tool_name, arguments=read_back.call.arguments, found=kept)
+    if found:
+        return ToolResult(success=True, data=data, read_back=made)
+    return (FOUND_NOT_DONE if proves_absence else OUTCOME_UNKNOWN).replace(read_back=made)

@@ -115,10 +115,13 @@ class ExternalPorts:
 
         return await self._tool_result(run, at_most=within)
 
-    async def settle(self, call: AuthorizedCall) -> ToolResult:
-        """Return the outcome of a call that may have been sent; it stays unknown if the executor cannot be asked."""
+    async def settle(self, call: AuthorizedCall, *, has_arrived: bool = False) -> ToolResult:
+        """Return the outcome of a call that may have been sent; it stays unknown if the executor cannot be asked.
+
+        `has_arrived` says that it was sent so long ago that it is not on its way any more.
+        """
         return await self._tool_result(
-            lambda limit: learn_outcome(self.tools, copy.deepcopy(call), limit, attempt=self.attempt),
+            lambda limit: learn_outcome(self.tools, copy.deepcopy(call), limit, attempt=self.attempt, has_arrived=has_arrived),
             at_least=self.settle_seconds,
         )
 

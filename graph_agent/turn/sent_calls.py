@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
+from typing import Final
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.facts import Facts
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import sent_before
 from graph_agent.record.settlements import UnknownCall
 from graph_agent.turn.setup import TurnSetup
+
+ARRIVED_AFTER: Final = timedelta(seconds=30)
+"""A call that was sent so long ago is not on its way any more."""
+FINDABLE_FOR: Final = timedelta(minutes=10)
+"""For how long after a call reads look for what it did. The servers have made it visible, or never will."""
 
 
 class SentCalls:
@@ -20,21 +29,18 @@ class SentCalls:
 
     async def tools(self) -> Collection[str]:
         """Return the tools whose outcomes can be learned so; none while there is no valid policy."""
-        try:
-            policy = (await self._setup.prepare()).policy
-        except ConfigurationError:
-            return ()
-        return [name for name, rule in policy.rules.items() if rule.key is not None]
+        policy = await self._policy()
+        rules = {} if policy is None else policy.rules
+        return [name for name, rule in rules.items() if rule.key is not None or rule.grant.done_if is not None]
 
     async def outcome(self, call: UnknownCall, request: str | None, seconds: float) -> ToolResult | None:
-        """Return the outcome of a call, unknown if it is not learned within `seconds`; None if the policy permits no attempt.
+        """Return the outcome of a call, unknown if it is not learned within `seconds`; None if it will not be learned.
 
-        `request` is the digest of what was sent.
+        `request` is the digest of what was sent. The result of a read that proves nothing has a `read_back`.
         """
-        try:
-            policy = (await self._setup.prepare()).policy
-        except ConfigurationError:
+        if (policy := await self._policy()) is None:
             return None
+        now, conditions = self._setup.ports.clock.now(), policy.conditions
         permitted = sent_before(
             policy,
             call.tool_name,
@@ -44,7 +50,21 @@ class SentCalls:
             sequence=call.sequence,
             operation_key=call.operation_key,
             request=request,
+            roles=call.roles,
+            # Without what was used: a condition that reads it permits no read.
+            facts=None if conditions is None else Facts.at(now, conditions.file.time_zone),
         )
-        if permitted is None or not permitted.tells_outcome_after(ToolResult(success=False, error_code=call.error_code)):
+        answer = ToolResult(success=False, error_code=call.error_code)
+        unsettled = None if permitted is None else permitted.unsettled_after(answer)
+        if unsettled is None:
             return None
-        return await replace(self._setup.external, call_seconds=seconds, settle_seconds=seconds).settle(permitted)
+        external = replace(self._setup.external, call_seconds=seconds, settle_seconds=seconds)
+        result = await external.settle(unsettled, has_arrived=now - call.invoked_at >= ARRIVED_AFTER)
+        too_late = result.read_back is not None and not unsettled.key and now - call.invoked_at > FINDABLE_FOR
+        return None if result.unknown and too_late else result
+
+    async def _policy(self) -> CompiledPolicy | None:
+        try:
+            return (await self._setup.prepare()).policy
+        except ConfigurationError:
+            return None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
+from graph_agent.audit.findings import findings
+from graph_agent.audit.queries import LogQueryService
 from graph_agent.chat.settling import OutcomeSettler
-from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.clock import ManualClock, RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.canonical import canonical_json
@@ -18,6 +21,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.signature import Signer
+from graph_agent.ports import Clock
 from graph_agent.record.tables import call_operations, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
@@ -31,6 +35,10 @@ from tests.scripted_turns import SECRET, asks, calls, grouped, says
 
 LINES = {
     "keyed": ["keyed.pay: Pay an amount (without confirmation) (operation key in idempotency_key)"],
+    "listed": [
+        "listed.pay: Pay an amount (without confirmation) (done if listed.find_payments(reference = reference) $.payments[*])",
+        "listed.find_payments: Find payments (reads)",
+    ],
     "plain": ["plain.pay: Pay an amount (without confirmation)"],
 }
 LOSSES = [Fault.DROPPED, Fault.DELAYED, Fault.CUT_BEFORE, Fault.CUT_AFTER]
@@ -46,8 +54,8 @@ class Shop:
         self.tools = McpServerGroup([server.config], granted=[line.partition(":")[0] for line in lines])
         self.constitution = "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in lines)
 
-    def engine(self, *script: LLMResponse, constitution: str = "") -> LLMAgentEngine:
-        ports = {"audit": self.audit, "clock": self.clock, "ids": RandomIds(), "signer": Signer(SECRET)}
+    def engine(self, *script: LLMResponse, constitution: str = "", clock: Clock | None = None) -> LLMAgentEngine:
+        ports = {"audit": self.audit, "clock": clock or self.clock, "ids": RandomIds(), "signer": Signer(SECRET)}
         config = AgentEngineConfig(timeout_seconds=8.0)
         adapter, constitution = ScriptedAdapter(script), constitution or self.constitution
         return LLMAgentEngine(adapter, self.tools, constitution, **grouped(**ports, config=config))
@@ -60,9 +68,11 @@ class Shop:
         self.server.faults.clear()
         return finished
 
-    def settler(self, constitution: str = "") -> OutcomeSettler:
-        sent_calls = SentCalls(self.engine(constitution=constitution))
-        return OutcomeSettler(self.tools, self.log, clock=self.clock, sent_calls=sent_calls)
+    def settler(self, constitution: str = "", *, seconds_later: float = 0) -> OutcomeSettler:
+        """Return a settler whose clock is ahead."""
+        clock = ManualClock(self.clock.now() + timedelta(seconds=seconds_later))
+        sent_calls = SentCalls(self.engine(constitution=constitution, clock=clock))
+        return OutcomeSettler(self.tools, self.log, clock=clock, sent_calls=sent_calls)
 
     async def states(self) -> list[str]:
         query = select(call_operations.c.state).order_by(call_operations.c.intended_at)
@@ -173,3 +183,72 @@ async def test_a_call_whose_line_is_gone_is_not_sent_again(log: Database) -> Non
         requests = shop.server.requests
         assert await shop.settler(shop.constitution.replace(" (operation key in idempotency_key)", "")).settle() == 0
         assert shop.server.requests == requests
+
+
+@pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.CUT_AFTER])
+async def test_a_read_finds_done_what_was_done_before_its_answer_was_lost(log: Database, fault: Fault) -> None:
+    async with opened(log, "listed") as shop:
+        finished = await shop.pay(5, fault, reference="order 1")
+        if await shop.states() == ["done"]:
+            [invocation] = finished.record.invocations
+            assert (invocation.success, invocation.result) == (True, {"found": [{"amount": 5}]})
+            assert "found done: Pay an amount" in str(finished.decision)
+        else:
+            assert await shop.settler().settle() == 1
+        trace = await LogQueryService(log).get_decision_trace(finished.record.header.decision_id)
+        found = 'it was found done: listed.find_payments {"reference":"order 1"} returned [{"amount":5}].'
+        assert any(found in one for one in findings(trace))
+        assert await shop.states() == ["done"]
+        assert (shop.server.requests, shop.server.of(5)) == (1, 1)
+        assert await shop.replays(finished.record)
+        assert (await verified(log, key=None)).violations == []
+
+
+async def test_a_read_that_finds_nothing_proves_nothing_without_complete(log: Database) -> None:
+    async with opened(log, "listed") as shop:
+        await shop.pay(5, Fault.CUT_BEFORE, reference="order 1")
+        for seconds in (0, 60, 3600):
+            assert await shop.settler(seconds_later=seconds).settle() == 0
+        assert await shop.states() == ["unknown"]
+
+
+async def test_a_read_that_finds_everything_proves_after_a_while_that_nothing_was_done(log: Database) -> None:
+    lines = [LINES["listed"][0] + " (complete)", LINES["listed"][1]]
+    async with opened(log, "listed", lines) as shop:
+        finished = await shop.pay(5, Fault.CUT_BEFORE, reference="order 1")
+        # The call may be on its way.
+        assert await shop.settler(seconds_later=5).settle() == 0
+        assert await shop.settler(seconds_later=31).settle() == 1
+        assert await shop.states() == ["void"]
+        trace = await LogQueryService(log).get_decision_trace(finished.record.header.decision_id)
+        assert any("it was found not done: listed.find_payments" in one for one in findings(trace))
+        assert (await verified(log, key=None)).violations == []
+
+
+async def test_a_delayed_call_is_found_after_it_has_arrived(log: Database) -> None:
+    lines = [LINES["listed"][0] + " (complete)", LINES["listed"][1]]
+    async with opened(log, "listed", lines) as shop:
+        await shop.pay(5, Fault.DELAYED, reference="order 1")
+        assert await shop.settler(seconds_later=1).settle() == 0
+        await shop.server.arrive()
+        assert await shop.settler(seconds_later=31).settle() == 1
+        assert (await shop.states(), shop.server.of(5)) == (["done"], 1)
+
+
+async def test_calls_that_a_read_does_not_find_hold_up_no_other_call(log: Database) -> None:
+    async with opened(log, "listed") as shop:
+        for amount in range(1, 5):
+            await shop.pay(amount, Fault.CUT_BEFORE, reference=f"order {amount}")
+        await shop.pay(9, Fault.DELAYED, reference="order 9")
+        await shop.server.arrive()
+        assert await shop.settler().settle() == 1
+        assert await shop.states() == ["unknown"] * 4 + ["done"]
+
+
+async def test_a_line_that_gets_a_read_settles_the_calls_before_it(log: Database) -> None:
+    plain = ["listed.pay: Pay an amount (without confirmation)", LINES["listed"][1]]
+    async with opened(log, "listed", plain) as shop:
+        await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
+        with_read = "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in LINES["listed"])
+        assert await shop.settler(with_read).settle() == 1
+        assert shop.server.requests == 1

@@ -34,6 +34,7 @@ OTHER: dict[str, Any] = {
     "tool_name": "ship",
     "attempt": 2,
     "state": CallState.VOID,
+    "request": "another",
     "amounts": {"amount": 1},
     "intended_at": datetime(2025, 1, 1, tzinfo=UTC),
     "mac": "0" * 64,

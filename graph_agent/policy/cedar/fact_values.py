@@ -181,7 +181,7 @@ def _text(value: Any) -> str:
 def _selected(declared: DeclaredFacts, roots: Sequence[Fact], result: ToolResult, *, is_text: bool | None) -> Selected:
     found = Selected()
     try:
-        data = _whole(result, is_text=is_text)
+        data = whole_data(result, is_text=is_text)
     except UnreadableError as exc:
         found.failed.update({fact.name: str(exc) for fact in roots})
     else:
@@ -224,7 +224,7 @@ def _value(fact: Fact, data: Any) -> Any:
     return found if fact.is_set else found[0]
 
 
-def _whole(result: ToolResult, *, is_text: bool | None) -> Any:
+def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:
     """Return the data of a result. Without structured content it is the JSON of a text. Raises `UnreadableError`."""
     data = result.data
     if isinstance(data, dict) and LEFT_OUT in data:

@@ -1,0 +1,92 @@
+"""The reads that tell whether a change was made: `(done if find_payments(reference = reference) $.payments[*])`.
+
+Such a read is a tool that the constitution grants as a read. Its parameters are filled from the arguments of the change, with
+that of the operation key. The change was made if the path selects a value in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.constitution import DoneIf, ToolGrant
+
+if TYPE_CHECKING:
+    # Their library belongs to an extra.
+    from graph_agent.policy.cedar.selection import Selection
+    from graph_agent.policy.compiled import ToolRule
+
+
+def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping[str, str]) -> str | None:
+    """Return why the read on a line cannot tell the outcome, as a clause about the tool; None if it can.
+
+    A read whose tool is not served now is no problem: then no outcome is learned by it.
+    """
+    declared, rule = grant.done_if, rules[grant.name]
+    if declared is None:
+        return None
+    if not rule.mutating or rule.traits.ledger:
+        return f"needs no (done if ...): {'its server keeps a ledger' if rule.mutating else 'it only reads'}"
+    try:
+        selection = _selection(declared.path)
+    except ImportError:
+        return "has (done if ...), which needs the extra 'policy': pip install 'graph-agent[policy]'"
+    except ValueError as exc:
+        return f"has {exc}"
+    if declared.is_complete and not selection.several:
+        return f"has the path {declared.path}, which selects one value: (complete) needs a list, as in `$.payments[*]`"
+    if (reader := rules.get(declared.tool)) is None:
+        return None
+    return _misfit(declared, rule, reader, same=servers.get(grant.name) == servers.get(declared.tool))
+
+
+def arguments_of(declared: DoneIf, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of the read for a call with these arguments; None if the call leaves out one of them."""
+    given = {parameter: arguments.get(name) for parameter, name in declared.parameters}
+    return None if None in given.values() else given
+
+
+def values_in(path: str, result: ToolResult) -> list[Any] | None:
+    """Return what a path selects in the result of a read; None if that is not certain."""
+    # Imported here, because its library belongs to an extra. A policy with such a read needs it.
+    from graph_agent.policy.cedar.fact_values import UnreadableError, whole_data
+    from graph_agent.policy.cedar.selection import NotSelectedError
+
+    try:
+        return _selection(path).of(whole_data(result)) if result.success else None
+    except (NotSelectedError, UnreadableError):
+        return None
+
+
+def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -> str | None:
+    tool = f"has (done if {declared.tool} ...), "
+    if reader.mutating:
+        return f"{tool}which may change something: its line needs (reads)"
+    if reader.grant.requires_confirmation:
+        return f"{tool}which asks the user first"
+    if not same and reader.traits.untrusted and not reader.grant.trusted_results:
+        return f"{tool}whose server is another one and not trusted: its line needs (trusted results)"
+    schema, own = reader.declaration.parameters, rule.served.parameters.get("properties", {})
+    accepted, given = schema.get("properties", {}), dict(declared.parameters)
+    if unknown := sorted(given.keys() - accepted.keys()):
+        return f"{tool}which has no parameter '{unknown[0]}'"
+    if missing := sorted(set(schema.get("required", ())) - given.keys() - {reader.grant.bound_argument, "user_id"}):
+        return f"{tool}whose parameter '{missing[0]}' is not filled"
+    if absent := sorted(set(given.values()) - own.keys()):
+        return f"{tool}which reads '{absent[0]}', and that is no argument of the call"
+    return None
+
+
+# Cached, because a path is parsed for every outcome.
+@lru_cache(maxsize=256)
+def _selection(path: str) -> Selection:
+    """Return the compiled path. Raises ValueError, and ImportError without the extra."""
+    from graph_agent.policy.cedar.facts import FactError
+    from graph_agent.policy.cedar.selection import Selection
+
+    try:
+        return Selection(path, "(done if ...)")
+    except FactError as exc:
+        raise ValueError(str(exc)) from None
