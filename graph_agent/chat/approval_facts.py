@@ -1,4 +1,4 @@
-"""What conditions read about the call of an approval request, outside of any decision: the closing decision reads it anew."""
+"""Values that conditions read about the call of an approval request, outside of any decision; the closing one reads anew."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from graph_agent.turn.recorder import newest_results
 
 if TYPE_CHECKING:
     # Only named in a signature: it imports Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.compiled import Conditions
+    from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
     from graph_agent.policy.cedar.fact_values import CallFacts
 
 
@@ -37,6 +39,13 @@ class _Reads:
     async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
         del first
         return keep(await self.engine.external.execute(call))
+
+    async def reserve(
+        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
+    ) -> ConditionsDecision:
+        """Judge a read by the uses so far. What an approver looks at is not counted as a use of the requester."""
+        del confirmed
+        return conditions.judge(call.tool_name, call.arguments, situation)
 
 
 async def read_circumstances(engine: LLMAgentEngine, policy: CompiledPolicy, request: ApprovalRequest) -> Circumstances:

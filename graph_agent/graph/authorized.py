@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graph_agent.graph.ports import TurnPorts
+from graph_agent.graph.ports import FactPorts, TurnPorts
 from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
@@ -31,7 +31,7 @@ async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries
 
 
 async def read_for_facts(
-    call: AuthorizedCall, ports: TurnPorts, keep: Callable[[ToolResult], FactRead], *, first: bool
+    call: AuthorizedCall, ports: FactPorts, keep: Callable[[ToolResult], FactRead], *, first: bool
 ) -> FactRead:
     """Make a read that the guard has permitted for facts, and return what `keep` keeps of its result.
 

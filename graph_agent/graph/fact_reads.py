@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.graph.authorized import read_for_facts
-from graph_agent.graph.ports import TurnPorts
+from graph_agent.graph.ports import FactPorts
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import FactRead, Facts, Selected
 from graph_agent.models.sources import CallSources
@@ -32,7 +32,7 @@ class FactReader:
     """Reads the facts of calls of one user. A result is kept until a change of the same server is reported."""
 
     policy: CompiledPolicy
-    ports: TurnPorts
+    ports: FactPorts
     user_id: str
     decision_id: str
     roles: tuple[str, ...] = ()

@@ -17,7 +17,19 @@ from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
 from graph_agent.policy.guard import AuthorizedCall
 
 
-class TurnPorts(Protocol):
+class FactPorts(Protocol):
+    """The ports of the reads for facts."""
+
+    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
+        """Make a read for facts and return what `keep` keeps of its result. `first` starts the time limit of several reads."""
+
+    async def reserve(
+        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
+    ) -> ConditionsDecision | None:
+        """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
+
+
+class TurnPorts(FactPorts, Protocol):
     """The ports of a node. Every answer is recorded and can be replayed.
 
     A failure of a model or tool is returned as data. `RecordError` is raised if the turn must not continue.
@@ -50,18 +62,10 @@ class TurnPorts(Protocol):
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""
 
-    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
-        """Make a read for facts and return what `keep` keeps of its result. `first` starts the time limit of several reads."""
-
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult: ...
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         """Name the permitted calls of a batch, in their order: the commit before a change has the row of its operation."""
-
-    async def reserve(
-        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> ConditionsDecision | None:
-        """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
 
     async def execute(self, call: AuthorizedCall) -> ToolResult: ...
 
