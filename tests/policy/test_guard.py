@@ -78,6 +78,8 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
             {
                 "graph/authorized.py": {"run_authorized"},
                 "turn/recorder.py": {"read_fact"},
+                # What an approver looks at belongs to no turn.
+                "chat/approval_facts.py": {"read_fact"},
                 "tools/outcomes.py": {"send"},
             },
         ),
