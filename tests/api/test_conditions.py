@@ -53,3 +53,19 @@ async def test_the_roles_of_a_configured_claim_decide(
     (*_, listed) = (await client.get("/api/decisions", headers=token)).json()["items"]
     said = (listed["tools"], listed["changed"], listed["refused_by"])
     assert said == (["add_task"], allowed, None if allowed else "adding is for support")
+
+
+@pytest.mark.parametrize(("title", "status"), [("call mom", 200), ("a secret", 403)])
+async def test_the_list_of_tasks_is_judged_with_the_facts_that_its_rules_name(
+    environment: Environment, served: Served, title: str, status: int
+) -> None:
+    rules = """@id("base") @known("list_tasks(status = arguments.status) $.tasks[*].description")
+    permit (principal, action, resource);
+    @id("no secrets") forbid (principal, action == Action::"list_tasks", resource)
+    unless { context.result has known && !context.result.known.contains("a secret") };"""
+    client = served(environment.runtime(conditions=ConditionsFile(rules)))
+    await client.post("/api/chat", json={"content": f"add a task to {title}"})
+    shown = await client.get("/api/tasks")
+    assert shown.status_code == status
+    if status == 200:
+        assert [task["description"] for task in shown.json()["items"]] == [title]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.cli.conftest import Cli
 
@@ -106,3 +107,24 @@ def test_turns_with_refused_calls_are_marked_and_can_be_selected(cli: Cli, scrip
         "SUCCESS:TASK_COMPLETED",
         1,
     )
+
+
+def test_show_prints_the_reads_that_conditions_needed(cli: Cli, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.cedar"
+    policy.write_text(
+        """@id("base") @known("list_tasks() $.tasks[*].description")
+        permit (principal, action, resource);
+        @id("nothing twice") forbid (principal, action == Action::"add_task", resource)
+        when { context.result has known && context.result.known.contains(context.arguments.description) };"""
+    )
+    cli("ask", "add a task to call mom", "--policy", str(policy))
+    refused = cli("ask", "add a task to call mom", "--policy", str(policy), "--json").json()
+    assert refused["decision"]["notices"] == [
+        """Not done: add task: description = 'call mom'. Nothing twice (known = ["call mom"])."""
+    ]
+    shown = cli("log", "show", refused["decision_id"]).out
+    assert "read for rules list_tasks {}, " in shown
+    assert """known = ["call mom"]""" in shown
+    assert "The runtime read list_tasks {} for the conditions: known = [" in shown
+    replayed = cli("replay", refused["decision_id"], "--policy", str(policy))
+    assert replayed.code == 0, replayed.out

@@ -352,6 +352,29 @@ async def test_a_condition_on_what_a_message_has_used_asks_for_each_call(environ
     assert await environment.descriptions() == ["call mom"]
 
 
+NO_DOUBLES = """@id("base") @known("list_tasks() $.tasks[*].description")
+permit (principal, action, resource);
+@id("nothing twice") forbid (principal, action == Action::"add_task", resource)
+when { context.result has known && context.result.known.contains(context.arguments.description) };
+@id("only what is known") forbid (principal, action == Action::"list_tasks", resource)
+unless { context.result has known };
+"""
+
+
+@MODES
+async def test_a_client_s_call_is_judged_with_facts_which_it_does_not_get(environment: Environment, mode: str) -> None:
+    async with (
+        opened(environment, conditions=ConditionsFile(NO_DOUBLES)) as (gateway, _),
+        connect(gateway, mode) as client,
+    ):
+        first = await client.call_tool("add_task", {"description": "call mom"})
+        assert value(first)["success"]
+        second = value(await client.call_tool("add_task", {"description": "call mom"}))
+        assert second["error"] == """not permitted: nothing twice (known = ["call mom"])"""
+        assert not (await client.call_tool("list_tasks", {})).is_error
+    assert await environment.descriptions() == ["call mom"]
+
+
 @MODES
 async def test_after_an_untrusted_result_no_argument_of_a_client_is_the_users(environment: Environment, mode: str) -> None:
     user, other = User(NO), User(YES)
