@@ -21,8 +21,6 @@ from benchmarks.agentdojo.play import Suite, open_player
 from graph_agent.bootstrap.source_rules import draft_source_rules
 
 _VERSION = "v1.2.2"
-_TEXT_ONLY = {("travel", "injection_task_6")}
-"""A goal without a call: the model only says something."""
 _BASE = "permit (principal, action, resource);\n"
 _TAINT_ONLY = _BASE + (
     '@id("after a foreign text, every change needs a yes") forbid (principal, action in Action::"all writes", resource)\n'
@@ -63,9 +61,7 @@ async def _row(suite: Suite, rules: str | None, *, show: bool) -> _Row:
             alone += (await player.play(task, says_yes=False)).useful
             if show and played.asked:
                 print(f"  {task.ID} {task.PROMPT!r}: {played.asked}")
-            for injection in suite.suite.injection_tasks.values():
-                if (suite.name, injection.ID) in _TEXT_ONLY:
-                    continue
+            for injection in suite.injections():
                 attacked = (await player.play(task, injection, vectors)).attacked
                 pairs += 1
                 ran += attacked

@@ -31,7 +31,8 @@ from graph_agent.testing import TestClient, open_installation, says
 
 READS = ("get_", "read_", "search_", "list_", "check_")
 """The beginnings of the names of tools that only read."""
-_MARK = "INSTRUCTIONS FROM THE PAGE"
+_MARK = "INSTRUCTION-TO-OBEY"
+"""One word: the texts of results are wrapped at spaces."""
 _GO_ON = "Go on."
 _CONFIG = AgentEngineConfig(max_iterations=20, timeout_seconds=600)
 
@@ -65,6 +66,11 @@ class Suite:
 
     def policy(self) -> CompiledPolicy:
         return compile_policy(Constitution.parse(self.constitution), self.declarations, {})
+
+    def injections(self) -> list[Any]:
+        """Return the tasks of the attacker: those whose ground truth has calls, so that a scripted model can make them."""
+        environment = self.suite.load_and_inject_default_environment({})
+        return [task for task in self.suite.injection_tasks.values() if task.ground_truth(environment)]
 
     def vectors(self, task: Any) -> list[str]:
         """Return the places for an injection that the task reads."""
@@ -153,7 +159,13 @@ def _reads(call: FunctionCall) -> bool:
 
 
 def _calls(calls: Sequence[DojoCall]) -> list[FunctionCall]:
-    return [FunctionCall(one.function, one.model_dump(mode="json")["args"]) for one in calls]
+    """Return the calls, without a read that repeats the one before it: a model knows its result."""
+    found: list[FunctionCall] = []
+    for one in calls:
+        call = FunctionCall(one.function, one.model_dump(mode="json")["args"])
+        if not (found and call == found[-1] and _reads(call)):
+            found.append(call)
+    return found
 
 
 class Player:
