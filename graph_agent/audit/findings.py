@@ -117,9 +117,11 @@ def _confirmation(record: DecisionRecord) -> Iterator[str]:
     context = record.header.context
     pending, answers = context.pending_confirmation, context.answers
     if pending is None:
-        if answers is not None:
-            why = _VOID_ANSWERS.get(answers.state, "was not asked of this user in this conversation")
-            yield f"The answer named the question {answers.pending_action}, which {why}. Nothing was called."
+        # A typed answer is void, too, if the question on the screen is gone.
+        named = answers or (context.shown if record.decision.void_answer is not None else None)
+        if named is not None:
+            why = _VOID_ANSWERS.get(named.state or AnswerState.UNKNOWN, "was not asked of this user in this conversation")
+            yield f"The answer named the question {named.pending_action}, which {why}. Nothing was called."
         return
     tools = ", ".join(call.tool_name for call in pending.each)
     what = f"The confirmation of {tools} ({one_line(pending.description)})"

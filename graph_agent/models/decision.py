@@ -385,6 +385,8 @@ class ShownQuestion(Frozen):
 
     pending_action: StorableText | None = Field(default=None, min_length=1, max_length=255)
     """None if no question was shown, or if it is not known which one."""
+    state: AnswerState | None = Field(default=None, exclude_if=not_)
+    """The state of the named question when the message arrived, which the chat service sets."""
 
 
 def content_problem(message: str) -> str | None:

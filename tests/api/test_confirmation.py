@@ -281,6 +281,32 @@ async def test_a_user_of_a_server_with_other_rules_reads_one_sentence_and_no_fil
     assert (await laptop.answer(pending))["reply"] == "Done: deleted 'call mom'."
 
 
+@pytest.mark.parametrize("typed", ["yes", "No.", "go ahead"])
+async def test_an_answer_typed_to_a_question_that_is_gone_says_what_became_of_it(
+    environment: Environment, clients: tuple[Client, Client], clock: ManualClock, typed: str
+) -> None:
+    session, page = clients
+    answered = await session.ask_to_delete("call mom")
+    await page.answer(answered, yes=False)
+    void = await session.say(typed, shown=shown(answered))
+    assert void["reply"] == USED
+    findings = (await session.http.get(f"/api/decisions/{void['decision_id']}")).json()["findings"]
+    assert findings == [f"The answer named the question {answered['id']}, which has been answered before. Nothing was called."]
+    expired = await session.ask_to_delete("call mom")
+    clock.advance(minutes=6)
+    late = await session.say(typed, shown=shown(expired))
+    assert (late["reply"], late["decision"]["outcome_category"]) == (EXPIRED, "ERROR:USER_INPUT")
+    # Also after a message that has dropped the question.
+    asked = await session.ask_to_delete("call mom")
+    for _ in range(3):
+        await session.say("what is the weather?", shown=shown(asked))
+    assert (await session.say(typed, shown=shown(asked)))["reply"] == SUPERSEDED
+    # Other words are a message like any other, and a yes without a question on the screen is the model's.
+    assert (await session.say("hello", shown=shown(asked)))["decision"]["outcome_category"] != "ERROR:USER_INPUT"
+    assert (await session.say(typed, shown=shown(None)))["decision"]["outcome_category"] != "ERROR:USER_INPUT"
+    assert len(await environment.descriptions("local")) == 2
+
+
 async def inbox(client: Client, **query: Any) -> list[tuple[str, str]]:
     """Return the conversation and the description of every question that waits for this client's user."""
     found = (await client.http.get("/api/confirmations", params=query)).json()["confirmations"]

@@ -307,6 +307,9 @@ class TurnStore:
             state = confirmations.state_of(connection, answers.pending_action, request.user_id, conversation_id, pending, now)
             answers = answers.replace(state=state)
         shown = request.shown or confirmations.shown_question(connection, conversation_id, pending, now)
+        if shown is not None and shown.pending_action is not None:
+            state = confirmations.state_of(connection, shown.pending_action, request.user_id, conversation_id, pending, now)
+            shown = shown.replace(state=state)
         turn = {"id": decision_id, "user_id": request.user_id, "idem_key": request.idem_key, "body_digest": request.body_digest}
         if not self._insert_turn(connection, turn, conversation_id, now):
             raise _ConflictError

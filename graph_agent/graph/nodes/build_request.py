@@ -32,7 +32,8 @@ async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
     if answers is not None and (pending is None or pending.id != answers.pending_action):
         return _void_answer(turn, AnswerState.UNKNOWN)
     if pending is None:
-        return turn
+        gone = _typed_to_gone_question(turn)
+        return turn if gone is None else _void_answer(turn, gone)
     return await _answered(turn, runtime, pending)
 
 
@@ -68,7 +69,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         # The process that took the yes has died: nobody expects any more that it is followed.
         return _void_answer(turn, AnswerState.LATE)
     if not in_time:
-        if answers is not None:
+        if answers is not None or (consent in (Consent.YES, Consent.NO) and turn.context.shown is not None):
             return _void_answer(turn, AnswerState.EXPIRED)
         return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
     if consent in (Consent.YES, Consent.UNCLEAR) and ports.differing_rules(pending):
@@ -105,6 +106,17 @@ def _is_typed_elsewhere(turn: Turn, pending: PendingAction) -> bool:
     """True if the message may answer a question other than `pending`: an answer by id names its question."""
     shown = turn.context.shown
     return turn.context.answers is None and shown is not None and shown.pending_action != pending.id
+
+
+def _typed_to_gone_question(turn: Turn) -> AnswerState | None:
+    """Return the state of the question that is on the user's screen and waits no more, if the message is a yes or a no to it.
+
+    The model must not read it as an answer to anything else.
+    """
+    shown = turn.context.shown
+    if turn.context.answers is not None or shown is None or shown.state in (None, AnswerState.CURRENT):
+        return None
+    return shown.state if read_consent(turn.context.message) in (Consent.YES, Consent.NO) else None
 
 
 def _void_answer(turn: Turn, state: AnswerState) -> Turn:
