@@ -179,6 +179,10 @@ async def test_under_a_public_url_cookies_links_and_the_api_belong_to_its_path(e
         assert (await client.get(path, headers=cookie)).status_code == 200
     assert (await client.get("/agent/openapi.json", headers=cookie)).json()["servers"] == [{"url": PUBLIC}]
 
+    assert (await client.post("/agent/agui", content=b"{", headers=cookie)).status_code == 415
+    streamed = await client.post("/agent/api/chat/stream", json={"content": "show my tasks"}, headers=cookie)
+    assert (streamed.status_code, streamed.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+
     signed_out = await client.delete("/agent/api/session", headers={**cookie, **BROWSER})
     assert "Path=/agent" in signed_out.headers["set-cookie"]
     folder = await client.get("/agent", params={"token": "t"})
