@@ -134,7 +134,7 @@ def test_the_flow_of_the_last_decisions_is_drawn_and_leads_to_them(site: Site, t
         inputs = [[turn.input for turn in case.turns][-1] for case in load_fixtures(cases)]
         assert inputs == ["add a task to buy milk", "add a task to call mom"]
         page.locator(".what-if").first.click()
-        expect(page.locator("tr.different", has_text="Type").locator("td").last).to_have_text("request confirmation")
+        expect(page.locator("tr.different", has_text="Type").locator("td").last).to_have_text("asked first")
         page.go_back()
         expect(page.locator(".flow-sentence")).to_have_text("runs → asks: 2, → refused: 1, same: 0")
 
@@ -233,7 +233,7 @@ def test_a_decision_runs_again_and_another_constitution_changes_its_outcome(site
         edit_constitution(page, *ASKS_BEFORE_ADDING)
         expect(page.locator(".verdict-line.different")).to_be_visible()
         expect(page.locator(".changed-lines .added")).to_contain_text("(requires confirmation)")
-        expect(page.locator("tr.different", has_text="Type").locator("td").last).to_have_text("request confirmation")
+        expect(page.locator("tr.different", has_text="Type").locator("td").last).to_have_text("asked first")
         expect(page.locator(".state-rows > li.different").first).to_contain_text("execute tools")
         # The address has the edit.
         page.wait_for_url("**#edit=*")
