@@ -29,6 +29,8 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "/chat": _CHAT_REQUESTS,
     "/chat/{conversation_id}": _CHAT_REQUESTS,
     "/inbox": (),
+    "/approvals": (),
+    "/approvals/{approval_id}": (),
     "/decisions": ("/api/decisions?limit=50", "/api/about"),
     "/decisions/{decision_id}": ("/api/topology",),
     "/decisions/{decision_id}/rules": (),

@@ -41,7 +41,9 @@ def client(environment: Environment) -> httpx.AsyncClient:
     return client_of(environment, Page(FILES), SESSION)
 
 
-@pytest.mark.parametrize("path", ["/", "/chat/4b", "/inbox", "/decisions/4b?outcome=ERROR", "/lab/4b", "/behavior"])
+@pytest.mark.parametrize(
+    "path", ["/", "/chat/4b", "/inbox", "/approvals/4b", "/decisions/4b?outcome=ERROR", "/lab/4b", "/behavior"]
+)
 async def test_every_view_has_the_same_document_and_a_strict_policy(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.text) == (200, '<html data-sign-in="link"></html>')

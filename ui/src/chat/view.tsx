@@ -1,6 +1,7 @@
 // The chat: conversations, messages, and the state machine of the latest turn.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import type { OwnRequests } from "../approvals/card";
 import { about, Disclosure, hasTasks, isOperator } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { ErrorState, Loading } from "../shared/states";
@@ -109,6 +110,9 @@ export function ChatView({ id }: { id: string | null }): VNode {
             }}
           />
         )}
+        {conversation && id !== null && !conversation.pending_action && conversation.messages.some(waited) && (
+          <LaterRequests conversation={id} onEnded={() => void open(id)} />
+        )}
         {!(id !== null && isLost) && (
           <Composer busy={running.value} conversationId={id} unsent={shown ? unsentText(shown) : ""} onSend={(content) => submit({ content })} />
         )}
@@ -123,6 +127,18 @@ export function ChatView({ id }: { id: string | null }): VNode {
       />
     </main>
   );
+}
+
+/** True for the reply to a call that waited for a yes, or for the approval of other people. */
+function waited(message: { readonly decision_type: string | null }): boolean {
+  return message.decision_type === "REQUEST_CONFIRMATION";
+}
+
+/** The user's own requests for approval, whose code is loaded when a conversation may have some. */
+function LaterRequests(props: { conversation: string; onEnded: () => void }): VNode | null {
+  const [Shown, setShown] = useState<typeof OwnRequests | null>(null);
+  useEffect(() => void import("../approvals/card").then(({ OwnRequests: loaded }) => setShown(() => loaded)), []);
+  return Shown && <Shown {...props} />;
 }
 
 /** The text of a message that did not arrive; an answer to a card is given on the card. */

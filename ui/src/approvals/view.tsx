@@ -1,0 +1,248 @@
+// Approvals: what waits for this user's approval, one at a time, with everything that the call would do.
+import { useEffect, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
+import { ApiError } from "../shared/client";
+import type { ApprovalSummary, ApprovalView as Shown } from "../shared/client";
+import { shortTime } from "../shared/format";
+import { Loading } from "../shared/states";
+import { Visible } from "../shared/visible";
+import { answerApproval, cancelApproval, EVERY_MS, listApprovals, readApproval } from "./store";
+import type { Which } from "./store";
+
+const TABS: readonly (readonly [Which, string, string])[] = [
+  ["waiting", "For me", "Nothing waits for your approval."],
+  ["own", "Mine", "None of your calls waits for an approval, or did lately."],
+  ["ended", "Ended", "No request that you could answer has ended lately."],
+];
+const STATES: Readonly<Record<string, string>> = {
+  open: "Waits",
+  approved: "Approved",
+  denied: "Denied",
+  cancelled: "Withdrawn",
+  expired: "Expired",
+  void: "Void",
+};
+const EFFECTS: Readonly<Record<string, string>> = {
+  runs: "If you approve it, it is done at once.",
+  waits: "If you approve it, it still waits for others",
+  refused: "If you approve it, it is refused",
+};
+
+export function ApprovalsView({ id }: { id: string | null }): VNode {
+  return (
+    <main class="inbox approvals" tabindex={0}>
+      <header class="view-title">
+        <h1>{id === null ? "Approvals" : "Approval"}</h1>
+      </header>
+      {id === null ? <Lists /> : <One key={id} id={id} />}
+    </main>
+  );
+}
+
+/** Ask again and again while the page is in sight. */
+export function useEvery(load: () => void, by: readonly unknown[]): void {
+  useEffect(() => {
+    load();
+    const timer = window.setInterval(() => document.visibilityState === "visible" && load(), EVERY_MS);
+    return () => window.clearInterval(timer);
+  }, by);
+}
+
+function Lists(): VNode {
+  const [which, setWhich] = useState<Which>("waiting");
+  const [found, setFound] = useState<readonly ApprovalSummary[] | null>(null);
+  useEffect(() => setFound(null), [which]);
+  useEvery(() => void listApprovals(which).then(setFound, () => undefined), [which]);
+  const empty = TABS.find(([name]) => name === which)?.[2];
+  return (
+    <>
+      <div class="tabs" role="group" aria-label="Which requests">
+        {TABS.map(([name, text]) => (
+          <button key={name} type="button" aria-pressed={which === name} onClick={() => setWhich(name)}>
+            {text}
+          </button>
+        ))}
+      </div>
+      {!found ? (
+        <Loading what="the requests" />
+      ) : found.length === 0 ? (
+        <p class="state-text">{empty}</p>
+      ) : (
+        <ul class="waiting">
+          {found.map((one) => (
+            <li key={one.id}>
+              <section class="card" aria-label="Request">
+                <header>
+                  <h2>{STATES[one.state]}</h2>
+                  <span class="time">{when(one)}</span>
+                </header>
+                <p class="change">
+                  <Visible text={one.description} />
+                </p>
+                <p class="quiet">
+                  <Visible text={one.requester} />
+                  {" · "}
+                  <a href={addressOf(`/approvals/${one.id}`)}>Read all of it</a>
+                </p>
+              </section>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function One({ id }: { id: string }): VNode {
+  const [shown, setShown] = useState<Shown | null>(null);
+  const [failure, setFailure] = useState("");
+  const load = (): void =>
+    void readApproval(id).then(setShown, (error: unknown) => error instanceof ApiError && setFailure(error.message));
+  useEvery(load, [id]);
+  if (!shown) return failure ? <p role="alert">{failure}</p> : <Loading what="the request" />;
+  const act = async (work: Promise<unknown>): Promise<void> => {
+    setFailure("");
+    try {
+      await work;
+    } catch (error) {
+      if (error instanceof ApiError) setFailure(error.message);
+    }
+    load();
+  };
+  const open = shown.state === "open";
+  return (
+    <section class="card" aria-label="Request">
+      <header>
+        <h2>{STATES[shown.state]}</h2>
+        <span class="time">{when(shown)}</span>
+      </header>
+      <p class="change">
+        <Visible text={shown.title} />
+      </p>
+      <dl>
+        <Row name="Asked by" text={shown.requester} />
+        {Object.entries(shown.arguments).map(([name, value]) => (
+          <Row
+            key={name}
+            name={`${name}${shown.named_in_message[name] ? "" : " (not in the message)"}`}
+            text={typeof value === "string" ? value : JSON.stringify(value)}
+          />
+        ))}
+        <Row name="It acts on" text={shown.object_then} />
+        {shown.object_now !== null && shown.object_now !== shown.object_then && (
+          <Row name="It acts now on" text={shown.object_now} />
+        )}
+        {shown.changed_before && <Row name="Done before" text={shown.changed_before} />}
+        {shown.earlier_messages.map((text, number) => (
+          <Row key={number} name="Earlier message" text={text} />
+        ))}
+        <Row name="Message" text={shown.message} />
+        {shown.calls.map((call, number) => (
+          <Row key={number} name={`Call, ${call.became}`} text={`${call.tool} ${JSON.stringify(call.arguments)}`} />
+        ))}
+        <Row name="Rules" text={shown.rules.join("; ")} />
+        <Row name="Roles" text={shown.roles.join(", ")} />
+        {shown.answers.map((one) => (
+          <Row
+            key={one.approver}
+            name={one.approve ? "Approved by" : "Denied by"}
+            text={`${one.approver} as ${one.role}${one.reason && `: ${one.reason}`}`}
+          />
+        ))}
+        {shown.earlier.map((one) => (
+          <Row key={one.id} name="Earlier request for the same" text={`${one.id}, ${one.state}`} />
+        ))}
+      </dl>
+      {open && shown.yours?.effect && (
+        <Answering
+          shown={shown}
+          onAnswer={(approve, reason, signature) => {
+            const signed = signature && { signature };
+            void act(answerApproval(id, { approve, digest: shown.digest, reason, ...signed }));
+          }}
+        />
+      )}
+      {shown.yours?.answer && <p role="status">You have answered this request.</p>}
+      {open && shown.yours === null && (
+        <div class="buttons">
+          <button type="button" onClick={() => void act(cancelApproval(id))}>
+            Withdraw
+          </button>
+        </div>
+      )}
+      {failure && (
+        <p class="failure" role="alert">
+          {failure}
+        </p>
+      )}
+      {shown.closing_decision && (
+        <p class="quiet">
+          <a href={addressOf(`/decisions/${shown.closing_decision}`)}>Decision</a>
+        </p>
+      )}
+    </section>
+  );
+}
+
+interface AnsweringProps {
+  readonly shown: Shown;
+  readonly onAnswer: (approve: boolean, reason: string, signature: string) => void;
+}
+
+function Answering({ shown, onAnswer }: AnsweringProps): VNode {
+  const [reason, setReason] = useState("");
+  const [signature, setSignature] = useState("");
+  const yours = shown.yours;
+  const sign = yours?.to_sign.filter((one) => one.role === yours.roles[0]) ?? [];
+  const why = yours?.why ? `: ${yours.why}` : "";
+  return (
+    <>
+      <p>
+        {EFFECTS[yours?.effect ?? ""]}
+        <Visible text={`${why}${why && "."}`} />
+      </p>
+      <label>
+        Reason, which the requester reads{" "}
+        <input type="text" maxLength={1000} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+      </label>
+      {sign.map((one) => (
+        <details key={String(one.approve)}>
+          <summary>{one.approve ? "Text to sign to approve" : "Text to sign to deny"}</summary>
+          <pre>{one.text}</pre>
+        </details>
+      ))}
+      {sign.length > 0 && (
+        <label>
+          Signature of ssh-keygen{" "}
+          <textarea rows={4} value={signature} onInput={(event) => setSignature(event.currentTarget.value)} />
+        </label>
+      )}
+      <div class="buttons">
+        <button type="button" class="primary" onClick={() => onAnswer(true, reason, signature)}>
+          Approve
+        </button>
+        <button type="button" disabled={!reason.trim()} onClick={() => onAnswer(false, reason, signature)}>
+          Deny
+        </button>
+      </div>
+    </>
+  );
+}
+
+function Row({ name, text }: { name: string; text: string }): VNode {
+  return (
+    <>
+      <dt>
+        <Visible text={name} />
+      </dt>
+      <dd>
+        <Visible text={text} />
+      </dd>
+    </>
+  );
+}
+
+function when(one: ApprovalSummary): string {
+  return one.state === "open" ? `until ${shortTime(one.expires_at)}` : shortTime(one.ended_at ?? one.created_at);
+}
