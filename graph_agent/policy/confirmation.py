@@ -66,7 +66,8 @@ def digest_of_action(
 
 
 def is_unchanged(rule: ToolRule, confirmed: PendingCall, preview: ToolResult | None, facts: Mapping[str, Any] = _NONE) -> bool:
-    """True if the object of a confirmed call is still as the question showed it."""
+    """True if the object of a confirmed call is still as the question showed it: by its preview, or else by the facts."""
+    facts = facts if preview is None else _NONE
     if confirmed.whole_digest:
         return digest_of_action(rule, confirmed.arguments, preview, facts) == confirmed.whole_digest
     return describe_in_full(rule, confirmed.arguments, preview, facts) == confirmed.description

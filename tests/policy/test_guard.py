@@ -100,7 +100,12 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
         # In `played.py` it is a field.
         (
             "preview",
-            {"graph/nodes/execute_tools.py": {"_ask_user", "_check_shown", "_has_changed"}, "tools/played.py": {"play"}},
+            {
+                "graph/nodes/execute_tools.py": {"_ask_user", "_check_shown", "_has_changed"},
+                "tools/played.py": {"play"},
+                # What an approver looks at belongs to no turn.
+                "chat/approvals.py": {"_object_now"},
+            },
         ),
         ("call_tool", {}),
         ("CallToolRequest", {"tools/executor.py": {"_tool_call"}}),
