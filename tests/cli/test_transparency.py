@@ -153,7 +153,10 @@ def test_a_user_is_erased_and_the_log_says_how_much_but_not_who(cli: Cli, home: 
     assert "1 decision, 1 conversation and 1 operation erased" in erased.out
     receipt = erased.out.partition("receipt for the person: ")[2].strip()
     with closing(sqlite3.connect(home / "graph_agent.db")) as database:
-        dump = "\n".join(line for line in database.iterdump() if not line.startswith('INSERT INTO "tasks"'))
+        # The index of words has no content of its own; the rows of its shadow tables are read.
+        wanted = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('tasks', 'search_index')"
+        tables = database.execute(wanted)
+        dump = "\n".join(str(row) for (name,) in tables.fetchall() for row in database.execute(f'SELECT * FROM "{name}"'))
         (facts,) = database.execute("SELECT facts FROM record_removals WHERE facts LIKE '%subjects\":[%'").fetchone()
     assert "'ann'" not in dump
     assert receipt not in dump
