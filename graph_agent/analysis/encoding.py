@@ -217,6 +217,8 @@ class Encoder:
                 return self._has(base, names)
             case pst.Like(base, pattern):
                 error, value = self.encode(base)
+                if z3.is_true(error):
+                    return _FAILS
                 return error, Value(Kind.BOOL, _like(value.term, pattern))
             case pst.IfThenElse(condition, then, otherwise):
                 return self._choice(condition, then, otherwise)
@@ -225,6 +227,8 @@ class Encoder:
                 return disjunction([error for error, _ in encoded]), Value(LITERAL_SET, [value for _, value in encoded])
             case pst.Is(base, type_, inside):
                 error, value = self.encode(base)
+                if z3.is_true(error):
+                    return _FAILS
                 holds = z3.BoolVal(value.term[0] == str(type_))
                 if inside is None:
                     return error, Value(Kind.BOOL, holds)
@@ -274,6 +278,8 @@ class Encoder:
 
     def _choice(self, condition: pst.Expr, then: pst.Expr, otherwise: pst.Expr) -> Encoded:
         failed, decides = self.encode(condition)
+        if z3.is_true(failed):
+            return _FAILS
         known = z3.simplify(decides.term)
         if z3.is_true(known) or z3.is_false(known):
             error, value = self.encode(then if z3.is_true(known) else otherwise)
@@ -290,6 +296,8 @@ class Encoder:
                 raise Unencodable(f"`{op}` of a text that is not written in the condition")
             return FALSE, _extension(op, operand.value)
         error, value = self.encode(operand)
+        if z3.is_true(error):
+            return _FAILS
         if op == "not":
             return error, Value(Kind.BOOL, z3.Not(value.term))
         if op == "neg":

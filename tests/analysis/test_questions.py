@@ -414,3 +414,14 @@ def test_promises_are_forbid_rules_that_fit_the_tools() -> None:
     ):
         with pytest.raises(ConfigurationError, match=message):
             proofs(text)
+
+
+@pytest.mark.parametrize(
+    "expression", ["{x}.isEmpty()", "!{x}", "-{x} < 1", '{x} like "a*"', "{x} is User", "if {x} then true else true"]
+)
+def test_a_condition_that_fails_for_every_call_of_a_tool_refuses_it(expression: str) -> None:
+    written = expression.format(x="context.arguments.missing")
+    act = policy_of([ShopTool("act", schema())], PERMIT)
+    rules = f"{PERMIT}forbid (principal, action, resource) when {{ {written} }};"
+    (result,) = explain(act.with_conditions(ConditionsFile(rules)), SECONDS)
+    assert (result.answer, result.with_yes, result.is_certain) == (Answer.NEVER, Answer.NEVER, True)
