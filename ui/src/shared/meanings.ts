@@ -11,7 +11,7 @@ export const OUTCOME_WORDS: Readonly<Record<string, string>> = {
   "SUCCESS:CLARIFICATION_ANSWERED": "answered",
   "AMBIGUITY:UNCLEAR_INTENT": "asked what is meant",
   "AMBIGUITY:MULTIPLE_MATCHES": "asked which one",
-  "AMBIGUITY:MISSING_CONTEXT": "asked for what was missing",
+  "AMBIGUITY:MISSING_CONTEXT": "asked for details",
   "REFUSAL:OUT_OF_SCOPE": "declined: not its job",
   "REFUSAL:MISSING_PERMISSION": "refused by a rule",
   "REFUSAL:RATE_LIMITED": "refused: too many requests",
