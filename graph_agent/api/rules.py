@@ -22,7 +22,7 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
-from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.compiled import CompiledPolicy, EffectProof
 from graph_agent.policy.constitution import Constitution, grant_line
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.tools.served_policy import ServedPolicy
@@ -68,6 +68,8 @@ class ToolRow(Frozen):
     why: str | None
     """Why it is refused."""
     max_per_message: int | None
+    proof: EffectProof | None
+    """How the outcome of a change is learned whose answer was lost; None for a read, and for a tool without a rule."""
     needs_marker: bool
     """True if its line must say whether it needs the user's confirmation."""
     conditions: list[ConditionRow]
@@ -198,6 +200,7 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
                 verdict="refused" if why is not None else "asks" if asks else "runs",
                 why=why,
                 max_per_message=None if grant is None else grant.max_per_message,
+                proof=None if rule is None else rule.proof,
                 needs_marker=traits.destructive is not False and not traits.read_only,
                 conditions=[one for one in about if one.effect == "forbid"],
                 grant=grant_line(tool, traits.title or tool),

@@ -12,9 +12,10 @@ from sqlalchemy import Connection, func, select
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.db import Database, insert_or_replace
+from graph_agent.models.record import CallState
 from graph_agent.record.metrics_hours import COUNTED_AFTER, HOUR, LONGEST_TURN, lock_hours, start_of_hour
 from graph_agent.record.statements import read, write
-from graph_agent.record.tables import decision_logs, metrics_hours, tool_invocation_logs
+from graph_agent.record.tables import call_operations, decision_logs, metrics_hours, tool_invocation_logs
 
 HOURS_AT_ONCE = 100
 """The number of hours that one sweep counts, the newest first; it takes about a second."""
@@ -96,6 +97,20 @@ class MetricCounts:
 
     def to_json(self) -> dict[str, Any]:
         return {"decisions": _pairs(self.decisions), "calls": _pairs(self.calls), "tokens": self.tokens}
+
+
+def unknown_outcomes(connection: Connection, filters: DecisionFilter) -> dict[str, int]:
+    """Return how many outcomes of calls in the time range of `filters` are unknown to this day, by tool."""
+    columns = call_operations.c
+    found = (
+        select(columns.tool_name, func.count())
+        .where(columns.state == CallState.UNKNOWN, *filters.times(columns.intended_at))
+        .group_by(columns.tool_name)
+    )
+    if not filters.restricts_only_time:
+        early = filters if filters.since is None else filters.replace(since=filters.since - LONGEST_TURN)
+        found = found.where(columns.decision_id.in_(select(decision_logs.c.decision_id).where(*early.conditions(connection))))
+    return {row.tool_name: row[1] for row in connection.execute(found)}
 
 
 def _pairs(counts: Mapping[Any, Counter[int]]) -> list[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection, select
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.metric_counts import CallKind, MetricCounts
+from graph_agent.audit.metric_counts import CallKind, MetricCounts, unknown_outcomes
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import CallDisposition, RecordStatus
 from graph_agent.record.metrics_hours import HOUR
@@ -57,6 +57,8 @@ class ToolUsage(Frozen):
     succeeded: int
     success_rate: float | None
     """The share of executed calls that succeeded; None if no call was executed."""
+    unknown: int
+    """The changes of which it is not known to this day whether they were made."""
     errors: dict[str, int]
     durations: Durations
 
@@ -136,10 +138,10 @@ def read_metrics(connection: Connection, filters: DecisionFilter) -> MetricsSumm
             rest = rest.replace(since=hour + HOUR, until=None)
     if rest.since is None or rest.since != filters.until:
         counts.count(connection, rest.replace(until=filters.until))
-    return _summary(filters, counts)
+    return _summary(filters, counts, unknown_outcomes(connection, filters))
 
 
-def _summary(filters: DecisionFilter, counts: MetricCounts) -> MetricsSummary:
+def _summary(filters: DecisionFilter, counts: MetricCounts, unknown: Mapping[str, int]) -> MetricsSummary:
     times = {kind: histogram.total() for kind, histogram in counts.decisions.items()}
     closed = {kind: n for kind, n in times.items() if kind.status != RecordStatus.PENDING}
     outcomes = _counted((kind.outcome_category, n) for kind, n in closed.items())
@@ -148,7 +150,7 @@ def _summary(filters: DecisionFilter, counts: MetricCounts) -> MetricsSummary:
     tools: dict[str, dict[CallKind, Counter[int]]] = {}
     for kind, histogram in counts.calls.items():
         tools.setdefault(kind.tool_name, {})[kind] = histogram
-    usage = {name: _tool_usage(kinds) for name, kinds in tools.items()}
+    usage = {name: _tool_usage(kinds, unknown.get(name, 0)) for name, kinds in tools.items()}
     return MetricsSummary(
         since=filters.since,
         until=filters.until,
@@ -171,7 +173,7 @@ def _summary(filters: DecisionFilter, counts: MetricCounts) -> MetricsSummary:
     )
 
 
-def _tool_usage(kinds: Mapping[CallKind, Counter[int]]) -> ToolUsage:
+def _tool_usage(kinds: Mapping[CallKind, Counter[int]], unknown: int) -> ToolUsage:
     times = {kind: histogram.total() for kind, histogram in kinds.items()}
     sent = _sent(kinds)
     executed = sum(times[kind] for kind in sent)
@@ -182,6 +184,7 @@ def _tool_usage(kinds: Mapping[CallKind, Counter[int]]) -> ToolUsage:
         refused=sum(n for kind, n in times.items() if kind.disposition == CallDisposition.REFUSED),
         succeeded=succeeded,
         success_rate=round(succeeded / executed, 4) if executed else None,
+        unknown=unknown,
         errors=_counted((kind.error_code, n) for kind, n in times.items() if kind.error_code is not None),
         durations=Durations.of(_sum(sent.values())),
     )

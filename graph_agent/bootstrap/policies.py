@@ -15,7 +15,7 @@ from graph_agent.models.canonical import digest
 from graph_agent.policy.cedar.schema import ToolAction, quoted
 from graph_agent.policy.cedar.syntax import attribute
 from graph_agent.policy.cedar.types import Kind
-from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.compiled import CompiledPolicy, EffectProof
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import Settings
 from graph_agent.tools.pinned_server import PinnedServer
@@ -156,6 +156,15 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
         if not condition.tools:
             yield f"'{condition.name}' in line {condition.line} is about no tool"
     yield from explained_sources(policy)
+    yield lost_answers(policy)
+
+
+def lost_answers(policy: CompiledPolicy) -> str:
+    """Return how the outcomes of changes are learned whose answer was lost, as one line."""
+    ways = {proof: f"settled by {proof.value}" for proof in EffectProof} | {EffectProof.NONE: "unknown"}
+    of = {way: [name for name, rule in policy.rules.items() if rule.proof is proof] for proof, way in ways.items()}
+    found = "; ".join(f"{way}: {', '.join(names)}" for way, names in of.items() if names)
+    return f"after a lost answer {found}" if found else "no tool changes anything"
 
 
 def _types(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter, unserved_tools
+from graph_agent.bootstrap.policies import lost_answers
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
@@ -138,6 +139,12 @@ async def _tools(context: _Context) -> str:
     return text
 
 
+async def _effects(context: _Context) -> str:
+    if context.policy is None:
+        raise ConfigurationError("cannot be checked without the tools")
+    return lost_answers(context.policy)
+
+
 async def _key(context: _Context) -> str:
     if context.settings.secret is not None:
         return "GRAPH_AGENT_SECRET"
@@ -161,6 +168,7 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "database": _database,
     "retention": _retention,
     "tools": _tools,
+    "effects": _effects,
     "key": _key,
     "endpoint": _endpoint,
 }

@@ -161,14 +161,16 @@ def _counts(title: str, counts: dict[str, int], of: int) -> Table:
 
 
 def _tools(metrics: MetricsSummary) -> Table:
-    table = Table("tool", "calls", "sent", "refused", "succeeded", "p50", "p95", "p99", "errors", box=None, pad_edge=False)
+    titles = ("tool", "calls", "sent", "refused", "succeeded", "unknown", "p50", "p95", "p99", "errors")
+    table = Table(*titles, box=None, pad_edge=False)
     for column in table.columns[1:-1]:
         column.justify = "right"
     for name, tool in metrics.tools.items():
         rate = "-" if tool.success_rate is None else f"{tool.success_rate:.1%}"
         spent = [_ms(value) for value in (tool.durations.p50, tool.durations.p95, tool.durations.p99)]
         errors = ", ".join(f"{code} {times:,}" for code, times in tool.errors.items())
-        table.add_row(visible(name), f"{tool.calls:,}", f"{tool.executed:,}", f"{tool.refused:,}", rate, *spent, errors)
+        sent = f"{tool.calls:,}", f"{tool.executed:,}", f"{tool.refused:,}", rate, f"{tool.unknown:,}"
+        table.add_row(visible(name), *sent, *spent, errors)
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -40,6 +41,18 @@ _MAX_SERVER_TEXT = 4_000
 """The number of characters of a server's text that are kept and searched for tool names, so that a long text costs little."""
 
 
+class EffectProof(StrEnum):
+    """How it is learned whether a change was made whose answer was lost."""
+
+    LEDGER = "ledger"
+    KEY = "key"
+    """The same call is sent again under its operation key."""
+    READ = "read"
+    """A read finds it."""
+    NONE = "none"
+    """It is not learned: the outcome stays unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRule:
     """One tool that may be called: its grant, declaration, traits and argument check."""
@@ -63,6 +76,15 @@ class ToolRule:
     def mutating(self) -> bool:
         """True unless the constitution or the server declares that the tool only reads."""
         return not (self.grant.reads or self.traits.read_only)
+
+    @property
+    def proof(self) -> EffectProof | None:
+        """How the outcome of a call is learned whose answer was lost; None for a read."""
+        if not self.mutating:
+            return None
+        if self.traits.ledger:
+            return EffectProof.LEDGER
+        return EffectProof.KEY if self.key is not None else EffectProof.READ if self.grant.done_if else EffectProof.NONE
 
     @property
     def asks_without_message(self) -> bool:

@@ -252,3 +252,22 @@ async def test_a_line_that_gets_a_read_settles_the_calls_before_it(log: Database
         with_read = "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in LINES["listed"])
         assert await shop.settler(with_read).settle() == 1
         assert shop.server.requests == 1
+
+
+async def test_the_metrics_count_the_outcomes_that_stay_unknown_by_tool(log: Database) -> None:
+    async with opened(log, "keyed") as shop:
+        await shop.pay(1)
+        await shop.pay(2, Fault.CUT_AFTER, Fault.CUT_AFTER, Fault.CUT_AFTER)
+        summary = await LogQueryService(log).get_metrics_summary()
+        assert {name: tool.unknown for name, tool in summary.tools.items()} == {"keyed.pay": 1}
+        assert await shop.settler().settle() == 1
+        summary = await LogQueryService(log).get_metrics_summary()
+        assert {name: tool.unknown for name, tool in summary.tools.items()} == {"keyed.pay": 0}
+
+
+@pytest.mark.parametrize(("kind", "proof"), [("keyed", "key"), ("listed", "read"), ("plain", "none")])
+async def test_the_policy_says_how_the_outcome_of_each_change_is_learned(log: Database, kind: Kind, proof: str) -> None:
+    async with opened(log, kind) as shop:
+        rules = (await shop.engine().prepare()).policy.rules
+        reads = {"listed.find_payments": None} if kind == "listed" else {}
+        assert {name: rule.proof for name, rule in rules.items()} == {f"{kind}.pay": proof, **reads}

@@ -22,8 +22,9 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     ended = cli("doctor")
 
-    names = ("model", "endpoint", "constitution", "database", "retention", "tools", "key")
+    names = ("model", "endpoint", "constitution", "database", "retention", "tools", "effects", "key")
     assert verdicts(ended) == dict.fromkeys(names, "ok")
+    assert "after a lost answer settled by ledger: add_task, update_task, complete_task, delete_task\n" in ended.out
     assert "embedded: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
     assert ended.code == 0
@@ -100,7 +101,12 @@ def test_a_broken_constitution_and_database_are_reported_together(
 
     ended = cli("doctor")
 
-    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {"constitution", "database", "tools"}
+    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {
+        "constitution",
+        "database",
+        "effects",
+        "tools",
+    }
     assert "line 2" in ended.out
     assert "hunter2" not in ended.out + ended.err
     assert ended.code == 1

@@ -19,8 +19,8 @@ from prometheus_client.registry import Collector
 
 from graph_agent.integrations.opentelemetry.otlp import LAST_SPANS_SECONDS, service_resource
 from graph_agent.models.llm import TokenUsage
-from graph_agent.models.record import DecisionRecord, RecordHeader
-from graph_agent.models.tools import ToolResult
+from graph_agent.models.record import CallDisposition, DecisionRecord, RecordHeader
+from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.turn.hooks import HookedToolCall, TurnHook
 
 Readings = Mapping[str, Callable[[], Mapping[str, int]]]
@@ -50,6 +50,9 @@ class ServerMetrics(TurnHook):
             explicit_bucket_boundaries_advisory=DURATION_BUCKETS,
         )
         self.tokens = meter.create_counter("graph_agent_tokens", description="Tokens of model calls")
+        self.unknown_outcomes = meter.create_counter(
+            "graph_agent_unknown_outcomes", description="Tool calls with an unknown outcome at the end of their turn"
+        )
         self.tool_calls = meter.create_counter("graph_agent_tool_calls", description="Tool calls, previews and settlements")
 
         def observed(read: Callable[[], Mapping[str, int]], label: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
@@ -90,6 +93,10 @@ class ServerMetrics(TurnHook):
         counts = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": usage.cached_tokens}
         for kind, tokens in counts.items():
             self.tokens.add(tokens or 0, {"kind": kind})
+
+        for call in outcome.invocations:
+            if call.disposition is CallDisposition.EXECUTED and call.error_code in UNKNOWN_CODES:
+                self.unknown_outcomes.add(1, {"tool": call.tool_name})
 
     def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:
         self.tool_calls.add(1, {"tool": call.tool_name, "mode": call.mode, "outcome": _tool_outcome(outcome)})
