@@ -69,7 +69,7 @@ class ToolRow(Frozen):
     """Why it is refused."""
     max_per_message: int | None
     proof: EffectProof | None
-    """How the outcome of a change is learned whose answer was lost; None for a read, and for a tool without a rule."""
+    """The way to learn the outcome of a change whose answer was lost; None for a read, and for a tool without a rule."""
     needs_marker: bool
     """True if its line must say whether it needs the user's confirmation."""
     conditions: list[ConditionRow]

@@ -42,7 +42,7 @@ _MAX_SERVER_TEXT = 4_000
 
 
 class EffectProof(StrEnum):
-    """How it is learned whether a change was made whose answer was lost."""
+    """The way to learn whether a change was made whose answer was lost."""
 
     LEDGER = "ledger"
     KEY = "key"
@@ -79,7 +79,7 @@ class ToolRule:
 
     @property
     def proof(self) -> EffectProof | None:
-        """How the outcome of a call is learned whose answer was lost; None for a read."""
+        """The way to learn the outcome of a call whose answer was lost; None for a read."""
         if not self.mutating:
             return None
         if self.traits.ledger:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -271,3 +272,28 @@ async def test_the_policy_says_how_the_outcome_of_each_change_is_learned(log: Da
         rules = (await shop.engine().prepare()).policy.rules
         reads = {"listed.find_payments": None} if kind == "listed" else {}
         assert {name: rule.proof for name, rule in rules.items()} == {f"{kind}.pay": proof, **reads}
+
+
+@pytest.mark.parametrize("kind", ["keyed", "listed", "plain"])
+async def test_whatever_is_lost_nothing_is_doubled_and_what_is_not_known_is_reported(log: Database, kind: Kind) -> None:
+    dice, amounts = Random(kind), range(1, 13)
+    lines = [LINES["listed"][0] + " (complete)", LINES["listed"][1]] if kind == "listed" else LINES[kind]
+    async with opened(log, kind, lines) as shop:
+        lost, replies = 0, []
+        for amount in amounts:
+            faults = dice.choices([Fault.NONE, *LOSSES], k=3)
+            reference = {"reference": f"order {amount}"} if kind == "listed" else {}
+            finished = await shop.pay(amount, *faults, **reference)
+            lost += faults[0] is not Fault.NONE
+            replies.append(str(finished.decision))
+        after_the_turns = await shop.states()
+        assert sum("Not known whether this was done" in reply for reply in replies) == after_the_turns.count("unknown")
+        await shop.server.arrive()
+        await shop.settler(seconds_later=31).settle()
+        states, paid = await shop.states(), [shop.server.of(amount) for amount in amounts]
+        assert max(paid) == 1
+        expected = ["unknown"] * lost if kind == "plain" else []
+        assert [state for state in states if state == "unknown"] == expected
+        if kind != "plain":
+            assert [state == "done" for state in states] == [times == 1 for times in paid]
+        assert (await verified(log, key=None)).violations == []
