@@ -16,11 +16,13 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock, RandomIds, SystemClock
 from graph_agent.db import Database
+from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.llm import LLMResponse
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.llm import LLMResponse, ToolDeclaration
+from graph_agent.models.record import CallOperation, DecisionRecord
+from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock
 from graph_agent.record.tables import call_operations, tool_invocation_logs
@@ -32,7 +34,7 @@ from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.sent_calls import SentCalls
 from tests.chat.payment_servers import Fault, Kind, PaymentServer, serving
 from tests.record.trees import verified
-from tests.scripted_turns import SECRET, asks, calls, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
 
 LINES = {
     "keyed": ["keyed.pay: Pay an amount (without confirmation) (operation key in idempotency_key)"],
@@ -297,3 +299,30 @@ async def test_whatever_is_lost_nothing_is_doubled_and_what_is_not_known_is_repo
         if kind != "plain":
             assert [state == "done" for state in states] == [times == 1 for times in paid]
         assert (await verified(log, key=None)).violations == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_call_that_another_attempt_may_have_sent_is_sent_again_under_its_key(log: Database, answered: bool) -> None:
+    writer, decision_id = DatabaseAuditWriter(log), RandomIds().new()
+    schema = {"type": "object", "properties": {"amount": {"type": "integer"}, "key": {"type": "string"}}}
+
+    async def pay(arguments: dict[str, Any]) -> ToolResult:
+        if arguments["amount"] == 1:
+            # The other attempt is faster.
+            operation = CallOperation(sequence=2, operation_key="k", user_id="ann", tool_name="pay")
+            assert await writer.write_progress(decision_id, operation=operation)
+        elif not answered:
+            return failed(ToolErrorCode.TOOL_UNAVAILABLE, "nothing was sent")
+        return done()
+
+    server = TableServer({"pay": pay}, ledger=False, served=(ToolDeclaration(name="pay", description="", parameters=schema),))
+    script = [calls(("pay", {"amount": 1}), ("pay", {"amount": 2})), says("Paid.")]
+    text = "## Available Tools\n- pay: Pay (operation key in key)\n"
+    engine = LLMAgentEngine(ScriptedAdapter(script), server, text, **grouped(audit=writer, signer=Signer(SECRET)))
+    record = (await engine.run(asks(), decision_id=decision_id)).record
+    first, *others = [arguments for _, arguments, *_ in server.sent]
+    assert first == {"amount": 1, "key": f"{decision_id}:1"}
+    assert others == [{"amount": 2, "key": f"{decision_id}:2"}] * (1 if answered else 2)
+    # That nothing was sent now says nothing about the other attempt.
+    codes = [call.error_code for call in record.invocations]
+    assert codes == [None, None if answered else ToolErrorCode.UNKNOWN_ERROR]
