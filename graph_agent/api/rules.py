@@ -55,6 +55,8 @@ class ConditionRow(Frozen):
     name: str
     line: int
     effect: str
+    shadow: bool
+    """True if it is judged, and decides nothing."""
 
 
 class ToolRow(Frozen):
@@ -184,7 +186,11 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
     for tool in [*grants, *(one.name for one in runtime.tools.declarations() if one.name not in grants)]:
         grant, rule = grants.get(tool), policy.rules.get(tool)
         traits = runtime.tools.traits(tool)
-        about = [ConditionRow(name=one.name, line=one.line, effect=one.effect) for one in described if tool in one.tools]
+        about = [
+            ConditionRow(name=one.name, line=one.line, effect=one.effect, shadow=one.shadow)
+            for one in described
+            if tool in one.tools
+        ]
         why = None
         if grant is None:
             why = "not in the constitution"

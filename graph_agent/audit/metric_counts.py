@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Text, func, select, type_coerce
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.db import Database, insert_or_replace
@@ -42,10 +42,16 @@ class CallKind(NamedTuple):
     error_code: str | None
     success: bool
     disposition: str
+    shadow: str | None
+    """The verdicts of the rules in the shadow, as JSON."""
 
 
 _DECISION = [decision_logs.c[name] for name in DecisionKind._fields]
-_CALL = [tool_invocation_logs.c[name] for name in CallKind._fields]
+_CALL = [
+    *(tool_invocation_logs.c[name] for name in CallKind._fields if name != "shadow"),
+    # As it is stored: a list could not be counted.
+    type_coerce(tool_invocation_logs.c.shadow, Text).label("shadow"),
+]
 _USAGE = [decision_logs.c[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens")]
 
 

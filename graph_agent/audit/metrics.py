@@ -6,6 +6,7 @@ the number of decisions. The counts of a range are the sums of those of its part
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -63,6 +64,16 @@ class ToolUsage(Frozen):
     durations: Durations
 
 
+class ShadowCounts(Frozen):
+    """The decisions that a rule in the shadow would have changed."""
+
+    asked: int = 0
+    """The calls about which it would have asked the user."""
+    waited: int = 0
+    """The calls that would have waited for the approval of other people."""
+    refused: int = 0
+
+
 class TokenTotals(Frozen):
     """Sums over the decisions whose model reported its usage; `decisions` is their number."""
 
@@ -104,6 +115,8 @@ class MetricsSummary(Frozen):
     tool_durations: Durations
     """Durations of the calls to all tools."""
     tools: dict[str, ToolUsage]
+    shadow: dict[str, ShadowCounts]
+    """The rules in the shadow that would have changed the decision on a call, by name."""
     tokens: TokenTotals
 
 
@@ -169,8 +182,20 @@ def _summary(filters: DecisionFilter, counts: MetricCounts, unknown: Mapping[str
         tool_calls=sum(tool.calls for tool in usage.values()),
         tool_durations=Durations.of(_sum(_sent(counts.calls).values())),
         tools=dict(sorted(usage.items(), key=lambda item: (-item[1].calls, item[0]))),
+        shadow=_shadow(counts.calls),
         tokens=TokenTotals(**counts.tokens),
     )
+
+
+def _shadow(calls: Mapping[CallKind, Counter[int]]) -> dict[str, ShadowCounts]:
+    found: dict[str, Counter[str]] = {}
+    for kind, histogram in calls.items():
+        for verdict in json.loads(kind.shadow or "[]"):
+            found.setdefault(verdict["rule"], Counter())[verdict["decision"]] += histogram.total()
+    return {
+        rule: ShadowCounts(asked=one["asks"], waited=one["waits"], refused=one["refused"])
+        for rule, one in sorted(found.items())
+    }
 
 
 def _tool_usage(kinds: Mapping[CallKind, Counter[int]], unknown: int) -> ToolUsage:

@@ -112,13 +112,19 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
     if (conditions := policy.conditions) is None:
         raise ConfigurationError("there is no policy file: give --policy FILE; `graph-agent policy new` prints one")
     file, described = conditions.file, conditions.described()
-    yield f"{file.name}: {len(described)} conditions, SHA-256 {digest(file.text)[:12]}"
+    shadowed = sum(one.shadow for one in described)
+    silent = f", {shadowed} of them in the shadow, which decide nothing" if shadowed else ""
+    yield f"{file.name}: {len(described)} conditions{silent}, SHA-256 {digest(file.text)[:12]}"
     for grant in policy.constitution.grants:
         action = conditions.actions.get(grant.name)
         if action is None:
             yield f"{grant.name} is unavailable"
             continue
-        about = [f"{condition.effect} '{condition.name}'" for condition in described if grant.name in condition.tools]
+        about = [
+            f"{'(shadow) ' if condition.shadow else ''}{condition.effect} '{condition.name}'"
+            for condition in described
+            if grant.name in condition.tools
+        ]
         marker = "; the constitution asks the user" if grant.requires_confirmation else ""
         yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no condition permits it'}{marker}"
         for fact in conditions.results.of_tool.get(grant.name, ()):

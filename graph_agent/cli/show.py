@@ -32,6 +32,8 @@ _AUTHOR_WIDTH = 8
 _MAX_CHARS = 200
 _NO_LIMIT = 10_000_000
 """More characters than an action can have."""
+SHADOW_WORDS = {"asks": "asked the user about", "waits": "asked other people about", "refused": "refused"}
+"""The verdict of a rule in the shadow, in words."""
 _IMITATION = re.compile(r"(?:\s|‹U\+[^›]*›)*[✓✔☑✅🗸🗹√⍻ꪜ!！﹗ǃ❗❕‼]")
 """A line that begins, behind spaces and hidden characters, with the sign of a receipt or a notice or one that looks like it."""
 
@@ -214,6 +216,8 @@ def _print_tool_call(call: ToolInvocation) -> None:
         _row("", shorten(call.error_message))
     if call.result is not None:
         _row("", shorten(call.result))
+    for verdict in call.shadow:
+        _row("", f"in the shadow: {quoted(verdict.rule)} would have {SHADOW_WORDS[verdict.decision]} it", "yellow")
 
 
 def _print_texts(decision: AgentDecision) -> None:

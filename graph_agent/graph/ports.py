@@ -54,10 +54,18 @@ class TurnPorts(FactPorts, Protocol):
         """Use up a confirmation; False if it was used before."""
 
     async def facts(self, conditions: Conditions) -> Facts:
-        """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns."""
+        """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns.
 
-    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:
-        """Return where the arguments of a batch come from; `made` are the calls that this turn has sent before."""
+        What only rules in the shadow read is left out where it is not known.
+        """
+
+    async def sources(
+        self, batch: Sequence[FunctionCall], made: Sequence[ReadCall], *, needed: bool = True
+    ) -> BatchSources | None:
+        """Return where the arguments of a batch come from; `made` are the calls that this turn has sent before.
+
+        None only if they are not known and not `needed`, because only rules in the shadow read them.
+        """
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""

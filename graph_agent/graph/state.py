@@ -18,7 +18,7 @@ from graph_agent.models.decision import (
     PendingAction,
 )
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
-from graph_agent.models.record import CallDisposition, RecordHeader
+from graph_agent.models.record import CallDisposition, RecordHeader, ShadowVerdict
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -86,6 +86,8 @@ class TurnCall:
     """The line about what the call changed; empty if it changed nothing."""
     rule: str = ""
     """For a refused call: the rule that refused it, as a clause for the user."""
+    shadow: tuple[ShadowVerdict, ...] = ()
+    """The rules in the shadow that would have changed the decision."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from operator import not_
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
@@ -196,6 +196,14 @@ class CallDisposition(StrEnum):
     """The call came after one that awaits confirmation; it was not sent."""
 
 
+class ShadowVerdict(Frozen):
+    """The decision of a rule in the shadow on a call, where it would have changed the one that was made."""
+
+    rule: str
+    """The name of the rule: its `@id`, or its line."""
+    decision: Literal["asks", "waits", "refused"]
+
+
 class ToolInvocation(Frozen):
     """One row of `ToolInvocationLog`: a call that was executed, refused, repeated, skipped, or that awaits confirmation."""
 
@@ -212,6 +220,14 @@ class ToolInvocation(Frozen):
     # Left out of the JSON if it is empty, as in most results.
     content: list[ContentItem] = Field(default_factory=list, exclude_if=not_)
     """The parts of which the answer of an MCP server consisted."""
+    # As above.
+    shadow: tuple[ShadowVerdict, ...] = Field(default=(), exclude_if=not_)
+    """The rules in the shadow that would have changed the decision on the call."""
+
+    @field_validator("shadow", mode="before")
+    @classmethod
+    def _none_in_a_row(cls, value: Any) -> Any:
+        return () if value is None else value
 
     @property
     def tool_result(self) -> ToolResult:

@@ -174,7 +174,7 @@ class CompiledPolicy:
         """Return the digests of the rules about calls of `tools`. One that cannot be called now has none."""
         return RulesDigests(
             constitution=digest(self.constitution.text),
-            conditions=None if self.conditions is None else self.conditions.file.digest,
+            conditions=None if self.conditions is None else self.conditions.digest,
             tools={name: self._definition_digest(name) for name in tools if name in self.rules},
         )
 

@@ -97,8 +97,13 @@ tool_invocation_logs = sa.Table(
     sa.Column("error_message", sa.Text),
     sa.Column("duration_ms", sa.Integer, nullable=False),
     sa.Column("invoked_at", UtcDateTime, nullable=False),
+    # The rules in the shadow that would have changed the decision; NULL for nearly all calls.
+    sa.Column("shadow", JsonText),
     # A covering index: the metrics of tools never read a row.
-    sa.Index("ix_tool_invocation_logs_sent", "invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms"),
+    sa.Index(
+        "ix_tool_invocation_logs_sent",
+        *("invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms", "shadow"),
+    ),
     # Refusals are rare: with it they are found without reading the other calls.
     sa.Index("ix_tool_invocation_logs_refused", "decision_id", sqlite_where=_REFUSED, postgresql_where=_REFUSED),
     _of_decision(),

@@ -155,8 +155,16 @@ class WhatIfPorts:
             raise NoRecordedAnswerError(f"the record does not have what the conditions read in `{missing}`")
         return facts
 
-    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:  # noqa: ARG002 (recorded)
+    async def sources(
+        self,
+        batch: Sequence[FunctionCall],
+        made: Sequence[ReadCall],  # noqa: ARG002 (recorded)
+        *,
+        needed: bool = True,
+    ) -> BatchSources | None:
         recorded = self._next(EntryKind.SOURCES, [[call.name, call.arguments] for call in batch])
+        if recorded is None and not needed:
+            return None
         if recorded is None:
             raise NoRecordedAnswerError("the record does not have where the arguments of the calls came from")
         return BatchSources.model_validate(recorded)

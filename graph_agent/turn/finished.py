@@ -87,6 +87,7 @@ def _invocation(recorder: Recorder, turn: Turn, call: TurnCall, ended_at: dateti
         error_code=call.result.error_code,
         error_message=call.result.error,
         content=call.result.content,
+        shadow=call.shadow,
         duration_ms=sum(entry.ms for entry in sent),
         invoked_at=next((entry.at for entry in sent if entry.at is not None), ended_at),
     )

@@ -229,6 +229,7 @@ class Recorder:
         self._ports()
         now = self._clock.now()
         past = PastUses()
+        conditions = conditions.gathers
         # An interrupted turn sends nothing more, and the log may be what has interrupted it.
         if (conditions.reads_windows or conditions.reads_calls) and not self.interrupted:
             since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
@@ -244,7 +245,13 @@ class Recorder:
         self._append(EntryKind.FACTS, None, facts.to_json())
         return facts
 
-    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:
+    async def sources(
+        self,
+        batch: Sequence[FunctionCall],
+        made: Sequence[ReadCall],
+        *,
+        needed: bool = True,  # noqa: ARG002 (known in every turn that is made)
+    ) -> BatchSources:
         request = digest([[call.name, call.arguments] for call in batch])
         if (entry := self._replay_entry(EntryKind.SOURCES, request)) is not None:
             return BatchSources.model_validate(entry.result)
@@ -294,7 +301,7 @@ class Recorder:
         ]
 
         def judge(uses: Sequence[PastUse]) -> tuple[RecordEntry, bool]:
-            facts = conditions.facts(at, PastUses(uses, *made))
+            facts = conditions.gathers.facts(at, PastUses(uses, *made))
             decided = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
             runs = decided.permits(confirmed=confirmed)
             result = {
@@ -569,7 +576,7 @@ class Recorder:
     def _has_operation(self, call: AuthorizedCall) -> bool:
         """True for a change, and for every call if a condition reads the attempted ones: turns that run meanwhile see it."""
         conditions = self.snapshot.policy.conditions
-        return call.mutating or (conditions is not None and conditions.reads.has("attempted"))
+        return call.mutating or (conditions is not None and conditions.gathers.reads.has("attempted"))
 
     async def _commit(self, following: AuthorizedCall | None, invocation: ToolInvocation | None = None) -> None:
         """Commit everything that is not saved; `following` is the change that is sent next."""

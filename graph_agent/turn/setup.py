@@ -95,10 +95,11 @@ class TurnSetup:
             counts, tokens = self.ports.audit.counts_uses, self.config.tokens
             if tokens is not None and tokens.day is not None and not counts:
                 raise ConfigurationError("a limit of tokens per day needs a database, which counts them")
-            if policy.conditions is not None and not counts and (unknown := policy.conditions.unknown_fact(None)):
-                text = f"this installation does not count uses, but the policy {policy.conditions.file.name} reads `{unknown}`"
+            conditions = None if policy.conditions is None else policy.conditions.gathers
+            if conditions is not None and not counts and (unknown := conditions.unknown_fact(None)):
+                text = f"this installation does not count uses, but the policy {conditions.file.name} reads `{unknown}`"
                 raise ConfigurationError(text)
-            reads_sources = policy.conditions is not None and policy.conditions.reads_sources(policy.rules)
+            reads_sources = conditions is not None and conditions.reads_sources(policy.rules)
             if reads_sources and not self.ports.audit.keeps_results:
                 text = (
                     "this installation does not keep what tools have returned, which conditions read as `source` or `tainted`"

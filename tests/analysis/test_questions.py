@@ -425,3 +425,19 @@ def test_a_condition_that_fails_for_every_call_of_a_tool_refuses_it(expression: 
     rules = f"{PERMIT}forbid (principal, action, resource) when {{ {written} }};"
     (result,) = explain(act.with_conditions(ConditionsFile(rules)), SECONDS)
     assert (result.answer, result.with_yes, result.is_certain) == (Answer.NEVER, Answer.NEVER, True)
+
+
+def test_a_rule_in_the_shadow_decides_nothing_until_its_annotation_is_removed() -> None:
+    rule = (
+        '@id("no big refunds") forbid (principal, action == Action::"refund", resource) when { context.arguments.amount > 90 };'
+    )
+    plain, shadow, enforced = (policy_of([REFUND], PERMIT + text) for text in ("", f"@shadow {rule}", rule))
+    assert compare(plain, shadow, SECONDS) == []
+    assert [one.answer for one in explain(shadow, SECONDS)] == [Answer.ALWAYS]
+    (removed,) = compare(shadow, enforced, SECONDS)
+    assert (removed.answer, removed.is_certain) == (Change.REFUSED, True)
+    promise = ConditionsFile(rule)
+    assert [one.answer for one in prove(shadow, promise, SECONDS)] == [Answer.FAILS]
+    assert [one.answer for one in prove(enforced, promise, SECONDS)] == [Answer.PROVED]
+    with pytest.raises(ConfigurationError, match="a promise must hold"):
+        prove(enforced, ConditionsFile(f"@shadow {rule}"), SECONDS)

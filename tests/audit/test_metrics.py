@@ -78,6 +78,7 @@ async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
                 durations=Durations(),
             ),
         },
+        shadow={},
         tokens=TokenTotals(decisions=2, prompt_tokens=30, completion_tokens=2, total_tokens=32),
     )
 

@@ -25,6 +25,7 @@ from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMErrorCode, LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionOpening
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.record.audit_writer import MemoryAuditWriter
@@ -139,10 +140,11 @@ async def test_settlements_and_previews_have_their_own_mode(tracer: Tracer, expo
     wishes = calls(("add_task", {"description": "x"}), ("delete_task", {"task_id": "00000000-0000-4000-8000-000000000000"}))
     await _traced(tracer, wishes, server=server).run(asks())
     spans = [_told(span) for span in exporter.get_finished_spans() if span.name.startswith("execute_tool")]
-    assert [(span["gen_ai.tool.name"], span["graph_agent.tool.mode"], span.get("error.type")) for span in spans] == [
+    assert [(span["gen_ai.tool.name"], span.get("graph_agent.tool.mode"), span.get("error.type")) for span in spans] == [
         ("add_task", "run", "TIMEOUT_ERROR"),
         ("add_task", "settle", None),
         ("delete_task", "preview", None),
+        ("delete_task", None, None),
     ]
 
 
@@ -275,3 +277,48 @@ def test_log_records_are_exported_without_credentials_and_without_those_of_the_e
     assert error[0] == "ERROR"
     assert error[1].startswith("it failed\nTraceback")
     assert "secret" not in error[1]
+
+
+async def test_a_rule_in_the_shadow_is_an_event_of_the_turn(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    rules = (
+        "permit (principal, action, resource);"
+        '@shadow @id("no milk") forbid (principal, action == Action::"add_task", resource)'
+        'when { context.arguments.description like "*milk*" };'
+    )
+    script = calls(("add_task", {"description": "milk"}), ("add_task", {"description": "bread"})), says("Done.")
+    await _traced(tracer, *script, conditions=ConditionsFile(rules)).run(asks())
+    turn = next(span for span in exporter.get_finished_spans() if span.name.startswith("invoke_agent"))
+    assert [(event.name, dict(event.attributes or {})) for event in turn.events] == [
+        (
+            "graph_agent.shadow",
+            {"gen_ai.tool.name": "add_task", "graph_agent.rule": "no milk", "graph_agent.decision": "refused"},
+        )
+    ]
+
+
+async def test_a_call_that_was_not_sent_has_a_span_with_its_disposition(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    rules = (
+        "permit (principal, action, resource);"
+        '@id("no milk") forbid (principal, action == Action::"add_task", resource)'
+        'when { context.arguments.description like "*milk*" };'
+        '@id("ask") forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };'
+    )
+    wanted = [("add_task", {"description": "milk"}), ("invented by Ann", {}), ("add_task", {"description": "bread"})]
+    await _traced(tracer, calls(*wanted), conditions=ConditionsFile(rules)).run(asks())
+    spans = {span.name: _told(span) for span in exporter.get_finished_spans()}
+    found = [
+        (span.name, _told(span)["graph_agent.tool.disposition"], span.status.status_code)
+        for span in exporter.get_finished_spans()
+        if "graph_agent.tool.disposition" in _told(span)
+    ]
+    assert found == [
+        ("execute_tool add_task", "refused", StatusCode.ERROR),
+        ("execute_tool (not listed)", "refused", StatusCode.ERROR),
+        ("execute_tool add_task", "awaiting", StatusCode.UNSET),
+    ]
+    assert "Ann" not in str(spans)
+    turn = next(span for span in exporter.get_finished_spans() if span.name.startswith("invoke_agent"))
+    unsent = next(span for span in exporter.get_finished_spans() if span.name.endswith("(not listed)"))
+    assert unsent.parent is not None
+    assert turn.context is not None
+    assert unsent.parent.span_id == turn.context.span_id

@@ -115,7 +115,7 @@ class NodePorts:
         earlier = [PastUse(tool, {}, now) for tool in WHITELIST for _ in range(self._answers.used)]
         return conditions.facts(now, PastUses(earlier))
 
-    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall]) -> BatchSources:  # noqa: ARG002 (of the port)
+    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall], *, needed: bool = True) -> BatchSources:  # noqa: ARG002 (of the port)
         raise AssertionError("no condition reads sources")
 
     async def reserve(

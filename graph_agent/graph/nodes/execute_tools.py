@@ -22,7 +22,7 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRunt
 from graph_agent.models.decision import AfterYes, ApprovalRequest, PendingAction, PendingCall
 from graph_agent.models.facts import Facts, Selected
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import CallDisposition
+from graph_agent.models.record import CallDisposition, ShadowVerdict
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
@@ -44,6 +44,7 @@ from graph_agent.policy.guard import (
 from graph_agent.policy.origins import warn_of
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.receipts import receipt
+from graph_agent.policy.shadow import ShadowGuard
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
 from graph_agent.reply.forms import REPLY_FORMS
@@ -73,6 +74,8 @@ class _Processed:
     """For a refused call: the rule that refused it, as a clause for the user."""
     request: ApprovalRequest | None = None
     """For a call that waits for the approval of other people."""
+    shadow: tuple[ShadowVerdict, ...] = ()
+    """The rules in the shadow that would have changed the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,14 @@ class _Batch:
         # A confirmed call runs only if the one before it was done.
         runtime.ports.intend(certain if turn.unused_yes is None else certain[:1])
         return list(judged_calls)
+
+    def situation(self, turn: Turn, position: int) -> Situation:
+        """Return the circumstances of a call, after the calls before it have ended."""
+        source = None if self.sources is None else self.sources.calls[position]
+        context = turn.context
+        earlier, results = [*_past(turn), *self.reader.made], self.results.get(position)
+        known = self.facts, earlier, context.is_of_message, source, results
+        return Situation(context.user_id, context.roles, *known, approvals=_approvals(turn))
 
     def warnings(self, policy: CompiledPolicy, judged: JudgedCall, position: int) -> tuple[str, ...]:
         """Return the sentences about values of a call that are not the user's, if conditions read sources."""
@@ -165,7 +176,8 @@ def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     conditions = runtime.snapshot.policy.conditions
-    facts = await runtime.ports.facts(conditions) if conditions is not None and conditions.reads_facts else None
+    reads_facts = conditions is not None and conditions.gathers.reads_facts
+    facts = await runtime.ports.facts(conditions) if conditions is not None and reads_facts else None
     called, policy, context = _batch(turn), runtime.snapshot.policy, turn.context
     who = context.user_id, turn.decision_id, context.roles
     reader = FactReader(policy, runtime.ports, *who, facts, context.is_of_message, turn.fact_reads)
@@ -181,6 +193,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         if not (runtime.ports.interrupted or stopped or full) and _is_open(turn, judged_calls, position):
             judged_calls[position:] = await batch.judge(turn, runtime, position)
         judged = _awaiting_anew(judged_calls[position]) if anew else judged_calls[position]
+        shadow = () if stopped or full else _shadow(turn, runtime, judged, batch, position)
         if stopped:
             processed = _skipped(STOPPED)
         elif full:
@@ -195,7 +208,9 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         if processed.asked is not None:
             asked.append(replace(processed.asked, origins=batch.warnings(policy, judged, position)))
         request = request or processed.request
-        turn = _with_call(turn, runtime, call, judged, processed).to(turn.outcome, fact_reads=reader.made)
+        turn = _with_call(turn, runtime, call, judged, replace(processed, shadow=shadow)).to(
+            turn.outcome, fact_reads=reader.made
+        )
         if processed.disposition is CallDisposition.EXECUTED and policy.is_write(call.name):
             reader.forget(call.name)
         if confirmed is not None:
@@ -315,13 +330,15 @@ async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCal
     conditions = runtime.snapshot.policy.conditions
     tools = {call.name for call in batch}
     # A read for facts is judged with the sources of the call that it is made for.
-    if conditions is None or not conditions.reads_sources(tools.union(*map(conditions.results.read_by, tools))):
+    read_too = tools if conditions is None else tools.union(*map(conditions.results.read_by, tools))
+    if conditions is None or not conditions.gathers.reads_sources(read_too):
         return None
     if (closed := turn.context.approval) is not None and closed.request.sources is not None:
         # Of the call that was requested: the message of a closing decision is code's.
         return BatchSources(calls=[closed.request.sources])
     made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED]
-    return await runtime.ports.sources(batch, [ReadCall(call.call.name, call.arguments, call.result) for call in made])
+    read = [ReadCall(call.call.name, call.arguments, call.result) for call in made]
+    return await runtime.ports.sources(batch, read, needed=conditions.reads_sources(read_too))
 
 
 async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
@@ -346,7 +363,8 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
             return await _ask_people(turn, runtime, judged, batch, position)
         if judged.authorized is not None:
             # A counted read that is repeated would be counted once.
-            counted = _is_counted(runtime.snapshot.policy.conditions, judged.tool_name)
+            conditions = runtime.snapshot.policy.conditions
+            counted = conditions is not None and conditions.counts(judged.tool_name)
             retries = 0 if counted else runtime.snapshot.config.read_retries
             result = await run_authorized(judged.authorized, runtime.ports, read_retries=retries)
             return _Processed(CallDisposition.EXECUTED, result)
@@ -355,17 +373,20 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
     return _skipped(judged.error if judged.decision is CallDecision.SKIPPED else SKIPPED)
 
 
+def _shadow(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> tuple[ShadowVerdict, ...]:
+    """Return the rules in the shadow that would have changed the decision on a call that runs, or waits for people."""
+    if judged.authorized is None and judged.decision not in (CallDecision.AWAITING, CallDecision.WAITS):
+        return ()
+    situation = batch.situation(turn, position)
+    return ShadowGuard(runtime.snapshot.policy).verdicts(judged.tool_name, judged.arguments, situation)
+
+
 async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> JudgedCall:
     """Return the decision on a permitted call after its use was counted, if a condition counts it: the reservation wins."""
     policy, call = runtime.snapshot.policy, judged.authorized
     if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
         return judged
-    source = None if batch.sources is None else batch.sources.calls[position]
-    user, approvals = turn.context, _approvals(turn)
-    earlier, results = [*_past(turn), *batch.reader.made], batch.results.get(position)
-    situation = Situation(
-        call.user_id, user.roles, batch.facts, earlier, user.is_of_message, source, results, approvals=approvals
-    )
+    situation = batch.situation(turn, position)
     confirmed = turn.unused_yes is not None and turn.has_yes
     decided = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=confirmed)
     if decided is None:
@@ -374,7 +395,7 @@ async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: 
 
 
 def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
-    return conditions is not None and conditions.counts(tool_name)
+    return conditions is not None and conditions.gathers.counts(tool_name)
 
 
 def _dry_run_rule(judged: JudgedCall) -> str:
@@ -489,7 +510,7 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judged: Jud
     executed = processed.disposition is CallDisposition.EXECUTED
     rule = runtime.snapshot.policy.rules[judged.tool_name] if executed else None
     line = receipt(rule, judged.arguments, result, confirmed=turn.unused_yes is not None) if rule is not None else ()
-    turn_call = TurnCall(
-        judged.sequence, turn.iterations + 1, call, judged.arguments, processed.disposition, result, line, processed.rule
-    )
+    number, ended = turn.iterations + 1, processed.disposition
+    rules = processed.rule, processed.shadow
+    turn_call = TurnCall(judged.sequence, number, call, judged.arguments, ended, result, line, *rules)
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))

@@ -54,6 +54,9 @@ class ServerMetrics(TurnHook):
             "graph_agent_unknown_outcomes", description="Tool calls with an unknown outcome at the end of their turn"
         )
         self.tool_calls = meter.create_counter("graph_agent_tool_calls", description="Tool calls, previews and settlements")
+        self.shadow = meter.create_counter(
+            "graph_agent_shadow_verdicts", description="Calls whose decision a rule in the shadow would have changed"
+        )
 
         def observed(read: Callable[[], Mapping[str, int]], label: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
             return lambda _: [Observation(value, {label: name} if name else {}) for name, value in read().items()]
@@ -93,6 +96,9 @@ class ServerMetrics(TurnHook):
         counts = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": usage.cached_tokens}
         for kind, tokens in counts.items():
             self.tokens.add(tokens or 0, {"kind": kind})
+        for call in outcome.invocations:
+            for verdict in call.shadow:
+                self.shadow.add(1, {"tool": call.tool_name, "rule": verdict.rule, "decision": verdict.decision})
 
         for call in outcome.invocations:
             if call.disposition is CallDisposition.EXECUTED and call.error_code in UNKNOWN_CODES:

@@ -2,7 +2,8 @@
 
     invoke_agent graph-agent          one for each turn: usage, decision, outcome
     ├── chat MODEL                    one for each model call: finish reason, tokens
-    └── execute_tool NAME             one for each call that was sent: run, settle or preview
+    └── execute_tool NAME             one for each call that was sent: run, settle or preview; and, without a duration, for each
+                                      one that was refused or waits for people, with its disposition
 
 A turn continues the trace of the request that started it, by its `traceparent` header.
 
@@ -22,11 +23,11 @@ from opentelemetry import context, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from graph_agent.errors import ServiceError
+from graph_agent.errors import ServiceError, ToolErrorCode
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.llm import LLMResponse, TokenUsage
-from graph_agent.models.record import DecisionRecord, RecordHeader
+from graph_agent.models.record import CallDisposition, DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.ports import LLMAdapter
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, TurnHook
@@ -34,6 +35,9 @@ from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, TurnHook
 AGENT = "graph-agent"
 
 _PROVIDERS: tuple[tuple[type, str], ...] = ((GeminiAdapter, "gcp.gemini"), (OpenAICompatibleAdapter, "openai"))
+
+_UNSENT = frozenset({CallDisposition.REFUSED, CallDisposition.AWAITING, CallDisposition.REPEATED, CallDisposition.SKIPPED})
+_NO_TOOL = "(not listed)"
 
 _ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 _OpenSpan = tuple[Span, Token[context.Context]]
@@ -60,11 +64,12 @@ class TurnSpans(TurnHook):
     def before_turn(self, turn: RecordHeader) -> None:
         self._turn = self._open(turn, "invoke_agent", AGENT, SpanKind.INTERNAL, {**self._model, "gen_ai.agent.name": AGENT})
 
-    def after_turn(self, turn: RecordHeader, outcome: DecisionRecord | BaseException) -> None:  # noqa: ARG002 (the interface has it)
+    def after_turn(self, turn: RecordHeader, outcome: DecisionRecord | BaseException) -> None:
         assert self._turn is not None
         span = self._turn[0]
         if isinstance(outcome, DecisionRecord):
             _set_decision(span, outcome)
+            self._add_unsent(turn, outcome)
         else:
             _set_error(span, outcome.code if isinstance(outcome, ServiceError) else type(outcome).__name__)
         _end(self._turn)
@@ -101,6 +106,20 @@ class TurnSpans(TurnHook):
             _set_error(opened[0], outcome.error_code or "TOOL_EXECUTION_ERROR")
         _end(opened)
 
+    def _add_unsent(self, turn: RecordHeader, record: DecisionRecord) -> None:
+        """Add a span for each call that was not sent. The turn's span is the current one."""
+        for call in record.invocations:
+            if call.disposition not in _UNSENT:
+                continue
+            # The model may have invented the name.
+            name = _NO_TOOL if call.error_code == ToolErrorCode.TOOL_NOT_FOUND else call.tool_name
+            attributes = {"gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
+            attributes["graph_agent.tool.disposition"] = call.disposition.value
+            opened = self._open(turn, "execute_tool", name, SpanKind.INTERNAL, attributes)
+            if call.disposition is CallDisposition.REFUSED:
+                _set_error(opened[0], call.error_code or "REFUSED")
+            _end(opened)
+
     def _open(
         self, turn: RecordHeader, operation: str, subject: str, kind: SpanKind, attributes: Mapping[str, Any]
     ) -> _OpenSpan:
@@ -122,6 +141,10 @@ def _set_decision(span: Span, record: DecisionRecord) -> None:
     span.set_attribute("graph_agent.decision.id", record.header.decision_id)
     span.set_attribute("graph_agent.decision.type", decision.decision_type.value)
     span.set_attribute("graph_agent.iterations", record.iterations)
+    for call in record.invocations:
+        for verdict in call.shadow:
+            of_rule = {"gen_ai.tool.name": call.tool_name, "graph_agent.rule": verdict.rule}
+            span.add_event("graph_agent.shadow", {**of_rule, "graph_agent.decision": verdict.decision})
     _set_usage(span, record.usage)
     if outcome is not None:
         span.set_attribute("graph_agent.outcome", outcome.value)

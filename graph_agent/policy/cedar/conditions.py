@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.canonical import digest
 from graph_agent.models.facts import Facts
 from graph_agent.models.sources import CallSources
 from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
@@ -104,6 +103,8 @@ class ConditionDescription(NamedTuple):
     """True if the call is refused because a text matches a pattern: another spelling of the text does not match."""
     denies_by_approvals: bool
     """True if the call may be refused because more people have approved it."""
+    shadow: bool = False
+    """True if it is in the shadow: it is judged, and decides nothing."""
 
 
 def configured_roles(roles: Collection[str], example: str) -> str:
@@ -136,11 +137,6 @@ class ConditionsFile:
         if len(text) > MAX_CHARACTERS:
             raise ConfigurationError(f"the policy file {path} has more than {MAX_CHARACTERS:,} characters")
         return cls(text, str(path), roles, time_zone)
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the conditions and of the settings that they depend on, in hex."""
-        return digest([self.text, list(self.roles), self.time_zone])
 
     @classmethod
     def recorded(cls, value: Mapping[str, Any]) -> ConditionsFile:

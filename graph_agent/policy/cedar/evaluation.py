@@ -4,13 +4,14 @@ A call is evaluated twice, without and with the user's yes. Denied without and a
 A call whose conditions count approvals is evaluated twice more, as if everybody had approved it: this decides only whether it
 waits for approvals.
 A condition that fails, or no decision, refuses the call: Cedar alone skips a `forbid` that fails.
+A rule in the shadow is no condition here: it is not in `by_key`, so nothing that decides, describes or proves reads it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -21,7 +22,7 @@ from cedarpy import AuthzResult, PolicySet, is_authorized_batch, policies_to_pst
 from cedarpy import Decision as CedarDecision
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import (
@@ -37,6 +38,7 @@ from graph_agent.policy.cedar.conditions import (
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.fact_values import cedar_values, described
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
+from graph_agent.policy.cedar.shadow import ANNOTATION, ShadowRules
 from graph_agent.policy.cedar.syntax import (
     COMMENT_OR_TEXT,
     MAX_NESTING,
@@ -74,8 +76,18 @@ _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 class CedarConditions:
     """The compiled conditions of a file."""
 
-    def __init__(self, file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> None:
-        """Raises `ConfigurationError` with the line of the first condition that cannot be used."""
+    def __init__(
+        self,
+        file: ConditionsFile,
+        actions: Sequence[ToolAction],
+        recorded: str | None = None,
+        *,
+        enforced: Collection[str] | None = None,
+    ) -> None:
+        """`enforced` are the keys of rules that decide though they are in the shadow.
+
+        Raises `ConfigurationError` with the line of the first condition that cannot be used.
+        """
         self.file = file
         self.actions: Mapping[str, ToolAction] = {action.name: action for action in actions}
         """The tools that the conditions see, by name."""
@@ -90,24 +102,29 @@ class CedarConditions:
             raise self._error(self._first_unreadable(), self._described(str(exc))) from None
         if tree.templates:
             raise self._error(min(map(_number, tree.templates)), "templates cannot be used")
+        self.names: Mapping[str, str] = self._names_of_conditions(tree.static_policies)
+        """The name of each condition and of each rule in the shadow in reasons, by key."""
+        shadowed = self._shadowed(tree.static_policies)
+        if silent := shadowed - set(enforced or ()):
+            deciding = {key: one for key, one in tree.static_policies.items() if key not in silent}
+            tree = replace(tree, static_policies=deciding)
+            self._set = PolicySet.from_pst(tree)
         self.by_key: Mapping[str, pst.Template] = dict(tree.static_policies)
+        """The conditions that decide."""
         if not any(condition.effect == "permit" for condition in self.by_key.values()):
             raise ConfigurationError(f"the policy file {file.name} permits nothing: begin it with `{PERMIT}`")
-        for key, condition in self.by_key.items():
+        for key, condition in tree.static_policies.items():
             if Reads([condition.clauses]).names("called"):
                 raise self._error(_number(key), _NO_CALLED)
             if Reads([condition.clauses]).names("approver"):
                 raise self._error(_number(key), _NO_APPROVER)
             if Reads([condition.clauses]).names("approvals") and not file.roles:
                 raise self._error(_number(key), f"approvals are counted by role, and {configured_roles((), 'manager')}")
-        self.names: Mapping[str, str] = self._names_of_conditions()
-        """The name of each condition in reasons, by the same keys as `by_key`."""
         self.reads = Reads(condition.clauses for condition in self.by_key.values())
         in_order = dict(sorted(self.by_key.items(), key=lambda item: _number(item[0])))
         self.results = DeclaredFacts(in_order, self.actions)
         """The facts from the results of tools."""
         self.actions = self.results.actions()
-        self.schema = cedar_schema(list(self.actions.values()), file.roles)
         self._about = {
             name: [key for key, condition in self.by_key.items() if covers(condition, action)]
             for name, action in self.actions.items()
@@ -139,6 +156,18 @@ class CedarConditions:
         """True if a condition reads `succeeded` or `attempted`."""
         self._read_sources = {name for name, reads in self._reads_about.items() if any(map(reads.has, SOURCE_PARTS))}
         self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls or bool(self.results.last)
+        self.shadow: ShadowRules | None = None
+        """The rules that decide nothing, if there are any."""
+        if shadowed and enforced is None:
+            in_shadow = {key: self.names[key] for key in sorted(shadowed, key=_number)}
+            self.shadow = ShadowRules(
+                CedarConditions(file, actions, recorded, enforced=shadowed),
+                in_shadow,
+                lambda key: CedarConditions(file, actions, recorded, enforced=[key]),
+            )
+        self.schema: str = (
+            self.gathers.schema if self.shadow is not None else cedar_schema(list(self.actions.values()), file.roles)
+        )
         self.text = recorded or canonical_json(
             {
                 "engine": f"cedarpy {version('cedarpy')}",
@@ -151,9 +180,24 @@ class CedarConditions:
         )
         """Everything that the decisions depend on, as canonical JSON, for the record."""
 
+    @property
+    def gathers(self) -> CedarConditions:
+        """The conditions whose facts are gathered and whose uses are counted: these, with the rules in the shadow."""
+        return self if self.shadow is None else self.shadow.everything
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what decides: the conditions without those in the shadow, and the settings that they depend on."""
+        deciding = [text for number, (_, text) in enumerate(self._statements) if f"policy{number}" in self.by_key]
+        return digest([deciding, list(self.file.roles), self.file.time_zone])
+
+    def is_about(self, key: str, tool_name: str) -> bool:
+        """True if the condition of a key is about calls of a tool."""
+        return tool_name in self.actions and covers(self.by_key[key], self.actions[tool_name])
+
     def require_valid(self) -> None:
         """Raise `ConfigurationError`, with the line, for the first condition or fact that does not fit the tools."""
-        if (of_fact := self.results.first_problem()) is not None:
+        if (of_fact := self.gathers.results.first_problem()) is not None:
             raise self._error(_number(of_fact.key or self.results.key or ""), str(of_fact), of_fact.fact)
         result = validate_policies(self.file.text, self.schema)
         if result.validation_passed:
@@ -169,7 +213,7 @@ class CedarConditions:
 
     def unused_facts(self) -> Iterator[str]:
         """Yield, with the line, the facts that are declared and that neither a condition nor another fact names."""
-        for name in self.results.unused:
+        for name in self.gathers.results.unused:
             text = f"no condition names the fact '{name}'"
             yield str(self._error(_number(self.results.key or ""), text, name))
 
@@ -177,6 +221,12 @@ class CedarConditions:
         """Return what a condition reads and `facts` do not have: "used", "succeeded", "attempted" or "last"."""
         read = {"used": self.reads_windows, **{part: self.reads.has(part) for part in _CALLS}, "last": bool(self.results.last)}
         return next((part for part, is_read in read.items() if is_read and getattr(facts, part, None) is None), None)
+
+    def lacks_facts(self, tool_name: str, situation: Situation) -> bool:
+        """True if the conditions about a tool read facts or sources that the situation does not have."""
+        facts = situation.facts
+        lacks = self.reads_facts and (facts is None or self.unknown_fact(facts) is not None)
+        return lacks or (self.reads_sources([tool_name]) and situation.sources is None)
 
     def depends_on_calls(self, tool_name: str) -> bool:
         """True if a condition about this tool reads what the calls before it in the same batch change."""
@@ -216,8 +266,9 @@ class CedarConditions:
         return found
 
     def _summed_numbers(self, action: ToolAction) -> dict[str, Kind]:
-        """Return the arguments of a tool whose sums conditions read."""
-        read = [one for one in action.numbers if any(self.reads.has("used", window, "sum", one.name) for window in WINDOWS)]
+        """Return the arguments of a tool whose sums the conditions about it read."""
+        reads = self._reads_about[action.name]
+        read = [one for one in action.numbers if any(reads.has("used", window, "sum", one.name) for window in WINDOWS)]
         return {one.name: one.type.kind for one in read}
 
     def use(self, tool_name: str, arguments: dict[str, Any], at: datetime) -> PastUse:
@@ -266,12 +317,12 @@ class CedarConditions:
 
     def described(self) -> list[ConditionDescription]:
         found = []
-        for key, condition in self.by_key.items():
+        for key, condition in self.gathers.by_key.items():
             tools = tuple(name for name, action in self.actions.items() if covers(condition, action))
             place = self.names[key], self._line(_number(key))
-            found.append(
-                ConditionDescription(*place, condition.effect, tools, denies_by_like(condition), denies_by_approvals(condition))
-            )
+            like, approvals = denies_by_like(condition), denies_by_approvals(condition)
+            shadow = key not in self.by_key
+            found.append(ConditionDescription(*place, condition.effect, tools, like, approvals, shadow))
         return found
 
     def partly_seen(self, tool_name: str) -> Iterator[tuple[str, str, list[str], list[str]]]:
@@ -304,6 +355,8 @@ class CedarConditions:
         action = self.actions.get(tool_name)
         if action is None:
             return ConditionsDecision(Decision.REFUSED, (_NO_PERMIT,))
+        if self.shadow is not None and self.shadow.runs(tool_name, arguments, situation):
+            return ConditionsDecision(Decision.RUNS)
         try:
             context = self.context(action, arguments, situation)
         except Unconvertible as exc:
@@ -410,9 +463,11 @@ class CedarConditions:
     def _set_without_facts(self) -> PolicySet:
         """The conditions that name no fact, for the reads that give facts. A `permit` that names one permits no read."""
         # One that never matches takes the place of each other condition, because the ids count the conditions.
+        left_out = {key: one.effect for key, one in self.by_key.items() if key in self.results.conditions}
+        left_out |= dict.fromkeys(self.names.keys() - self.by_key.keys(), "forbid")
         kept = [
-            f"{self.by_key[key].effect} (principal, action, resource) when {{ false }};"
-            if (key := f"policy{number}") in self.results.conditions
+            f"{left_out[key]} (principal, action, resource) when {{ false }};"
+            if (key := f"policy{number}") in left_out
             else text
             for number, (_, text) in enumerate(self._statements)
         ]
@@ -455,11 +510,22 @@ class CedarConditions:
             else "the conditions cannot be evaluated for it",
         )
 
-    def _names_of_conditions(self) -> dict[str, str]:
+    def _shadowed(self, by_key: Mapping[str, pst.Template]) -> set[str]:
+        """Return the keys of the rules in the shadow."""
+        found = {key for key, condition in by_key.items() if ANNOTATION in condition.annotations}
+        for key in sorted(found, key=_number):
+            if by_key[key].effect == "permit":
+                raise self._error(_number(key), f"only a forbid can have @{ANNOTATION}: without a permit, nothing is permitted")
+            if Reads([by_key[key].clauses]).names("result"):
+                # What would be read for it could be seen, and take as long as if it decided.
+                raise self._error(_number(key), f"a rule with @{ANNOTATION} cannot name facts from `context.result`")
+        return found
+
+    def _names_of_conditions(self, by_key: Mapping[str, pst.Template]) -> dict[str, str]:
         """Return what each condition is called in reasons: its `@id`, or its line."""
         names: dict[str, str] = {}
         given: set[str] = set()
-        for key, condition in sorted(self.by_key.items(), key=lambda item: _number(item[0])):
+        for key, condition in sorted(by_key.items(), key=lambda item: _number(item[0])):
             name = condition.annotations.get("id", "").strip()
             if len(name) > _MAX_ID or visible(name) != name:
                 raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {_MAX_ID}")
