@@ -233,3 +233,33 @@ def test_rules_about_roles_can_be_tried_locally(cli: Cli, policy: Path, monkeypa
         unknown = cli(*command, "--role", "suport")
         assert unknown.code == 2
         assert "there is no role 'suport': GRAPH_AGENT_ROLES has support, manager" in unknown.err
+
+
+def test_a_rule_in_the_shadow_lets_the_call_run_and_the_log_says_what_it_would_have_done(cli: Cli, policy: Path) -> None:
+    policy.write_text(RULES.replace("@id", "@shadow @id"), encoding="utf-8")
+    assert "no milk" not in cli("ask", "add a task to buy milk", "--policy", str(policy)).out.lower()
+    assert 'in the shadow: "no milk" would have refused it' in cli("log", "show", "last").out.replace("'", '"')
+    assert json.loads(cli("log", "metrics", "--json").out)["shadow"] == {"no milk": {"asked": 0, "waited": 0, "refused": 1}}
+    assert "1 of 1 identical" in cli("replay", "--all").out
+    assert cli("log", "verify").code == 0
+    checked = cli("policy", "check", "--policy", str(policy)).out
+    assert "2 conditions, 1 of them in the shadow, which decide nothing" in checked
+    assert "(shadow) forbid 'no milk'" in checked
+
+
+def test_suggest_says_why_there_is_no_rule_and_trial_what_the_shadow_would_have_changed(cli: Cli, policy: Path) -> None:
+    policy.write_text(RULES.replace("@id", "@shadow @id"), encoding="utf-8")
+    for thing in ("milk", "bread"):
+        cli("ask", f"add a task to buy {thing}", "--policy", str(policy))
+    suggested = cli("policy", "suggest")
+    assert suggested.out.endswith("permit (principal, action, resource);\n")
+    assert "No rule for add_task: 2 calls of 1 users: too little for a rule." in suggested.err
+    policy.with_name("suggested.cedar").write_text(suggested.out, encoding="utf-8")
+    assert cli("policy", "check", "--policy", str(policy.with_name("suggested.cedar"))).code == 0
+    trial = cli("policy", "trial", "--policy", str(policy))
+    assert trial.code == 0
+    assert "2 decisions with rules in the shadow" in trial.out
+    assert "no milk: would have refused 1 call and asked about 0, in 1 decision" in trial.out
+    as_json = json.loads(cli("policy", "trial", "--policy", str(policy), "--json").out)
+    assert as_json["differing"] == []
+    assert as_json["rules"]["no milk"]["by_tool"] == {"add_task": 1}

@@ -1,0 +1,99 @@
+"""`graph-agent policy suggest` and `policy trial`: rules from the record, and what rules in the shadow would have changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import typer
+
+from graph_agent.audit.export import read_closed
+from graph_agent.audit.filters import DecisionFilter
+from graph_agent.bootstrap.policies import load_accepted_policy
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.cli.options import AsJson, filter_by, with_files
+from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error, print_stderr
+from graph_agent.cli.show import json_line, print_text, shorten
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.replays.replayer import Replayer
+from graph_agent.replays.sources import read_log
+from graph_agent.reply.text import counted, visible
+from graph_agent.settings import Settings
+from graph_agent.suggestions.suggest import Suggested, suggest
+from graph_agent.suggestions.trial import Trial
+
+_SHADOW = re.compile(r"@\s*shadow\b")
+_SHOWN = 1000
+"""The characters of a line about a rule."""
+
+
+@filter_by("since", "until", "user_id")
+@with_files("mcp", "constitution")
+def suggest_policy(
+    tool: Annotated[list[str] | None, typer.Option("--tool", metavar="NAME", help="Suggest rules for this tool.")] = None,
+    shadow: Annotated[bool, typer.Option("--shadow", help="Mark each rule with @shadow: it decides nothing.")] = False,
+    users: Annotated[int, typer.Option("--users", min=2, help="Use only values of at least this many users.")] = 5,
+    *,
+    filters: DecisionFilter,
+    settings: Settings,
+) -> None:
+    """Print a file of conditions that asks for a yes outside of what was ordinary.
+
+    Each rule has its evidence as a comment. What the rules would have asked about or refused in the period is printed on the
+    standard error: each recorded call is judged by them again. Nothing is changed.
+    """
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        policy = run(load_accepted_policy(settings.model_copy(update={"policy": None}), stores.database))
+
+        async def records() -> AsyncIterator[dict[str, Any]]:
+            async for rows, _ in read_closed(stores.log_reads, filters):
+                for row in rows:
+                    yield json.loads(row.record)
+
+        file = ConditionsFile("", "the suggestion", settings.role_names, settings.time_zone)
+        found: Suggested = run(suggest(records, policy, file, enough=users, tools=tool or (), shadow=shadow))
+    typer.echo(visible(found.text), nl=False)
+    for line in found.lines():
+        print_stderr(visible(line))
+
+
+@filter_by("since", "until", "user_id")
+@with_files()
+def try_policy(*, filters: DecisionFilter, settings: Settings, as_json: AsJson = False) -> None:
+    """Print what each rule in the shadow would have changed: by tool, by user, with examples.
+
+    Every decision is replayed, and the verdicts must be those of the record. Exits with 1 if any differs.
+    """
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        conditions = run(load_accepted_policy(settings, stores.database)).conditions
+        rules = [] if conditions is None else [one.name for one in conditions.described() if one.shadow]
+        trial = Trial(rules)
+        run(_replay(stores.log_reads, filters, trial))
+    if as_json:
+        found = {name: one.to_json() for name, one in trial.rules.items()}
+        differing = [{"decision_id": name, "why": why} for name, why in trial.differing]
+        typer.echo(json_line({"decisions": trial.decisions, "rules": found, "differing": differing}))
+    else:
+        print_text(f"{counted(trial.decisions, 'decision')} with rules in the shadow")
+        for name, one in trial.rules.items():
+            others = f", {one.waited} would have waited" if one.waited else ""
+            changed = f"would have refused {counted(one.refused, 'call')} and asked about {one.asked}{others}"
+            print_text(shorten(f"{name}: {changed}, in {counted(one.decisions, 'decision')}", _SHOWN))
+            for line in one.lines() if one.decisions else ():
+                print_text(f"  {shorten(line, _SHOWN)}")
+    for name, why in trial.differing:
+        print_error(f"{name}: a replay finds other verdicts: {why}")
+    raise typer.Exit(FAILED if trial.differing else DONE)
+
+
+async def _replay(log: Any, filters: DecisionFilter, trial: Trial) -> None:
+    replayer = Replayer()
+    async for loaded in read_log(log, filters):
+        record = loaded.record
+        text = "" if record is None else loaded.texts.get(record.header.conditions or "", "")
+        if record is None or not record.states or _SHADOW.search(text) is None:
+            continue
+        report = await loaded.replay(replayer)
+        trial.add(record, report.replayed, report.departure)

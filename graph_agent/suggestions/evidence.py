@@ -1,0 +1,174 @@
+"""The evidence of the record about the calls of each tool: counted while it is read, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
+from graph_agent.policy.cedar.values import hosts
+from graph_agent.suggestions.samples import Choices, Numbers, Users
+from graph_agent.suggestions.seen import SeenCall
+
+Path = tuple[str, ...]
+
+KEPT_DAYS: Final = 50_000
+"""The users of a day whose calls are counted at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An argument of a tool, or a part of one, that conditions can name."""
+
+    path: Path
+    type: CedarType
+    optional: tuple[Path, ...] = ()
+    """The steps to it that a call may leave out."""
+
+
+def parts_of(type_: CedarType, path: Path = (), optional: tuple[Path, ...] = ()) -> Iterator[Part]:
+    """Yield the parts of a record."""
+    for name, part, required in type_.fields:
+        here = (*path, name)
+        given = optional if required else (*optional, here)
+        if part.kind is Kind.RECORD:
+            yield from parts_of(part, here, given)
+        else:
+            yield Part(here, part, given)
+
+
+def value_at(arguments: Any, path: Path) -> Any:
+    """Return the value of a part; None if it is missing."""
+    for name in path:
+        if not isinstance(arguments, dict) or name not in arguments:
+            return None
+        arguments = arguments[name]
+    return arguments
+
+
+class ToolEvidence:
+    """The calls of one tool."""
+
+    def __init__(self, action: ToolAction, enough: int) -> None:
+        self.action = action
+        self.parts = list(parts_of(action.arguments))
+        self.calls = 0
+        self.users = Users()
+        self.days = Users()
+        self.hours: Counter[int] = Counter()
+        self.roles: Counter[frozenset[str]] = Counter()
+        self.after: Counter[str] = Counter()
+        """The tools that had succeeded before, each with the number of calls."""
+        self.numbers: dict[Path, Numbers] = {}
+        self.choices: dict[Path, Choices] = {}
+        self.hosts: dict[Path, Choices] = {}
+        self.lengths: dict[Path, Numbers] = {}
+        self.per_message = Numbers()
+        self.per_day = Numbers()
+        self.sums: dict[str, Numbers] = {}
+        """By argument: the sums of a user in a day."""
+        self._enough = enough
+
+    def add(self, call: SeenCall, hour: int, day: str) -> None:
+        self.calls += 1
+        self.users.add(call.user_id)
+        self.days.add(day)
+        self.hours[hour] += 1
+        self.roles[frozenset(call.roles)] += 1
+        self.after.update(call.succeeded | {one.tool_name for one in call.earlier if one.succeeded})
+        key = f"{call.decision_id} {len(call.earlier)}"
+        for part in self.parts:
+            if (value := value_at(call.arguments, part.path)) is not None:
+                self._add_value(part, value, call.user_id, key)
+
+    def _add_value(self, part: Part, value: Any, user: str, key: str) -> None:
+        kind = part.type.kind
+        if kind in NUMBERS and isinstance(value, int | float) and not isinstance(value, bool):
+            self.numbers.setdefault(part.path, Numbers()).add(value, key)
+        elif kind is Kind.BOOL and isinstance(value, bool):
+            self._choices(self.choices, part).add("true" if value else "false", user)
+        elif kind is Kind.STRING and isinstance(value, str) and not part.type.is_numeric:
+            self._choices(self.choices, part).add(value, user)
+        if (kind is Kind.SET or part.type.is_list) and isinstance(value, list):
+            self.lengths.setdefault(part.path, Numbers()).add(len(value), key)
+        if part.path[-1] in self.action.texts and len(part.path) == 1:
+            found = hosts(value)
+            for host in found or [""]:
+                self._choices(self.hosts, part).add(host, user)
+
+    def _choices(self, found: dict[Path, Choices], part: Part) -> Choices:
+        return found.setdefault(part.path, Choices(self._enough))
+
+
+@dataclass
+class _Totals:
+    """The calls of a user in a day, by tool."""
+
+    day: str
+    calls: Counter[str] = field(default_factory=Counter)
+    sums: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+class Evidence:
+    """The calls of all tools, with those of each user in each day."""
+
+    def __init__(self, actions: Iterable[ToolAction], time_zone: str, enough: int) -> None:
+        """`enough` is the number of users below which a value says nothing."""
+        self.tools: Mapping[str, ToolEvidence] = {one.name: ToolEvidence(one, enough) for one in actions}
+        self.first: str | None = None
+        self.last: str | None = None
+        self.calls = 0
+        self._zone = ZoneInfo(time_zone)
+        self._totals: dict[str, _Totals] = {}
+
+    def add(self, calls: Iterable[SeenCall]) -> None:
+        """Add the calls of one decision."""
+        in_message: Counter[str] = Counter()
+        last: SeenCall | None = None
+        for call in calls:
+            if (tool := self.tools.get(call.tool_name)) is None:
+                continue
+            local = call.at.astimezone(self._zone)
+            day = local.date().isoformat()
+            self.first = self.first or day
+            self.last = day
+            self.calls += 1
+            tool.add(call, local.hour, day)
+            in_message[call.tool_name] += 1
+            self._count(call, tool, day)
+            last = call
+        if last is not None and last.of_message:
+            for name, count in in_message.items():
+                self.tools[name].per_message.add(count, last.decision_id)
+
+    def end(self) -> None:
+        """Count the last days."""
+        for user in list(self._totals):
+            self._close(user)
+
+    def _count(self, call: SeenCall, tool: ToolEvidence, day: str) -> None:
+        user = call.user_id
+        if (totals := self._totals.get(user)) is not None and totals.day != day:
+            self._close(user)
+            totals = None
+        if totals is None:
+            if len(self._totals) >= KEPT_DAYS:
+                self._close(next(iter(self._totals)))
+            totals = self._totals[user] = _Totals(day)
+        totals.calls[tool.action.name] += 1
+        for name, _, required in tool.action.numbers:
+            value = call.arguments.get(name)
+            if required and isinstance(value, int | float) and not isinstance(value, bool):
+                totals.sums[tool.action.name, name] += value  # type: ignore[assignment]  # a Counter of any number
+
+    def _close(self, user: str) -> None:
+        totals = self._totals.pop(user)
+        key = f"{user} {totals.day}"
+        for name, count in totals.calls.items():
+            self.tools[name].per_day.add(count, key)
+        for (name, argument), total in totals.sums.items():
+            self.tools[name].sums.setdefault(argument, Numbers()).add(total, key)

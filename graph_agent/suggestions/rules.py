@@ -1,0 +1,259 @@
+"""The suggested conditions, written from the evidence: each asks for a yes outside of what was ordinary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from graph_agent.policy.cedar.schema import quoted
+from graph_agent.policy.cedar.syntax import attribute
+from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.cedar.values import AMBIGUOUS
+from graph_agent.reply.text import one_line
+from graph_agent.suggestions.evidence import Evidence, Part, Path, ToolEvidence
+from graph_agent.suggestions.samples import OUTLIERS, Numbers, hours_of, upper_limit, with_margin
+
+MIN_CALLS: Final = 50
+"""A tool with fewer calls gets no rule."""
+MIN_DAYS: Final = 5
+"""A tool that was used on fewer days gets no rule about hours and days."""
+MAX_CHOICES: Final = 20
+MAX_NAME: Final = 120
+_MAX_COMMENT: Final = 300
+MAX_HOURS: Final = 16
+"""A longer span of hours is no limit."""
+_IDENTIFYING: Final = 4
+"""A text with so many digits may identify a person, and is never printed. So may one with an @."""
+
+_HEAD = """\
+// Suggested from the record: {period}.
+// Outside of what was ordinary, the user is asked. Delete `unless {{ context.confirmed }}` to refuse instead.
+// Read each rule, and delete what was chance. Values of fewer than {enough} users are not in this file.
+
+@id("what the constitution lists")
+permit (principal, action, resource);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """One rule."""
+
+    name: str
+    """Its `@id`."""
+    tool: str
+    evidence: str
+    """The reason, as a comment."""
+    condition: str
+    """The clause without its braces: the call is unusual if it holds."""
+
+    def text(self, number: int, *, shadow: bool) -> str:
+        """Return the rule. `number` makes its name unique, if the name is too long to be printed whole."""
+        mark = "@shadow " if shadow else ""
+        name = one_line(self.name, MAX_NAME) if len(self.name) <= MAX_NAME else f"{one_line(self.name, MAX_NAME)} ({number})"
+        scope = f"(principal, action == Action::{quoted(self.tool)}, resource)"
+        lines = f"// {one_line(self.evidence, _MAX_COMMENT)}\n{mark}@id({quoted(name)})\nforbid {scope}\n"
+        return f"{lines}when {{ {self.condition} }}\nunless {{ context.confirmed }};\n"
+
+
+def policy_text(suggestions: Sequence[Suggestion], evidence: Evidence, enough: int, *, shadow: bool = False) -> str:
+    """Return the file of conditions."""
+    return file_of(evidence, enough, [one.text(number, shadow=shadow) for number, one in enumerate(suggestions, 1)])
+
+
+def file_of(evidence: Evidence, enough: int, rules: Sequence[str]) -> str:
+    """Return the file of conditions with the texts of some rules."""
+    period = f"{evidence.calls} calls from {evidence.first} to {evidence.last}" if evidence.calls else "it has no calls"
+    head = _HEAD.format(period=period, enough=enough)
+    return "\n".join([head, *rules])
+
+
+def suggested(evidence: Evidence, enough: int, roles: Sequence[str]) -> list[Suggestion]:
+    """Return the rules for which there is enough evidence, by tool."""
+    return [one for name in sorted(evidence.tools) for one in _about(evidence.tools[name], evidence, enough, roles)]
+
+
+def left_out(evidence: Evidence, enough: int) -> Iterator[str]:
+    """Yield why a tool has no rule."""
+    for name, tool in sorted(evidence.tools.items()):
+        if not _is_enough(tool, enough):
+            yield f"{name}: {_seen(tool)}: too little for a rule"
+
+
+def _is_enough(tool: ToolEvidence, enough: int) -> bool:
+    return tool.calls >= MIN_CALLS and len(tool.users) >= enough
+
+
+def _about(tool: ToolEvidence, evidence: Evidence, enough: int, roles: Sequence[str]) -> Iterator[Suggestion]:
+    if not _is_enough(tool, enough):
+        return
+    parts = {part.path: part for part in tool.parts if part.type.kind is not Kind.VARIANT and not _is_user(tool, part)}
+    yield from _ranges(tool, parts)
+    yield from _choices(tool, parts)
+    yield from _lengths(tool)
+    yield from _hosts(tool, parts)
+    if tool.action.writes:
+        yield from _roles(tool, roles)
+        yield from _order(tool, evidence)
+        yield from _counts(tool)
+    yield from _hours(tool)
+
+
+def _is_user(tool: ToolEvidence, part: Part) -> bool:
+    """True for an argument that is the user, and no condition of what is ordinary."""
+    return part.path[0] in ("user_id", tool.action.bound_argument)
+
+
+def _ranges(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]:
+    for path, numbers in sorted(tool.numbers.items()):
+        if path not in parts or numbers.count < MIN_CALLS or parts[path].type.values:
+            continue
+        values = numbers.sorted
+        limit = _limit(numbers, values)
+        if limit is None:
+            continue
+        value = f"context.arguments{_access(path)}"
+        name = f"{tool.action.name}: {'.'.join(path)} at most {limit:g}"
+        why = f"{_seen(tool)}, {_below(values, limit)} at most {limit:g}"
+        yield Suggestion(name, tool.action.name, why, f"{_given(parts[path])}{_above(parts[path].type.kind, value, limit)}")
+
+
+def _choices(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]:
+    for path, choices in sorted(tool.choices.items()):
+        if path not in parts or choices.count < MIN_CALLS:
+            continue
+        kind = parts[path].type.kind
+        values = [one for one in choices.common() if not _may_identify(one)]
+        known = set(map(str, parts[path].type.values))
+        if kind is Kind.BOOL:
+            known = {"true", "false"}
+        share = choices.share(values)
+        if not values or len(values) > MAX_CHOICES or share < 1 - OUTLIERS or (known and known <= set(values)):
+            continue
+        value = f"context.arguments{_access(path)}"
+        listed = ", ".join(values if kind is Kind.BOOL else map(quoted, sorted(values)))
+        why = f"{_seen(tool)}, {share:.1%} with {'one of these values' if len(values) > 1 else 'this value'}"
+        name = f"{tool.action.name}: the usual {'.'.join(path)}"
+        yield Suggestion(name, tool.action.name, why, f"{_given(parts[path])}![{listed}].contains({value})")
+
+
+def _lengths(tool: ToolEvidence) -> Iterator[Suggestion]:
+    for path, numbers in sorted(tool.lengths.items()):
+        if len(path) > 1 or path[0] not in tool.action.lists or numbers.count < MIN_CALLS:
+            continue
+        values = numbers.sorted
+        if (limit := _limit(numbers, values)) is not None:
+            name = f"{tool.action.name}: at most {limit:g} in {path[0]}"
+            why = f"{_seen(tool)}, {_below(values, limit)} with at most {limit:g}"
+            yield Suggestion(name, tool.action.name, why, f"context.length{_access(path)} > {limit:g}")
+
+
+def _hosts(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]:
+    for path, choices in sorted(tool.hosts.items()):
+        found = choices.frequent()
+        share = choices.share(found)
+        addressed = [one for one in found if one not in ("", AMBIGUOUS)]
+        if not addressed or AMBIGUOUS in found or choices.count < MIN_CALLS or share < 1 - OUTLIERS:
+            continue
+        allowed = sorted({*found, *([""] if parts[path].optional else [])})
+        why = f"{_seen(tool)}, {share:.1%} of the addresses at {'these hosts' if len(addressed) > 1 else 'this host'}"
+        name = f"{tool.action.name}: the usual hosts in {path[0]}"
+        listed = ", ".join(map(quoted, allowed))
+        yield Suggestion(name, tool.action.name, why, f"![{listed}].containsAll(context.domain{_access(path)})")
+
+
+def _roles(tool: ToolEvidence, roles: Sequence[str]) -> Iterator[Suggestion]:
+    total = sum(tool.roles.values())
+    with_role = {role: sum(calls for one, calls in tool.roles.items() if role in one) for role in roles}
+    used = [role for role in sorted(roles) if with_role[role] > total * OUTLIERS]
+    covered = sum(calls for one, calls in tool.roles.items() if not one.isdisjoint(used))
+    if used and len(used) < len(roles) and covered >= total * (1 - OUTLIERS):
+        why = f"{_seen(tool)}, {covered / total:.1%} by {' or '.join(used)}"
+        others = " || ".join(f"principal in Role::{quoted(role)}" for role in used)
+        yield Suggestion(f"{tool.action.name}: by {' or '.join(used)}", tool.action.name, why, f"!({others})")
+
+
+def _order(tool: ToolEvidence, evidence: Evidence) -> Iterator[Suggestion]:
+    candidates = {name: calls for name, calls in tool.after.items() if name != tool.action.name and name in evidence.tools}
+    if not candidates:
+        return
+    calls, before = max((calls, name) for name, calls in candidates.items())
+    if calls >= tool.calls * (1 - OUTLIERS):
+        why = f"{_seen(tool)}, {calls / tool.calls:.1%} after {before} had succeeded in the conversation"
+        condition = f"!context.succeeded.contains(Action::{quoted(before)})"
+        yield Suggestion(f"{tool.action.name}: after {before}", tool.action.name, why, condition)
+
+
+def _counts(tool: ToolEvidence) -> Iterator[Suggestion]:
+    name = tool.action.name
+    if tool.per_message.count >= MIN_CALLS and (limit := _limit(tool.per_message, tool.per_message.sorted)) is not None:
+        why = f"{_seen(tool)}, {_below(tool.per_message.sorted, limit)} of the messages with at most {limit:g}"
+        yield Suggestion(f"{name}: at most {limit:g} for one message", name, why, f"context.used.message.calls > {limit:g}")
+    if len(tool.days) < MIN_DAYS or tool.per_day.count < MIN_CALLS:
+        return
+    values = tool.per_day.sorted
+    if (limit := _limit(tool.per_day, values)) is not None:
+        why = f"{_seen(tool)}, {_below(values, limit)} of the days of a user with at most {limit:g}"
+        yield Suggestion(f"{name}: at most {limit:g} a day", name, why, f"context.used.day.calls > {limit:g}")
+    kinds = {one.name: one.type.kind for one in tool.action.numbers if one.required}
+    for argument, numbers in sorted(tool.sums.items()):
+        values = numbers.sorted
+        if (limit := _limit(numbers, values)) is not None and argument in kinds:
+            why = f"{_seen(tool)}, {_below(values, limit)} of the sums of a user in a day at most {limit:g}"
+            total = f"context.used.day.sum{_access((argument,))}"
+            yield Suggestion(f"{name}: {argument} at most {limit:g} a day", name, why, _above(kinds[argument], total, limit))
+
+
+def _hours(tool: ToolEvidence) -> Iterator[Suggestion]:
+    span = hours_of([tool.hours[hour] for hour in range(24)])
+    if span is None or len(tool.days) < MIN_DAYS:
+        return
+    first, end = span
+    if (end - first) % 24 > MAX_HOURS:
+        return
+    within = sum(calls for hour, calls in tool.hours.items() if (hour - first) % 24 < (end - first) % 24)
+    hour = "context.time.hour"
+    outside = f"{hour} < {first} || {hour} >= {end}" if first < end else f"{hour} < {first} && {hour} >= {end}"
+    if end == 0:
+        outside = f"{hour} < {first}"
+    elif first == 0:
+        outside = f"{hour} >= {end}"
+    why = f"{_seen(tool)}, {within / tool.calls:.1%} between {first} and {end or 24} o'clock"
+    yield Suggestion(f"{tool.action.name}: from {first} to {end or 24} o'clock", tool.action.name, why, outside)
+
+
+def _limit(numbers: Numbers, values: Sequence[float]) -> float | None:
+    if not values or values[-1] <= 0:
+        return None
+    largest, _ = upper_limit(values, whole=numbers.whole)
+    limit = with_margin(largest, whole=numbers.whole)
+    return limit if 0 < limit < 10**13 else None
+
+
+def _below(values: Sequence[float], limit: float) -> str:
+    return f"{sum(one <= limit for one in values) / len(values):.1%}"
+
+
+def _seen(tool: ToolEvidence) -> str:
+    return f"{tool.calls} calls of {len(tool.users)} users"
+
+
+def _may_identify(text: str) -> bool:
+    return "@" in text or sum(map(str.isdigit, text)) >= _IDENTIFYING or len(text) > 80
+
+
+def _access(path: Iterable[str]) -> str:
+    return "".join(map(attribute, path))
+
+
+def _given(part: Part) -> str:
+    """Return the tests that an optional part is there."""
+    checks = (f"context.arguments{_access(path[:-1])} has {quoted(path[-1])}" for path in part.optional)
+    return "".join(f"{one} && " for one in checks)
+
+
+def _above(kind: Kind, value: str, limit: float) -> str:
+    if kind is Kind.DECIMAL:
+        return f'{value}.greaterThan(decimal("{limit:.4f}"))'
+    return f"{value} > {int(limit)}"

@@ -1,0 +1,116 @@
+"""The calls of recorded decisions, with what was known when each was judged: the uses of the day, and the calls before it.
+
+Decisions come oldest first. What is kept is bounded: the uses of the day that runs, and the newest conversations.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from graph_agent.models.facts import PastUse
+from graph_agent.models.record import CallDisposition
+from graph_agent.models.tools import UNKNOWN_CODES
+from graph_agent.policy.past_call import PastCall
+
+CONVERSATIONS = 20_000
+"""The conversations of which the calls are known; an older one counts as new."""
+_JUDGED = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING})
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCall:
+    """A call that the guard permitted or asked about."""
+
+    decision_id: str
+    user_id: str
+    roles: tuple[str, ...]
+    at: datetime
+    tool_name: str
+    arguments: dict[str, Any]
+    of_message: bool
+    earlier: tuple[PastCall, ...]
+    """The calls before it in its decision."""
+    succeeded: frozenset[str]
+    """The tools that had succeeded in its conversation before the decision."""
+    attempted: frozenset[str]
+    uses: tuple[PastUse, ...]
+    """The calls of its user on the day, in earlier decisions."""
+
+
+@dataclass
+class _Day:
+    number: int
+    uses: list[PastUse] = field(default_factory=list)
+
+
+class SeenCalls:
+    """Reads decisions, oldest first."""
+
+    def __init__(self, time_zone: str = "UTC") -> None:
+        """`time_zone` is that of the days in which uses are counted."""
+        self._zone = ZoneInfo(time_zone)
+        self._days: OrderedDict[str, _Day] = OrderedDict()
+        self._made: OrderedDict[str, tuple[set[str], set[str]]] = OrderedDict()
+        self.decisions = 0
+
+    def of(self, record: Mapping[str, Any]) -> Iterator[SeenCall]:
+        """Yield the judged calls of a record, given as JSON, in their order."""
+        self.decisions += 1
+        header = record["header"]
+        context = header["context"]
+        started_at = datetime.fromisoformat(header["started_at"])
+        day = self._day(context["user_id"], started_at)
+        succeeded, attempted = self._of_conversation(f"{context['user_id']}\n{context['conversation_id']}")
+        before = frozenset(succeeded), frozenset(attempted)
+        uses = tuple(day.uses)
+        earlier: list[PastCall] = []
+        for call in record["invocations"]:
+            tool, arguments, disposition = call["tool_name"], call["parameters"], call["disposition"]
+            sent = disposition == CallDisposition.EXECUTED
+            at = datetime.fromisoformat(call["invoked_at"]) if sent else started_at
+            if disposition in _JUDGED and isinstance(arguments, dict):
+                of_message = bool(context.get("typed")) or not context.get("called")
+                who = header["decision_id"], context["user_id"], tuple(context.get("roles", ()))
+                yield SeenCall(*who, at, tool, arguments, of_message, tuple(earlier), *before, uses)
+            if sent:
+                success = bool(call["success"])
+                may_have_run = success or call.get("error_code") in UNKNOWN_CODES
+                earlier.append(PastCall(call["sequence"], tool, arguments, may_have_run, succeeded=success))
+                attempted.add(tool)
+                if success:
+                    succeeded.add(tool)
+                if may_have_run:
+                    amounts = {name: value for name, value in arguments.items() if _is_amount(value)}
+                    day.uses.append(PastUse(tool, {name: _amount(value) for name, value in amounts.items()}, at))
+            elif disposition == CallDisposition.AWAITING:
+                earlier.append(PastCall.waiting(call["sequence"], tool, arguments))
+
+    def _day(self, user: str, at: datetime) -> _Day:
+        number = at.astimezone(self._zone).toordinal()
+        # The oldest first: a user whose day is over has no uses any more.
+        while self._days and next(iter(self._days.values())).number < number - 1:
+            self._days.popitem(last=False)
+        if user not in self._days or self._days[user].number != number:
+            self._days[user] = _Day(number)
+            self._days.move_to_end(user)
+        return self._days[user]
+
+    def _of_conversation(self, key: str) -> tuple[set[str], set[str]]:
+        found = self._made.setdefault(key, (set(), set()))
+        self._made.move_to_end(key)
+        if len(self._made) > CONVERSATIONS:
+            self._made.popitem(last=False)
+        return found
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _amount(value: float) -> int | str:
+    return max(0, value) if isinstance(value, int) else f"{max(0.0, value):.4f}"

@@ -1,0 +1,84 @@
+"""Suggested conditions for the tools of a policy, from a period of the record, with their effect in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.constitution import MAX_CHARACTERS
+from graph_agent.suggestions.effect import Effect
+from graph_agent.suggestions.evidence import Evidence
+from graph_agent.suggestions.rules import Suggestion, file_of, left_out, policy_text, suggested
+from graph_agent.suggestions.seen import SeenCalls
+
+Records = Callable[[], AsyncIterator[Mapping[str, Any]]]
+"""Reads the records of the period, oldest first, as JSON. It is called twice, because rules are known only at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggested:
+    """A file of conditions, and what it would have done in the period that it comes from."""
+
+    text: str
+    rules: Sequence[Suggestion]
+    decisions: int
+    effect: Effect
+    left_out: Sequence[str]
+    """Why tools have no rule."""
+
+    def lines(self) -> list[str]:
+        """Return the effect, as sentences."""
+        effect = self.effect
+        found = [
+            f"Of {effect.calls} calls in {self.decisions} decisions these rules would have asked about {effect.asked} "
+            f"and refused {effect.refused}."
+        ]
+        found += [f"{calls} calls: {rule}" for rule, calls in sorted(effect.by_rule.items(), key=lambda one: (-one[1], one[0]))]
+        return [*found, *(f"No rule for {why}." for why in self.left_out)]
+
+
+async def suggest(
+    records: Records,
+    policy: CompiledPolicy,
+    file: ConditionsFile,
+    *,
+    enough: int,
+    tools: Collection[str] = (),
+    shadow: bool = False,
+) -> Suggested:
+    """Return what is suggested for the tools of `policy`, or for some of them.
+
+    `file` has the roles and the time zone. A value of fewer than `enough` users says nothing.
+    """
+    actions = [one for one in policy.actions if not tools or one.name in tools]
+    evidence = Evidence(actions, file.time_zone, enough)
+    seen = SeenCalls(file.time_zone)
+    async for record in records():
+        evidence.add(seen.of(record))
+    evidence.end()
+    rules = suggested(evidence, enough, file.roles)
+    # Tools that were used most come first: a file that is too long for a policy has no rule about the others.
+    rules.sort(key=lambda rule: (-evidence.tools[rule.tool].calls, rule.tool))
+    while len(text := policy_text(rules, evidence, enough)) + len("@shadow ") * len(rules) > MAX_CHARACTERS:
+        rules.pop()
+    _compiled(policy, file, text).require_valid()
+    # Each rule is about one tool, so a call is judged by those about its own: by all of them it takes twice as long.
+    about: dict[str, list[str]] = {one.name: [] for one in actions}
+    for number, rule in enumerate(rules, 1):
+        about[rule.tool].append(rule.text(number, shadow=False))
+    conditions = {name: _compiled(policy, file, file_of(evidence, enough, texts)) for name, texts in about.items()}
+    effect, judged = Effect(), SeenCalls(file.time_zone)
+    async for record in records():
+        effect.add(conditions, judged.of(record))
+    printed = policy_text(rules, evidence, enough, shadow=True) if shadow else text
+    return Suggested(printed, rules, seen.decisions, effect, list(left_out(evidence, enough)))
+
+
+def _compiled(policy: CompiledPolicy, file: ConditionsFile, text: str) -> Conditions:
+    conditions = policy.with_conditions(replace(file, text=text)).conditions
+    assert conditions is not None
+    return conditions
