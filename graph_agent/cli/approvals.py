@@ -62,7 +62,7 @@ def show_approval(
     roles = known_roles(settings.role_names, role)
     with open_command_runtime(settings, announce=False) as (runtime, run):
         shown = run(_requests(runtime).view(request_id.lower(), user, roles))
-        typer.echo(json_line(shown.to_json()) if as_json else _text_of(shown))
+        typer.echo(json_line(shown.to_json()) if as_json else text_of(shown))
 
 
 @with_files()
@@ -187,7 +187,7 @@ def _line(one: ApprovalSummary) -> str:
     return f"{one.id}  {one.state}  {until}  {one.requester}: {' '.join(one.description.split())}"
 
 
-def _text_of(shown: ApprovalView) -> str:
+def text_of(shown: ApprovalView) -> str:
     """Return a request for a terminal: every value is complete, with hidden and bidirectional characters visible."""
     lines = [
         f"{shown.id}  {shown.state}, until {shown.expires_at:%Y-%m-%d %H:%M} UTC",

@@ -72,7 +72,7 @@ async def test_a_manager_lists_reads_and_approves_and_the_call_is_made(
     assert shown["named_in_message"] == {"description": True}
     assert shown["rules"] == ["additions need a manager"]
     assert [one["became"] for one in shown["calls"]] == ["waits"]
-    assert shown["yours"] == {"roles": ["manager"], "answer": None, "effect": "runs", "why": ""}
+    assert shown["yours"] == {"roles": ["manager"], "to_sign": [], "answer": None, "effect": "runs", "why": ""}
     assert await environment.descriptions("ann") == []
 
     answer = {"approve": True, "digest": shown["digest"]}

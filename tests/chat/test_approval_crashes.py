@@ -150,7 +150,7 @@ async def test_answers_ends_and_claims_of_several_processes_give_one_end(
     assert ends[ApprovalState.APPROVED]
 
 
-async def test_a_second_claim_runs_nothing(each_environment: Environment) -> None:
+async def test_aisvs_9_2_8_a_second_claim_runs_nothing(each_environment: Environment) -> None:
     environment = each_environment
     chat = environment.chat(ScriptedAdapter([ADD]), conditions=rules())
     asked: ChatAnswer = await chat.send("ann", "add bread")

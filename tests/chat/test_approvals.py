@@ -12,11 +12,12 @@ from sqlalchemy import update
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.approval_view import ApprovalSummary
 from graph_agent.chat.approvals import ApprovalService
+from graph_agent.chat.conversations.approvals import ApprovalStore, erase_approvals, prune_approvals
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.approval import ApproverIdentity
+from graph_agent.models.approval import ApprovalAnswer, ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest, DecisionType
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
@@ -193,7 +194,9 @@ async def test_a_yes_comes_first_and_is_kept_while_the_call_waits(each_environme
     assert (await messages(chat, waits))[-1] == "Approved by 'bob' as manager. Done: deleted 'bread'."
 
 
-async def test_calls_after_one_that_waits_are_skipped_and_those_before_it_are_made(each_environment: Environment) -> None:
+async def test_aisvs_9_2_10_calls_after_one_that_waits_are_skipped_and_those_before_it_are_made(
+    each_environment: Environment,
+) -> None:
     environment = each_environment
     await environment.chat().send("ann", "add milk")
     milk = await environment.task_id("milk")
@@ -330,3 +333,41 @@ async def test_a_rule_about_a_fact_is_judged_by_the_fact_of_then(environment: En
     await respond(chat, request, "eve")
     assert [name for name, _ in desk.sent].count("cancel_order") == 1
     assert [one.state for one in await requests_of(chat).of_requester("ann")] == ["approved"]
+
+
+async def test_aisvs_9_6_2_after_the_expiry_nothing_runs_although_enough_people_approved_it(
+    each_environment: Environment, clock: ManualClock
+) -> None:
+    """The conversation is busy until then: what was not claimed in time is not done."""
+    environment = each_environment
+    chat = chat_of(environment, ADD)
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    given: dict[str, Any] = {"digest": request.digest, "identity": ApproverIdentity.TOKEN}
+    view = await requests_of(chat).view(request.id, "bob", ["manager"])
+    assert view.yours is not None
+    answer = ApprovalAnswer(approver="bob", approve=True, role="manager", answered_at=environment.clock.now(), **given)
+    await ApprovalStore(environment.database, record_key=environment.record_key).answer(request.id, answer)
+    clock.advance(hours=24)
+    await chat.sweep()
+    assert await environment.descriptions() == []
+    assert "There were not enough approvals until" in (await messages(chat, asked))[-1]
+
+
+async def test_requests_are_pruned_a_month_after_their_end_and_erased_with_their_user(
+    each_environment: Environment, clock: ManualClock
+) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD, ADD)
+    await respond(chat, request_of(await chat.send("ann", "add bread")))
+    open_one = request_of(await chat.send("dan", "add bread"))
+    clock.advance(days=29)
+    await prune_approvals(environment.database, environment.clock.now())
+    assert len(await requests_of(chat).of_requester("ann")) == 1
+    clock.advance(days=2)
+    await prune_approvals(environment.database, environment.clock.now())
+    assert await requests_of(chat).of_requester("ann") == []
+    # One that no sweep has closed is kept.
+    assert [one.id for one in await requests_of(chat).of_requester("dan")] == [open_one.id]
+    await environment.database.write(lambda connection: erase_approvals(connection, "dan"))
+    assert await requests_of(chat).of_requester("dan") == []

@@ -187,6 +187,9 @@ NOT_PROVED = {
 """The statements that have no test yet: nothing may rely on them."""
 
 SUPPORTING = {
+    f"{HERE}/test_approval_model.py::test_a_planted_mistake_of_the_protocol_is_found",
+    f"{HERE}/test_approval_model.py::test_no_reachable_state_of_a_request_is_wrong_and_each_can_end",
+    f"{HERE}/test_compiled_graph.py::test_aisvs_9_2_1_no_path_of_the_compiled_graph_sends_a_call_that_waits_without_its_claim",
     f"{HERE}/test_card_faults.py::test_a_fault_anywhere_on_a_card_leaves_each_effect_at_most_once",
     f"{HERE}/test_faults.py::test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects",
     f"{HERE}/test_faulty_ports.py::test_a_port_that_raises_yields_an_error_result",

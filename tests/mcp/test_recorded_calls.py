@@ -76,6 +76,8 @@ MORE: dict[str, list[str]] = {
     "policy check": ["policy.cedar"],
     "policy explain": ["policy.cedar"],
     "policy schema": [],
+    "policy suggest": [],
+    "policy trial": [],
     "tools list": [],
     "tools call": ["list_tasks"],
     "tools pin": [],
@@ -86,6 +88,7 @@ NOT_RUN = {
     *("serve", "gateway", "witness", "tools serve", "tools sign-in"),  # they run until they are stopped, or open a browser
     *("log sql", "log consistency", "log fork", "log rotate", "witness add"),  # they need files or a state of their own
     *("baseline create", "baseline compare", "db copy", "policy diff", "policy prove"),
+    *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "cancel")),  # they need a request that waits
 }
 SENDING = {"ask", "step", "tools call"}
 

@@ -101,7 +101,7 @@ def test_approvals_alone_are_no_yes() -> None:
     assert judged(one, confirmed=yes_to(one), approvals=MANAGER) == [RUNS]
 
 
-def test_a_call_that_waits_for_an_approval_stops_its_batch() -> None:
+def test_aisvs_9_2_10_a_call_that_waits_for_an_approval_stops_its_batch() -> None:
     assert judged(call("note"), call("payout"), call("note", 2), call("find")) == [RUNS, WAITS, ASKS, SKIPPED]
     assert RUNS not in judged(call("payout"), *(call(name) for name in ("note", "refund", "payout", "find")))
 

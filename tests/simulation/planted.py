@@ -71,8 +71,8 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the object of a confirmed call is not compared with what the question showed": [
         Edit(
             "graph_agent.graph.nodes.execute_tools",
-            "        if not shown or confirmation.is_unchanged(rule, confirmed, None, shown):\n",
-            "        if rule is not None:\n",
+            "    if confirmation.is_unchanged(rule, confirmed, preview, shown):\n",
+            "    if rule is not None:\n",
         )
     ],
     "a lease is not renewed": [Edit(_LEASES, "            await self._renew()\n", "")],
@@ -201,8 +201,8 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "a repeated request starts another turn": [
         Edit(
             "graph_agent.chat.conversations.turns",
-            '            "idem_key": request.idem_key,\n',
-            '            "idem_key": None,\n',
+            '"idem_key": request.idem_key, "body_digest": request.body_digest}',
+            '"idem_key": None, "body_digest": request.body_digest}',
         )
     ],
     "a budget is read before the transaction that counts the call": [

@@ -1,0 +1,65 @@
+"""What an approver is shown: every value of the call, whatever it is, and one that hides something is visible."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from graph_agent.chat.approval_view import ApprovalView, view_of
+from graph_agent.chat.conversations.approvals import StoredRequest
+from graph_agent.cli.approvals import text_of
+from graph_agent.models.approval import ApprovalState
+from graph_agent.models.canonical import canonical_json
+from graph_agent.reply.text import visible
+from tests.policy.cedar_shop import policy_of
+from tests.policy.test_approval_rules import ROLES, RULES, TOOLS
+from tests.policy.test_approval_signature import ACTION, NOW, REQUEST
+
+SHOP = policy_of(TOOLS, RULES, ROLES)
+PIECES = ["a", "\n", "\u202e", "\u2066", "\u200b", "é", "\U0001f600", '"', "\\", "Approve: runs", "\r", "\t", "{", "日"]
+
+
+def value_of(random: Random, depth: int = 0) -> Any:
+    kind = random.randrange(6 if depth < 3 else 3)
+    if kind == 0:
+        return random.choice([0, -1, 2**53, 1.5, True, None])
+    if kind in (1, 2):
+        return "".join(random.choices(PIECES, k=random.choice([0, 1, 8, 200])))
+    if kind == 3:
+        return [value_of(random, depth + 1) for _ in range(random.randrange(4))]
+    return {f"k{number}\u202e": value_of(random, depth + 1) for number in range(random.randrange(4))}
+
+
+def shown(arguments: dict[str, Any]) -> ApprovalView:
+    request = REQUEST.replace(action=ACTION.replace(arguments=arguments))
+    stored = StoredRequest(request, ApprovalState.OPEN, (), True, NOW, None, None)
+    return view_of(stored, SHOP, asked=None, earlier_messages=0, object_now=None, earlier=[], yours=None)
+
+
+def test_aisvs_9_2_2_a_thousand_generated_values_are_shown_whole_and_visibly() -> None:
+    random = Random(1)
+    for number in range(1_000):
+        arguments = {"value": value_of(random), f"n{number}": number}
+        view = shown(arguments)
+        assert json.loads(view.model_dump_json())["arguments"] == arguments
+        printed = text_of(view)
+        for name, value in arguments.items():
+            assert visible(f"  {name} = {canonical_json(value)}") in printed
+        # A value adds no line, and nothing in it is hidden or turns the text around.
+        assert len(printed.split("\n")) == len(text_of(shown({"value": "x", "n": 1})).split("\n"))
+        assert visible(printed) == printed
+
+
+def test_aisvs_9_2_2_a_value_of_64_kilobytes_is_shown_whole() -> None:
+    text = "x" * 64_000 + "\u202e"
+    assert shown({"value": text}).arguments == {"value": text}
+    assert visible(canonical_json(text)) in text_of(shown({"value": text}))
+
+
+def test_aisvs_9_2_8_two_requests_that_differ_in_any_value_have_different_digests() -> None:
+    random, digests = Random(2), set()
+    texts = {canonical_json({"value": value_of(random)}) for _ in range(500)}
+    for text in texts:
+        digests.add(shown(json.loads(text)).digest)
+    assert len(digests) == len(texts)
