@@ -80,7 +80,7 @@ class TextToSign(Frozen):
 
 
 class YourAnswer(Frozen):
-    """What the approval of the caller would do now, or the answer that the caller has given."""
+    """The effect that the approval of the caller would have now, or the answer that the caller has given."""
 
     roles: list[str]
     """The roles in which the caller can answer."""
@@ -98,11 +98,11 @@ class ApprovalView(ApprovalSummary):
 
     arguments: dict[str, Any]
     object_then: str
-    """What the call acts on, when it was requested."""
+    """The object of the call, when it was requested."""
     object_now: str | None
     """The same, as it is now; None if that cannot be looked up."""
     changed_before: str
-    """What the requester's message had changed before."""
+    """The changes that the requester's message had made before."""
     confirmed: bool
     """True if the requester has said yes to the call."""
     message: str
@@ -110,7 +110,7 @@ class ApprovalView(ApprovalSummary):
     earlier_messages: list[str]
     """Messages before it, the oldest first, if the installation shows them to approvers."""
     sources: dict[str, list[Source]]
-    """Where each argument came from, if conditions read it: the user's words, results of tools, or the model alone."""
+    """The origin of each argument, if conditions read it: the user's words, results of tools, or the model alone."""
     named_in_message: dict[str, bool]
     """True for each argument whose value stands in that message."""
     calls: list[ShownCall]

@@ -301,7 +301,7 @@ class ApprovalRequest(Frozen):
     rules: tuple[str, ...]
     """The names of these rules."""
     sources: CallSources | None = Field(default=None, exclude_if=not_)
-    """Where the arguments came from when the call was requested, if conditions read it; the end is judged by it too."""
+    """The origin of the arguments when the call was requested, if conditions read it; the end is judged by it too."""
     confirmed: bool = Field(default=False, exclude_if=not_)
     """True if the requester has confirmed the call; an approval is no yes."""
     prompt: str
