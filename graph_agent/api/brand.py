@@ -33,7 +33,7 @@ def _read_logo(path: Path) -> tuple[str, bytes]:
     try:
         content = path.expanduser().read_bytes()
     except OSError as exc:
-        raise ConfigurationError(f"GRAPH_AGENT_PAGE_LOGO: {path} cannot be read: {exc.strerror}") from exc
+        raise ConfigurationError(f"the logo of the page {path} cannot be read") from exc
     if not content.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(_SIGNATURES.get(suffix, ())) or len(content) > MAX_LOGO_BYTES:
-        raise ConfigurationError(f"GRAPH_AGENT_PAGE_LOGO: {path} is no PNG or SVG file of at most {MAX_LOGO_BYTES // 1024} KB")
+        raise ConfigurationError(f"the logo of the page {path} is no PNG or SVG file of at most {MAX_LOGO_BYTES // 1024} KB")
     return f"logo{suffix}", content

@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 
-import httpx2
-
 from graph_agent.chat.approval_view import state_of
 from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest
 from graph_agent.chat.conversations.tables import NoticeKind
 from graph_agent.errors import ServiceError
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.canonical import canonical_json
-from graph_agent.net.connections import fetch
 from graph_agent.ports import Clock
 
 _log = logging.getLogger(__name__)
@@ -104,6 +101,11 @@ class ApprovalNotices:
             "webhook-timestamp": sent_at,
             "webhook-signature": f"v1,{signature}",
         }
+        # Imported here, because most installations have no webhook, and the client takes a tenth of a second.
+        import httpx2
+
+        from graph_agent.net.connections import fetch
+
         try:
             url, seconds = self._webhook.url, _SEND_SECONDS
             status, _ = await fetch(url, seconds=seconds, max_bytes=_MAX_ANSWER_BYTES, content=body, headers=headers)

@@ -64,8 +64,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "approvals": {
         "list": Command("approvals:list_approvals", "List the calls that wait for your approval."),
         "show": Command("approvals:show_approval", "Print everything about a request, and what your approval would do now."),
-        "approve": Command("approvals:approve", "Approve a call."),
-        "deny": Command("approvals:deny", "Deny a call, which ends its request."),
+        "approve": Command(
+            "approvals:approve", "Approve a call. If that is enough, it is made at once, and its result is printed."
+        ),
+        "deny": Command("approvals:deny", "Deny a call, which ends its request. The requester reads the reason."),
         "cancel": Command("approvals:cancel", "Withdraw a request of your own."),
     },
     "log": {
@@ -93,7 +95,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "witness": {
-        "add": Command("transparency:add", "Add a witness, and print the command that starts it, with the key of the log."),
+        "add": Command("transparency:add", "Add a witness, and print the command that starts it."),
     },
     "baseline": {
         "create": Command("baseline:create", "Create a baseline from the decisions in a time range."),

@@ -204,7 +204,7 @@ def _print_sources(batch: BatchSources) -> None:
 def _print_fact_read(entry: RecordEntry) -> None:
     """Print a read of the runtime for conditions, and what these have seen of it."""
     read = FactRead.model_validate(entry.result)
-    _row("read for rules", f"{shorten(read.tool)} {shorten(read.arguments)}, {entry.ms} ms", "magenta")
+    _row("rules read", f"{shorten(read.tool)} {shorten(read.arguments)}, {entry.ms} ms", "magenta")
     _row("", shorten(read.in_words))
 
 

@@ -75,6 +75,8 @@ def read_approver_keys(path: Path) -> ApproverKeys:
             raise ConfigurationError(f"the file of the approvers' keys {path}, line {number}: it has no such key") from None
         for user in words[0].split(","):
             keys.setdefault(user, []).append(key)
+    if not keys:
+        raise ConfigurationError(f"the file of the approvers' keys {path} has no key")
     return keys
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
@@ -13,7 +13,10 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import sent_before
 from graph_agent.record.settlements import UnknownCall
-from graph_agent.turn.setup import TurnSetup
+
+if TYPE_CHECKING:
+    # Only named in a signature: it imports LangGraph, which commands of an administrator do not need.
+    from graph_agent.turn.setup import TurnSetup
 
 ARRIVED_AFTER: Final = timedelta(seconds=30)
 """A call that was sent so long ago is not on its way any more."""

@@ -279,5 +279,5 @@ async def test_a_logo_that_cannot_be_shown_ends_the_start(
 ) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(ConfigurationError, match=f"GRAPH_AGENT_PAGE_LOGO: .*{says}"):
+    with pytest.raises(ConfigurationError, match=f"the logo of the page .*{says}"):
         client_of(environment, BRANDED, SESSION, page_logo=tmp_path / name)

@@ -261,7 +261,7 @@ def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_t
         assert f"the policy differs: asked with {policy}, answered with none\n" in refused.err
     (command,) = re.findall(r"to answer it there: (.*)", refused.err)
     assert command == shlex.join(["graph-agent", "ask", *files, "--yes", pending_id])
-    policy.write_text("permit (principal, action, resource); // later")
+    policy.write_text("permit (principal, action, resource) when { true };")
     changed = cli(*shlex.split(command)[1:], *token)
     assert f"the policy {policy} (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE) has changed since" in changed.err
     policy.write_text("permit (principal, action, resource);")

@@ -123,7 +123,7 @@ def test_show_prints_the_reads_that_conditions_needed(cli: Cli, tmp_path: Path) 
         """Not done: add task: description = 'call mom'. Nothing twice (known = ["call mom"])."""
     ]
     shown = cli("log", "show", refused["decision_id"]).out
-    assert "read for rules list_tasks {}, " in shown
+    assert "rules read    list_tasks {}, " in shown
     assert """known = ["call mom"]""" in shown
     assert "The runtime read list_tasks {} for the conditions: known = [" in shown
     replayed = cli("replay", refused["decision_id"], "--policy", str(policy))

@@ -56,7 +56,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   Guard: "The code that permits or refuses each action, by the constitution.",
   Refused: "An action that the model asked for and code did not permit. The decision names the rule.",
   Receipt: "A line about a change that was made. Code or the server writes it, not the model.",
-  Author: "Who wrote a text: the model (in serif type), code (sans serif) or a server (italic). Records of earlier versions do not have it.",
+  Author: "Who wrote a text: the model (in serif type), code (sans serif) or a server (italic).",
   Superseded: "A question to confirm that a later message has replaced. It can no longer be confirmed.",
   Ledger: "Where the tools note each change together with its key, so that it takes effect only once.",
   Seal: "The commitment to a decision's record in the signed tree. It verifies as long as nobody has changed the record.",
