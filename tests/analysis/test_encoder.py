@@ -213,7 +213,7 @@ def test_random_rules_decide_as_cedar_does(calls: int, seed: int) -> None:
     found = compare_random(encoding.outcomes, calls, seed)
     assert found.different == []
     assert len(found.effects) == 4
-    assert min(found.effects.values()) > calls / 40
+    assert min(found.effects.values()) > calls / 100
     assert found.undetermined < calls / 100
 
 
@@ -221,8 +221,8 @@ def test_random_rules_decide_as_cedar_does(calls: int, seed: int) -> None:
 def test_random_rules_over_random_facts_decide_as_cedar_does(calls: int, seed: int) -> None:
     found = compare_random(encoding.outcomes, calls, seed, with_facts=True)
     assert found.different == []
-    assert len(found.effects) == 3
-    assert min(found.effects.values()) > calls / 50
+    assert len(found.effects) == 4
+    assert min(found.effects.values()) > calls / 200
     assert found.undetermined == 0
 
 

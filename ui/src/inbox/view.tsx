@@ -41,12 +41,14 @@ export function InboxView(): VNode {
           </ul>
         )}
       </section>
-      <section aria-label="Approvals">
-        <h2>Approvals</h2>
-        <p>
-          <a href={addressOf("/approvals")}>Calls of others that wait for your approval, and your own</a>
-        </p>
-      </section>
+      {current && (
+        <section aria-label="Approvals">
+          <h2>Approvals</h2>
+          <p>
+            <a href={addressOf("/approvals")}>Calls of others that wait for your approval, and your own</a>
+          </p>
+        </section>
+      )}
     </main>
   );
 }
