@@ -49,7 +49,6 @@ class AskedCall:
         facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
         """Return a call of the tool of `rule`, whose object the `preview` describes, or else the `facts`."""
-        facts = facts if preview is None else {}
         shown = confirmation.is_shown_in_full(arguments, preview, facts)
         call = PendingCall(
             tool_name=rule.grant.name,

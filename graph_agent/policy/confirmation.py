@@ -48,11 +48,13 @@ def describe_in_full(
         lines = [f"{head} (no arguments)" if text is None else head]
     else:
         lines = [head] if text is not None and len(arguments) == 1 else [head, *list_arguments(arguments)]
+    facts = _shown(facts, preview)
     return "\n".join([*lines, *([_AS_READ, *_list_facts(facts)] if facts else [])])
 
 
 def is_shown_in_full(arguments: dict[str, Any], preview: ToolResult | None, facts: Mapping[str, Any] = _NONE) -> bool:
     """True if `describe_in_full` leaves nothing out."""
+    facts = _shown(facts, preview)
     parts = (*arguments.values(), *facts.values())
     values = (value if isinstance(value, str) else canonical_json(value) for value in parts)
     return all(len(text) <= _MAX_SHOWN for text in (_preview_text(preview) or "", *arguments, *facts, *values))
@@ -62,15 +64,20 @@ def digest_of_action(
     rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, facts: Mapping[str, Any] = _NONE
 ) -> str:
     """Return the SHA-256 of everything that a question about the call describes."""
+    facts = _shown(facts, preview)
     return digest([rule.title, arguments, _preview_text(preview), *([dict(facts)] if facts else [])])
 
 
 def is_unchanged(rule: ToolRule, confirmed: PendingCall, preview: ToolResult | None, facts: Mapping[str, Any] = _NONE) -> bool:
     """True if the object of a confirmed call is still as the question showed it: by its preview, or else by the facts."""
-    facts = facts if preview is None else _NONE
     if confirmed.whole_digest:
         return digest_of_action(rule, confirmed.arguments, preview, facts) == confirmed.whole_digest
     return describe_in_full(rule, confirmed.arguments, preview, facts) == confirmed.description
+
+
+def _shown(facts: Mapping[str, Any], preview: ToolResult | None) -> Mapping[str, Any]:
+    """Return the facts that a question shows: none where a preview describes the object."""
+    return facts if preview is None else _NONE
 
 
 def unshown_text(preview: ToolResult | None) -> str:

@@ -218,9 +218,9 @@ def judge_batch(
             key = _confirmed_key(confirmed, position + index, call.name, arguments)
             if key is None and rule.mutating and any(_is_call(one, call.name, arguments) for one in done_before):
                 raise _Refusal(DONE_BEFORE, rule=_DONE_BEFORE)
-            running = [one for one in (*known, *fact_reads) if one.may_have_run]
-            source = None if sources is None else sources.calls[position + index]
             before = [*known, *fact_reads]
+            running = [one for one in before if one.may_have_run]
+            source = None if sources is None else sources.calls[position + index]
             situation = Situation(user_id, roles, facts, before, of_message, source, results, for_facts, approvals)
             decided = reserved if reserved and index == 0 else _ruling(policy, rule, arguments, situation)
             repeated = key is None and bool(_repeats(rule, call.name, arguments, running))

@@ -19,7 +19,7 @@ from graph_agent.graph.call_reports import MADE, is_done, report_call, report_co
 from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
-from graph_agent.models.decision import AfterYes, ApprovalRequest, PendingAction, PendingCall
+from graph_agent.models.decision import AfterYes, ApprovalRequest, PendingAction
 from graph_agent.models.facts import Facts, Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, ShadowVerdict
@@ -44,7 +44,7 @@ from graph_agent.policy.guard import (
 from graph_agent.policy.origins import warn_of
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.receipts import receipt
-from graph_agent.policy.shadow import ShadowGuard
+from graph_agent.policy.shadow import has_shadow_rules, shadow_verdicts
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
 from graph_agent.reply.forms import REPLY_FORMS
@@ -74,8 +74,6 @@ class _Processed:
     """For a refused call: the rule that refused it, as a clause for the user."""
     request: ApprovalRequest | None = None
     """For a call that waits for the approval of other people."""
-    shadow: tuple[ShadowVerdict, ...] = ()
-    """The rules in the shadow that would have changed the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +119,26 @@ class _Batch:
 
     def situation(self, turn: Turn, position: int) -> Situation:
         """Return the circumstances of a call, after the calls before it have ended."""
-        source = None if self.sources is None else self.sources.calls[position]
         context = turn.context
         earlier, results = [*_past(turn), *self.reader.made], self.results.get(position)
-        known = self.facts, earlier, context.is_of_message, source, results
+        known = self.facts, earlier, context.is_of_message, self.sources_of(position), results
         return Situation(context.user_id, context.roles, *known, approvals=_approvals(turn))
+
+    def sources_of(self, position: int) -> CallSources | None:
+        """Return where the arguments of a call come from, if conditions read it."""
+        return None if self.sources is None else self.sources.calls[position]
 
     def warnings(self, policy: CompiledPolicy, judged: JudgedCall, position: int) -> tuple[str, ...]:
         """Return the sentences about values of a call that are not the user's, if conditions read sources."""
-        if self.sources is None:
-            return ()
-        return warn_of(policy, judged.tool_name, judged.arguments, self.sources.calls[position])
+        sources = self.sources_of(position)
+        return () if sources is None else warn_of(policy, judged.tool_name, judged.arguments, sources)
 
     async def read(self, turn: Turn, runtime: TurnRuntime, position: int) -> None:
         """Read the facts of one call, unless it is refused or left out whatever they are."""
-        call, past, policy = self.calls[position], _past(turn), runtime.snapshot.policy
+        call = self.calls[position]
         if not self.reader.needs(call.name):
             return
+        past, policy = _past(turn), runtime.snapshot.policy
         is_left_out = turn.unused_yes is None and any(one.waits for one in past) and not policy.is_write(call.name)
         arguments = checked_arguments(
             call,
@@ -148,8 +149,7 @@ class _Batch:
             max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
         )
         if arguments is not None and not is_left_out:
-            sources = None if self.sources is None else self.sources.calls[position]
-            newest = partial(self._newest, turn)
+            newest, sources = partial(self._newest, turn), self.sources_of(position)
             self.results[position] = await self.reader.of_call(call.name, arguments, past, newest, sources)
 
     def _newest(self, turn: Turn, fact: Fact) -> Selected | None:
@@ -208,9 +208,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         if processed.asked is not None:
             asked.append(replace(processed.asked, origins=batch.warnings(policy, judged, position)))
         request = request or processed.request
-        turn = _with_call(turn, runtime, call, judged, replace(processed, shadow=shadow)).to(
-            turn.outcome, fact_reads=reader.made
-        )
+        turn = _with_call(turn, runtime, call, judged, processed, shadow=shadow, fact_reads=reader.made)
         if processed.disposition is CallDisposition.EXECUTED and policy.is_write(call.name):
             reader.forget(call.name)
         if confirmed is not None:
@@ -283,7 +281,7 @@ async def _has_changed(turn: Turn, runtime: TurnRuntime, confirmed: PendingActio
             continue
         if not rule.traits.preview:
             await batch.read(turn, runtime, position)
-            if batch.shown(position) and not confirmation.is_unchanged(rule, one, None, batch.shown(position)):
+            if (shown := batch.shown(position)) and not confirmation.is_unchanged(rule, one, None, shown):
                 return True
             continue
         preview = await runtime.ports.preview(one.tool_name, one.arguments)
@@ -327,11 +325,12 @@ def _batch(turn: Turn) -> list[FunctionCall]:
 
 async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCall]) -> BatchSources | None:
     """Return where the arguments of the batch come from; None if no condition about one of its tools reads it."""
-    conditions = runtime.snapshot.policy.conditions
+    if (conditions := runtime.snapshot.policy.conditions) is None:
+        return None
     tools = {call.name for call in batch}
     # A read for facts is judged with the sources of the call that it is made for.
-    read_too = tools if conditions is None else tools.union(*map(conditions.results.read_by, tools))
-    if conditions is None or not conditions.gathers.reads_sources(read_too):
+    read_too = tools.union(*map(conditions.results.read_by, tools))
+    if not conditions.gathers.reads_sources(read_too):
         return None
     if (closed := turn.context.approval) is not None and closed.request.sources is not None:
         # Of the call that was requested: the message of a closing decision is code's.
@@ -344,15 +343,13 @@ async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCal
 async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
     if turn.context.dry_run and (rule := _dry_run_rule(judged)):
         return _refused(f"{rule}; nothing was sent", None, rule)
-    shown = batch.shown(position)
     if runtime.ports.interrupted and batch.reader.needs(judged.tool_name):
         # What could not be read any more is no reason to refuse it.
         return _skipped()
     if judged.decision in (CallDecision.AWAITING, CallDecision.WAITS) and not runtime.ports.interrupted:
         return await _ask_people(turn, runtime, judged, batch, position)
     if judged.decision in (CallDecision.PERMITTED, CallDecision.REPEATED) and not runtime.ports.interrupted:
-        confirmed = None if turn.unused_yes is None else turn.unused_yes.each[position]
-        if confirmed is not None and (changed := await _check_shown(turn, runtime, judged, confirmed, shown)) is not None:
+        if (changed := await _check_shown(turn, runtime, judged, batch, position)) is not None:
             return changed
         for sequence in judged.repeats:
             earlier = turn.calls[sequence - 1].result
@@ -375,10 +372,12 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
 
 def _shadow(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> tuple[ShadowVerdict, ...]:
     """Return the rules in the shadow that would have changed the decision on a call that runs, or waits for people."""
+    policy = runtime.snapshot.policy
+    if not has_shadow_rules(policy):
+        return ()
     if judged.authorized is None and judged.decision not in (CallDecision.AWAITING, CallDecision.WAITS):
         return ()
-    situation = batch.situation(turn, position)
-    return ShadowGuard(runtime.snapshot.policy).verdicts(judged.tool_name, judged.arguments, situation)
+    return shadow_verdicts(policy, judged.tool_name, judged.arguments, batch.situation(turn, position))
 
 
 async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> JudgedCall:
@@ -413,19 +412,15 @@ def _approvals(turn: Turn) -> dict[str, int]:
 
 async def _ask_people(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
     """Ask the user about a call, or other people. A closing decision asks nobody: the call is refused."""
-    shown = batch.shown(position)
     if turn.context.approval is not None:
         return _refused(judged.error, ToolErrorCode.ACCESS_DENIED, judged.rule or AWAITING)
-    if judged.decision is CallDecision.AWAITING:
-        return await _ask_user(turn, runtime, judged, shown)
-    confirmed = None if turn.unused_yes is None else turn.unused_yes.each[position]
-    if confirmed is not None and (changed := await _check_shown(turn, runtime, judged, confirmed, shown)) is not None:
+    waits = judged.decision is CallDecision.WAITS
+    if waits and (changed := await _check_shown(turn, runtime, judged, batch, position)) is not None:
         return changed
-    processed = await _ask_user(turn, runtime, judged, shown)
-    if processed.asked is None:
+    processed = await _ask_user(turn, runtime, judged, batch.shown(position))
+    if not waits or processed.asked is None:
         return processed
-    sources = None if batch.sources is None else batch.sources.calls[position]
-    return await _wait_for_approval(turn, runtime, judged, processed.asked, sources)
+    return await _wait_for_approval(turn, runtime, judged, processed.asked, batch.sources_of(position))
 
 
 async def _wait_for_approval(
@@ -462,14 +457,15 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown:
     return _asked(AskedCall.of(rule, judged.arguments, preview, judged.rule, shown), judged.error)
 
 
-async def _check_shown(
-    turn: Turn, runtime: TurnRuntime, judged: JudgedCall, confirmed: PendingCall, shown: dict[str, Any]
-) -> _Processed | None:
-    """Return None if the object of a confirmed call is still as it was shown.
+async def _check_shown(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed | None:
+    """Return None if the object of a confirmed call is still as it was shown, or if the user has confirmed no call.
 
     If the object has changed, the user is asked again, or the people who approved the call. If there is no preview of it, the
     call is refused.
     """
+    if turn.unused_yes is None:
+        return None
+    confirmed, shown = turn.unused_yes.each[position], batch.shown(position)
     rule, preview = runtime.snapshot.policy.rules[judged.tool_name], None
     if rule.traits.preview:
         preview = await runtime.ports.preview(judged.tool_name, judged.arguments)
@@ -504,13 +500,21 @@ def _asked(asked: AskedCall, why: str | None = None) -> _Processed:
     return _Processed(CallDisposition.AWAITING, ToolResult(success=False, error=why or AWAITING), asked)
 
 
-def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judged: JudgedCall, processed: _Processed) -> Turn:
+def _with_call(
+    turn: Turn,
+    runtime: TurnRuntime,
+    call: FunctionCall,
+    judged: JudgedCall,
+    processed: _Processed,
+    *,
+    shadow: tuple[ShadowVerdict, ...],
+    fact_reads: tuple[PastCall, ...],
+) -> Turn:
     # Without its duration, so that the state of the turn is the same in a replay.
     result = processed.result.model_copy(update={"duration_ms": 0})
     executed = processed.disposition is CallDisposition.EXECUTED
     rule = runtime.snapshot.policy.rules[judged.tool_name] if executed else None
     line = receipt(rule, judged.arguments, result, confirmed=turn.unused_yes is not None) if rule is not None else ()
     number, ended = turn.iterations + 1, processed.disposition
-    rules = processed.rule, processed.shadow
-    turn_call = TurnCall(judged.sequence, number, call, judged.arguments, ended, result, line, *rules)
-    return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
+    turn_call = TurnCall(judged.sequence, number, call, judged.arguments, ended, result, line, processed.rule, shadow)
+    return turn.to(turn.outcome, calls=(*turn.calls, turn_call), fact_reads=fact_reads)
