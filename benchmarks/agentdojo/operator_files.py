@@ -1,4 +1,4 @@
-"""What the operator of each suite of AgentDojo would write: the tools with trusted results, and lists of payees and domains.
+"""The files of an operator for each suite of AgentDojo: the tools with trusted results, and lists of payees and domains.
 
 Both were written once, the first from the descriptions of the tools, the second from the user's own account and address.
 """

@@ -11,6 +11,7 @@ from graph_agent.policy.cedar.schema import ToolAction, quoted
 from graph_agent.policy.cedar.syntax import CEDAR_WORDS, attribute
 from graph_agent.policy.cedar.types import CedarType, Kind
 
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _ID = re.compile(r"(?i)_?id$|_?number$")
 _STATUS = ("status", "state")
 
@@ -50,15 +51,12 @@ def proposed_facts(actions: Sequence[ToolAction]) -> list[ProposedFact]:
             continue
         argument, kind = needed[0].name, needed[0].type.kind
         changes = [one for one in actions if one.writes and _kind_of(one, argument) is kind]
+        if not changes or not _NAME.fullmatch(argument) or argument in {one.argument for one in found.values()}:
+            continue
         name = _ID.sub("", argument)
-        if (
-            changes
-            and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", argument)
-            and argument not in {one.argument for one in found.values()}
-        ):
-            name = name if name and name not in (*RESERVED, *CEDAR_WORDS, *found) else f"{read.name}_result"
-            if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-                found[name] = ProposedFact(name, read, argument, changes)
+        name = name if name and name not in (*RESERVED, *CEDAR_WORDS, *found) else f"{read.name}_result"
+        if _NAME.fullmatch(name):
+            found[name] = ProposedFact(name, read, argument, changes)
     return list(found.values())
 
 

@@ -18,6 +18,7 @@ from pydantic import Field
 from graph_agent.api.server import HttpServerConfig
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.transport import HttpServer
+from tests.chat.asgi import lose, read_body
 from tests.serving import ServerWithoutSignals
 
 Kind = Literal["keyed", "listed", "plain"]
@@ -95,18 +96,7 @@ class PaymentServer:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            body = b""
-            while (message := await receive()).get("more_body"):
-                body += message["body"]
-            body += message.get("body", b"")
-            bodies = [{"type": "http.request", "body": body, "more_body": False}]
-
-            async def again() -> Any:
-                return bodies.pop() if bodies else await receive()
-
-            async def lose(_: Any) -> None:
-                """The answer does not arrive."""
-
+            body, again = await read_body(receive)
             fault = self._next_fault() if _is_payment(body) else Fault.NONE
             if fault is Fault.CUT_BEFORE:
                 raise _CutError

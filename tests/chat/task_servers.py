@@ -16,6 +16,7 @@ from graph_agent.ledger.protocol import OPERATION_META
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.transport import HttpServer
+from tests.chat.asgi import lose, read_body
 from tests.serving import ServerWithoutSignals, free_ports
 
 
@@ -56,21 +57,8 @@ class RestartedServer:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            body = b""
-            while (message := await receive()).get("more_body"):
-                body += message["body"]
-            body += message.get("body", b"")
+            body, again = await read_body(receive)
             meta = _operation(body)
-
-            bodies = [{"type": "http.request", "body": body, "more_body": False}]
-
-            async def again() -> Any:
-                # Then the end of the connection, which the server waits for.
-                return bodies.pop() if bodies else await receive()
-
-            async def lose(_: Any) -> None:
-                """The reply does not arrive."""
-
             settles = meta.get("mode") == "settle"
             if settles:
                 if self.losing or meta["key"] in self.unanswered:
