@@ -80,7 +80,7 @@ def test_a_named_file_that_cannot_be_used_stops_the_start(
         assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1), ended.err
 
 
-@pytest.mark.parametrize("setting", FILES.keys() - USED_BY.keys())
+@pytest.mark.parametrize("setting", sorted(FILES.keys() - USED_BY.keys()))
 async def test_a_named_file_that_does_not_exist_stops_the_agent_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
