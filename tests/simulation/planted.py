@@ -124,7 +124,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     ],
     "a verdict on a batch ignores that an earlier call has failed": [
         Edit(
-            "graph_agent.graph.nodes.execute_tools",
+            "graph_agent.graph.batch",
             "        succeeded=sent and (supposed or call.result.success),\n",
             "        succeeded=sent,\n",
         )

@@ -7,56 +7,39 @@ certainly done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.approval import RequestRefused, open_request, opened_reply, with_approvers
 from graph_agent.graph.authorized import run_authorized
+from graph_agent.graph.batch import WOULD_BE_ASKED, WOULD_BE_DONE, WOULD_WAIT, Batch, is_counted
 from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
-from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.models.decision import AfterYes, ApprovalRequest, PendingAction
-from graph_agent.models.facts import Facts, Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, ShadowVerdict
-from graph_agent.models.sources import BatchSources, CallSources, ReadCall
+from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
-from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, NeededApproval, Situation
-from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.policy.guard import (
     AWAITING,
     LEFT_OUT,
     SAME_CALL,
     SKIPPED,
     STOPPED,
-    AuthorizedCall,
     CallDecision,
     JudgedCall,
-    checked_arguments,
-    judge_batch,
 )
-from graph_agent.policy.origins import warn_of
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.receipts import receipt
 from graph_agent.policy.shadow import has_shadow_rules, shadow_verdicts
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
-from graph_agent.reply.forms import REPLY_FORMS
 
-if TYPE_CHECKING:
-    # Only named in signatures: they import Cedar, which belongs to an extra.
-    from graph_agent.policy.cedar.fact_values import CallFacts
-    from graph_agent.policy.cedar.facts import Fact
-
-_WOULD_BE_DONE = "this is a dry run: it would be done"
-_WOULD_BE_ASKED = "this is a dry run: you would be asked first"
-_WOULD_WAIT = "this is a dry run: it would wait for the approval of another person"
 # For the model and, as a clause, for the user.
 _TOO_MUCH_CHANGED = "what this message has changed is too long to be shown before a question: finish without this call"
 _TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown before a question: ask for it in a new message"
@@ -76,112 +59,8 @@ class _Processed:
     """For a call that waits for the approval of other people."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The calls that are judged together, and the facts and sources that conditions read."""
-
-    calls: Sequence[FunctionCall]
-    facts: Facts | None
-    sources: BatchSources | None
-    reader: FactReader
-    results: dict[int, CallFacts] = field(default_factory=dict)
-    """The facts from results of the calls that were judged, by their place."""
-
-    async def judge(
-        self, turn: Turn, runtime: TurnRuntime, position: int, reserved: ConditionsDecision | None = None
-    ) -> list[JudgedCall]:
-        """Judge the calls from `position` on, after the others have ended."""
-        await self.read(turn, runtime, position)
-        judged_calls = judge_batch(
-            self.calls[position:],
-            policy=runtime.snapshot.policy,
-            user_id=turn.context.user_id,
-            decision_id=turn.decision_id,
-            past=_past(turn),
-            max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
-            confirmed=turn.unused_yes,
-            done_before=() if turn.confirmed is None else turn.confirmed.done_before,
-            roles=turn.context.roles,
-            facts=self.facts,
-            sources=self.sources,
-            of_message=turn.context.is_of_message,
-            position=position,
-            reserved=reserved,
-            results=self.results.get(position),
-            fact_reads=self.reader.made,
-            approvals=_approvals(turn),
-            yes=turn.has_yes,
-        )
-        certain = list(_certain(judged_calls, runtime.snapshot.policy.conditions))
-        # A confirmed call runs only if the one before it was done.
-        runtime.ports.intend(certain if turn.unused_yes is None else certain[:1])
-        return list(judged_calls)
-
-    def situation(self, turn: Turn, position: int) -> Situation:
-        """Return the circumstances of a call, after the calls before it have ended."""
-        context = turn.context
-        earlier, results = [*_past(turn), *self.reader.made], self.results.get(position)
-        known = self.facts, earlier, context.is_of_message, self.sources_of(position), results
-        return Situation(context.user_id, context.roles, *known, approvals=_approvals(turn))
-
-    def sources_of(self, position: int) -> CallSources | None:
-        """Return where the arguments of a call come from, if conditions read it."""
-        return None if self.sources is None else self.sources.calls[position]
-
-    def warnings(self, policy: CompiledPolicy, judged: JudgedCall, position: int) -> tuple[str, ...]:
-        """Return the sentences about values of a call that are not the user's, if conditions read sources."""
-        sources = self.sources_of(position)
-        return () if sources is None else warn_of(policy, judged.tool_name, judged.arguments, sources)
-
-    async def read(self, turn: Turn, runtime: TurnRuntime, position: int) -> None:
-        """Read the facts of one call, unless it is refused or left out whatever they are."""
-        call = self.calls[position]
-        if not self.reader.needs(call.name):
-            return
-        past, policy = _past(turn), runtime.snapshot.policy
-        is_left_out = turn.unused_yes is None and any(one.waits for one in past) and not policy.is_write(call.name)
-        arguments = checked_arguments(
-            call,
-            position=position,
-            sequence=len(past) + 1,
-            policy=policy,
-            user_id=turn.context.user_id,
-            max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
-        )
-        if arguments is not None and not is_left_out:
-            newest, sources = partial(self._newest, turn), self.sources_of(position)
-            self.results[position] = await self.reader.of_call(call.name, arguments, past, newest, sources)
-
-    def _newest(self, turn: Turn, fact: Fact) -> Selected | None:
-        """Return what a fact has from the newest result of its tools in this turn; None if there is none."""
-        for call in reversed(turn.calls):
-            if call.call.name in fact.tools and call.disposition is CallDisposition.EXECUTED and call.result.success:
-                return self.reader.selected_last(fact, call.result)
-        return None
-
-    def shown(self, position: int) -> dict[str, Any]:
-        """Return what a question about a call shows of its facts, by name."""
-        return self.reader.shown(self.calls[position].name, self.results.get(position))
-
-
-def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) -> Iterator[AuthorizedCall]:
-    """Yield the permitted calls up to the first one that may still be refused: the commit of a call announces the next one."""
-    for judged in judged_calls:
-        call = judged.authorized
-        if judged.decision is CallDecision.DEFERRED or (call is not None and _is_counted(conditions, call.tool_name)):
-            return
-        if call is not None:
-            yield call
-
-
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
-    conditions = runtime.snapshot.policy.conditions
-    reads_facts = conditions is not None and conditions.gathers.reads_facts
-    facts = await runtime.ports.facts(conditions) if conditions is not None and reads_facts else None
-    called, policy, context = _batch(turn), runtime.snapshot.policy, turn.context
-    who = context.user_id, turn.decision_id, context.roles
-    reader = FactReader(policy, runtime.ports, *who, facts, context.is_of_message, turn.fact_reads)
-    batch = _Batch(called, facts, await _sources(turn, runtime, called), reader)
+    batch, policy = await Batch.of(turn, runtime), runtime.snapshot.policy
     judged_calls = await batch.judge(turn, runtime, 0)
     confirmed, first = turn.unused_yes, len(turn.calls)
     # None of several runs if one of them is not as it was shown.
@@ -208,9 +87,9 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         if processed.asked is not None:
             asked.append(replace(processed.asked, origins=batch.warnings(policy, judged, position)))
         request = request or processed.request
-        turn = _with_call(turn, runtime, call, judged, processed, shadow=shadow, fact_reads=reader.made)
+        turn = _with_call(turn, runtime, call, judged, processed, shadow=shadow, fact_reads=batch.reader.made)
         if processed.disposition is CallDisposition.EXECUTED and policy.is_write(call.name):
-            reader.forget(call.name)
+            batch.reader.forget(call.name)
         if confirmed is not None:
             anew = anew or bool(asked)
             stopped = stopped or not (anew or is_done(turn.calls[-1], policy))
@@ -273,7 +152,7 @@ def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Tu
     return turn.to("executed", report=report)
 
 
-async def _has_changed(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction, batch: _Batch) -> bool:
+async def _has_changed(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction, batch: Batch) -> bool:
     """True if the object of one of the confirmed calls is not as it was shown, or is gone."""
     for position, one in enumerate(confirmed.each):
         rule = runtime.snapshot.policy.rules.get(one.tool_name)
@@ -291,56 +170,7 @@ async def _has_changed(turn: Turn, runtime: TurnRuntime, confirmed: PendingActio
     return False
 
 
-def _past(turn: Turn) -> list[PastCall]:
-    shown = len(turn.confirmed_calls)
-    return [_past_call(call, dry_run=turn.context.dry_run, confirmed=call.sequence <= shown) for call in turn.calls]
-
-
-def _past_call(call: TurnCall, *, dry_run: bool, confirmed: bool) -> PastCall:
-    # A dry run judges each call as if those before it had been made, and had succeeded.
-    if call.disposition is CallDisposition.AWAITING or (dry_run and call.rule.startswith((_WOULD_BE_ASKED, _WOULD_WAIT))):
-        return PastCall.waiting(call.sequence, call.call.name, call.arguments)
-    supposed = dry_run and call.rule == _WOULD_BE_DONE
-    sent = supposed or call.disposition is CallDisposition.EXECUTED
-    return PastCall(
-        call.sequence,
-        call.call.name,
-        call.arguments,
-        may_have_run=sent and (supposed or call.result.may_be_done),
-        attempted=sent,
-        succeeded=sent and (supposed or call.result.success),
-        confirmed=confirmed,
-    )
-
-
-def _batch(turn: Turn) -> list[FunctionCall]:
-    """Return the calls to judge: exactly the confirmed ones, those of a decision without a model, or the model's tool calls."""
-    if (confirmed := turn.unused_yes) is not None:
-        return [FunctionCall(name=one.tool_name, arguments=one.arguments) for one in confirmed.each]
-    if turn.context.called:
-        return list(turn.context.called)
-    assert turn.response is not None
-    return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
-
-
-async def _sources(turn: Turn, runtime: TurnRuntime, batch: Sequence[FunctionCall]) -> BatchSources | None:
-    """Return where the arguments of the batch come from; None if no condition about one of its tools reads it."""
-    if (conditions := runtime.snapshot.policy.conditions) is None:
-        return None
-    tools = {call.name for call in batch}
-    # A read for facts is judged with the sources of the call that it is made for.
-    read_too = tools.union(*map(conditions.results.read_by, tools))
-    if not conditions.gathers.reads_sources(read_too):
-        return None
-    if (closed := turn.context.approval) is not None and closed.request.sources is not None:
-        # Of the call that was requested: the message of a closing decision is code's.
-        return BatchSources(calls=[closed.request.sources])
-    made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED]
-    read = [ReadCall(call.call.name, call.arguments, call.result) for call in made]
-    return await runtime.ports.sources(batch, read, needed=conditions.reads_sources(read_too))
-
-
-async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
+async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> _Processed:
     if turn.context.dry_run and (rule := _dry_run_rule(judged)):
         return _refused(f"{rule}; nothing was sent", None, rule)
     if runtime.ports.interrupted and batch.reader.needs(judged.tool_name):
@@ -370,7 +200,7 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
     return _skipped(judged.error if judged.decision is CallDecision.SKIPPED else SKIPPED)
 
 
-def _shadow(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> tuple[ShadowVerdict, ...]:
+def _shadow(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> tuple[ShadowVerdict, ...]:
     """Return the rules in the shadow that would have changed the decision on a call that runs, or waits for people."""
     policy = runtime.snapshot.policy
     if not has_shadow_rules(policy):
@@ -380,10 +210,10 @@ def _shadow(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch,
     return shadow_verdicts(policy, judged.tool_name, judged.arguments, batch.situation(turn, position))
 
 
-async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> JudgedCall:
+async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> JudgedCall:
     """Return the decision on a permitted call after its use was counted, if a condition counts it: the reservation wins."""
     policy, call = runtime.snapshot.policy, judged.authorized
-    if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
+    if call is None or policy.conditions is None or not is_counted(policy.conditions, call.tool_name):
         return judged
     situation = batch.situation(turn, position)
     confirmed = turn.unused_yes is not None and turn.has_yes
@@ -393,24 +223,15 @@ async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: 
     return (await batch.judge(turn, runtime, position, decided))[0]
 
 
-def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
-    return conditions is not None and conditions.gathers.counts(tool_name)
-
-
 def _dry_run_rule(judged: JudgedCall) -> str:
     """Return what a dry run does not do, as a clause for the user; empty for a read that runs, and for a refused call."""
     if judged.decision in (CallDecision.AWAITING, CallDecision.WAITS):
-        what = _WOULD_BE_ASKED if judged.decision is CallDecision.AWAITING else _WOULD_WAIT
+        what = WOULD_BE_ASKED if judged.decision is CallDecision.AWAITING else WOULD_WAIT
         return f"{what}{judged.rule and f' ({judged.rule})'}"
-    return _WOULD_BE_DONE if judged.authorized is not None and judged.authorized.mutating else ""
+    return WOULD_BE_DONE if judged.authorized is not None and judged.authorized.mutating else ""
 
 
-def _approvals(turn: Turn) -> dict[str, int]:
-    """Return the number of people who have approved the call of this turn, by role."""
-    return {} if turn.context.approval is None or turn.unused_yes is None else turn.context.approval.counts
-
-
-async def _ask_people(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed:
+async def _ask_people(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> _Processed:
     """Ask the user about a call, or other people. A closing decision asks nobody: the call is refused."""
     if turn.context.approval is not None:
         return _refused(judged.error, ToolErrorCode.ACCESS_DENIED, judged.rule or AWAITING)
@@ -457,7 +278,7 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown:
     return _asked(AskedCall.of(rule, judged.arguments, preview, judged.rule, shown), judged.error)
 
 
-async def _check_shown(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: _Batch, position: int) -> _Processed | None:
+async def _check_shown(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> _Processed | None:
     """Return None if the object of a confirmed call is still as it was shown, or if the user has confirmed no call.
 
     If the object has changed, the user is asked again, or the people who approved the call. If there is no preview of it, the
