@@ -254,7 +254,8 @@ def _slots(actions: Sequence[Sequence[str]]) -> dict[str, frozenset[str]]:
 
 
 def _verbs(titles: Sequence[str]) -> frozenset[str]:
-    return frozenset(word for title in titles for word in _words(title)[:1])
+    first = {word for title in titles for word in _words(title)[:1]}
+    return frozenset(first.union(*(verbs for verbs in _same_verbs() if not first.isdisjoint(verbs))))
 
 
 def _gerunds(verb: str) -> tuple[str, ...]:
@@ -302,6 +303,12 @@ def _filled(section: str, slots: Mapping[str, Iterable[str]]) -> list[str]:
         for names in [_SLOT.findall(phrase)]
         for words in product(*(fillings[name] for name in names))
     ]
+
+
+@cache
+def _same_verbs() -> tuple[frozenset[str], ...]:
+    """Return the sets of verbs that mean the same, from "verb, verb"."""
+    return tuple(frozenset(verb.strip() for verb in verbs.split(",")) for verbs in _word_lists()["same verbs"])
 
 
 @cache
