@@ -99,7 +99,10 @@ def _small_model(solver: z3.Solver, call: SymbolicCall) -> z3.ModelRef:
         if name in _PREFERRED and prefer(term == _PREFERRED[name]):
             continue
         if isinstance(term, z3.SeqRef):
-            any(prefer(wish) for wish in (term == z3.StringVal(""), *(z3.Length(term) <= size for size in (1, 8, 40, 200))))
+            length = z3.Length(term)
+            if not any(prefer(wish) for wish in (term == z3.StringVal(""), length <= 1)):
+                any(prefer(length <= size) for size in (8, 40, 200))
+                _make_small(solver, length, prefer)
         elif isinstance(term, z3.ArithRef) and not prefer(term == 0) and not prefer(term == 1):
             _make_small(solver, term, prefer)
     solver.check()

@@ -12,6 +12,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.llm.embedded import EmbeddedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.ports import LLMAdapter
 from graph_agent.task_server.server import build_task_server
@@ -33,8 +34,11 @@ async def service(log: Database) -> AsyncGenerator[Service]:
     migrate(tasks, "graph_agent.task_server")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
         # Turns take no time on this clock: latency is part of drift, and a busy machine is no drift of the agent.
-        clock = ManualClock()
-        yield lambda adapter: ValidationService(EngineRunner(adapter, tools, CONSTITUTION, CaseTasks(tasks), clock=clock), log)
+        clock, config = ManualClock(), AgentEngineConfig(timeout_seconds=600)
+        tasks_of_case = CaseTasks(tasks)
+        yield lambda adapter: ValidationService(
+            EngineRunner(adapter, tools, CONSTITUTION, tasks_of_case, clock=clock, config=config), log
+        )
     await tasks.close()
 
 
