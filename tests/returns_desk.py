@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "examples" / "returns_desk"
 CONSTITUTION = (FOLDER / "constitution.md").read_text(encoding="utf-8")
 CONDITIONS = (FOLDER / "policy.cedar").read_text(encoding="utf-8")
 TODAY = date(2026, 11, 20)
-READS = frozenset({"find_customer", "get_order", "list_products"})
+READS = frozenset({"find_customer", "get_order", "list_products", "list_mails"})
 
 
 def build_desk(database: Database) -> LedgerServer:

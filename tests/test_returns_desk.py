@@ -145,22 +145,22 @@ async def test_items_are_returned_and_exchanged_within_thirty_days_of_the_delive
 
 async def test_store_credit_has_at_most_two_decimals_and_needs_an_account() -> None:
     async with open_desk() as desk:
-        given = {"order_id": "FH-2079", "reason": "late"}
+        given = {"order_id": "FH-2079", "reason": "late", "idempotency_key": "one"}
         assert (await data_of(desk, "give_store_credit", amount=12.5, **given))["amount"] == 12.5
         assert "two decimals" in await reason_of(desk, "give_store_credit", amount=0.001, **given)
-        no_account = {"order_id": "FH-1954", "amount": 5.0, "reason": "damaged"}
+        no_account = {"order_id": "FH-1954", "amount": 5.0, "reason": "damaged", "idempotency_key": "two"}
         assert "no store credit account" in await reason_of(desk, "give_store_credit", **no_account)
 
 
-async def test_a_repeated_operation_key_gives_no_second_credit() -> None:
-    arguments: dict[str, Any] = {"order_id": "FH-2079", "amount": 10.0, "reason": "late"}
+async def test_a_repeated_operation_key_changes_nothing() -> None:
+    address = {"street": "Holm 1", "postcode": "24937", "city": "Flensburg"}
     async with open_desk() as desk:
-        first = await result_of(desk, "give_store_credit", "one key", **arguments)
-        again = await result_of(desk, "give_store_credit", "one key", **arguments)
+        first = await result_of(desk, "change_address", "one key", order_id="FH-2087", **address)
+        await data_of(desk, "change_address", order_id="FH-2087", **{**address, "street": "Holm 2"})
+        again = await result_of(desk, "change_address", "one key", order_id="FH-2087", **address)
         assert first.success
         assert again.data == first.data
-        found = await data_of(desk, "find_customer", email="ines.karlsen@example.com", postcode="24103")
-        assert found["payment_methods"][1]["balance"] == 25.0
+        assert (await data_of(desk, "get_order", order_id="FH-2087"))["address"]["street"] == "Holm 2"
 
 
 async def test_one_pending_order_is_cancelled_once_by_many_calls_at_once(tmp_path: Path) -> None:
@@ -194,9 +194,9 @@ async def test_the_desk_gives_at_most_25_euros_of_store_credit_a_day() -> None:
     async with open_desk() as desk, open_installation(desk, CONSTITUTION, model, conditions=CONDITIONS) as client:
         await client.send("FH-2079 is late")
         decision = (await client.send("so what do I get?")).decision
-        assert [receipt.partition(": ")[2] for receipt in decision.effects] == [
-            "15.00 EUR to the customer",
-            "10.00 EUR to the customer",
+        assert [receipt.partition(", ")[0] for receipt in decision.effects] == [
+            "Give store credit: amount = 15.0",
+            "Give store credit: amount = 10.0",
         ]
 
 

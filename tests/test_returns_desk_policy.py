@@ -114,6 +114,10 @@ def credit(amount: float, order: str = "FH-2079", **known: Any) -> Asked:
     return Asked("give_store_credit", {"order_id": order, "amount": amount, "reason": "late"}, **known)
 
 
+def mail(reference: str, order: str = "FH-2079", **known: Any) -> Asked:
+    return Asked("send_mail", {"order_id": order, "reference": reference, "text": "We are sorry."}, **known)
+
+
 def find(named: str, **known: Any) -> Asked:
     return Asked("find_customer", CUSTOMERS[named], **known)
 
@@ -127,6 +131,7 @@ def made(tool: str, **arguments: Any) -> Prepare:
     return lambda desk: data_of(desk, tool, **arguments)
 
 
+WRITTEN = made("send_mail", order_id="FH-2079", reference="late-parcel", text="It is late.")
 LANTERN, BOTH = ["2087-1"], ["2087-1", "2087-2"]
 CHANGED = made("change_items", order_id="FH-2087", item_ids=["2087-2"], new_skus=["ROP-25"])
 RETURNED = made("return_items", order_id="FH-2031", item_ids=["2031-1"], refund_to="card-104")
@@ -139,11 +144,15 @@ CLAUSES: list[tuple[str, list[Asked], list[Asked]]] = [
         [look("FH-2087", customer=None, seen=None), cancel("FH-2087", customer=None, seen=None)],
     ),
     ("one conversation is about one customer", [find("ines"), find("tomas", customer=None, seen=None)], [find("tomas")]),
-    ("only the orders of the customer who was found", [look("FH-2079")], [look("FH-2088")]),
+    (
+        "only the orders of the customer who was found",
+        [look("FH-2079"), Asked("list_mails", {"order_id": "FH-2079", "reference": "late-parcel"})],
+        [look("FH-2088"), Asked("list_mails", {"order_id": "FH-2088", "reference": "late-parcel"})],
+    ),
     (
         "nothing about the order of somebody else",
         [cancel("FH-2088", customer="tomas", seen="FH-2088")],
-        [cancel("FH-2088"), credit(5.0, "FH-2088"), send("FH-2088"), cancel("FH-0000")],
+        [cancel("FH-2088"), credit(5.0, "FH-2088"), send("FH-2088"), mail("late-parcel", "FH-2088"), cancel("FH-0000")],
     ),
     ("look at the order first", [cancel("FH-2087")], [cancel("FH-2087", seen=None)]),
     ("only a pending order can be cancelled", [cancel("FH-2087")], [cancel("FH-2079"), cancel("FH-2031")]),
@@ -224,6 +233,11 @@ CLAUSES: list[tuple[str, list[Asked], list[Asked]]] = [
         "only customers with a store credit account get store credit",
         [credit(5.0), credit(5.0, "FH-2088", customer="tomas", seen="FH-2088")],
         [credit(5.0, "FH-1954", customer="maud", seen="FH-1954")],
+    ),
+    (
+        "each mail has a reference of its own",
+        [mail("late-parcel"), mail("second-letter", prepare=WRITTEN), mail("late-parcel", "FH-2087", prepare=WRITTEN)],
+        [mail("late-parcel", prepare=WRITTEN)],
     ),
 ]
 

@@ -2,26 +2,41 @@
 
     python examples/returns_desk/server.py shop.db
 
-serves the shop in a SQLite file over stdio. A change and its operation key are committed together, so that a repeated call
-changes nothing. The server checks what a shop must never get wrong, whatever its caller says: the status of an order, the
-stock, the time for returns, and to where money goes.
+serves the shop in a SQLite file over stdio. A change of an order and its operation key are committed together, so that a
+repeated call changes nothing. Store credit and mail are kept by services that know no ledger: one takes a key of its caller,
+the other lists what it has sent. The server checks what a shop must never get wrong, whatever its caller says: the status of
+an order, the stock, the time for returns, and to where money goes.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
+from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 from sqlalchemy import Connection, Row, func, insert, select, update
-from tables import customers, items, open_shop, orders, own_tables, payment_methods, payments, variants  # beside this file
+from tables import (  # beside this file
+    credits_given,
+    customers,
+    items,
+    mails,
+    open_shop,
+    orders,
+    own_tables,
+    payment_methods,
+    payments,
+    variants,
+)
 
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
+from graph_agent.ledger.protocol import ResultEnvelope
+from graph_agent.ledger.requests import call_result
 from graph_agent.ledger.server import LedgerServer, ToolRefusal
 
 RETURN_DAYS = 30
@@ -33,6 +48,10 @@ Skus = Annotated[
     list[str], Field(min_length=1, max_length=10, description="The sku of the new variant of each item, in the same order")
 ]
 Text = Annotated[str, Field(min_length=1, max_length=100)]
+Reference = Annotated[
+    str, Field(pattern=r"^[a-z0-9-]{3,40}$", description="What a mail is about, such as late-parcel; no other mail has it")
+]
+Result = Annotated[CallToolResult, ResultEnvelope]
 
 
 def build_desk(database: Database, default_user: str | None = None, today: date | None = None) -> LedgerServer:
@@ -183,31 +202,87 @@ def build_desk(database: Database, default_user: str | None = None, today: date 
         receipt = _receipt(f"{_counted(chosen)} of order {order_id} will be exchanged", difference)
         return {"order_id": order_id, "refund": _euros(difference), **receipt}
 
-    @server.change("Give store credit")
-    def give_store_credit(
-        connection: Connection,
-        _user: str,
-        order_id: OrderId,
-        amount: Annotated[float, Field(gt=0, le=500, description="Euros, such as 12.50")],
-        reason: Literal["late", "damaged", "wrong item"],
-    ) -> dict[str, Any]:
-        """Give the customer of an order store credit for a mistake of the shop."""
-        order = _order(connection, order_id)
-        cents = Decimal(str(amount)) * 100
-        if cents != int(cents):
-            raise _refused("An amount has at most two decimals.")
-        credit = _store_credit(connection, order.customer_id)
-        if credit is None:
-            raise _refused("This customer has no store credit account.")
-        _pay(connection, order, credit, int(cents), reason)
-        return {"order_id": order_id, "amount": amount, **_receipt(f"store credit for order {order_id} ({reason})", int(cents))}
-
     @server.preview(PREVIEW)
     def order(connection: Connection, _user: str, order_id: OrderId) -> dict[str, Any]:
         bought = ", ".join(f"{one.product} {one.option}" for one in _items(connection, order_id))
         return {"description": f"order {order_id} ({_order(connection, order_id).status}): {bought}"}
 
+    _serve_store_credit(server, database)
+    _serve_mail(server, database)
     return server
+
+
+def _serve_store_credit(server: LedgerServer, database: Database) -> None:
+    """Add the tool of a service without a ledger that gives a credit once for each key."""
+
+    @server.tool(title="Give store credit", annotations=_hints(read_only=False))
+    async def give_store_credit(
+        order_id: OrderId,
+        amount: Annotated[float, Field(gt=0, le=500, description="Euros, such as 12.50")],
+        reason: Literal["late", "damaged", "wrong item"],
+        idempotency_key: Annotated[str, Field(min_length=1, max_length=200)],
+    ) -> Result:
+        """Give the customer of an order store credit for a mistake of the shop; the same key gives the same credit."""
+
+        def give(connection: Connection) -> dict[str, Any]:
+            order = _order(connection, order_id)
+            cents = Decimal(str(amount)) * 100
+            if cents != int(cents):
+                raise _refused("An amount has at most two decimals.")
+            asked = {"order_id": order_id, "amount": int(cents), "reason": reason}
+            given = {"order_id": order_id, "amount": amount, "reason": reason}
+            key = credits_given.c.idempotency_key == idempotency_key
+            if (earlier := connection.execute(select(credits_given).where(key)).first()) is not None:
+                if earlier._mapping != {"idempotency_key": idempotency_key, **asked}:
+                    raise _refused("This key belongs to another credit.")
+                return given
+            credit = _store_credit(connection, order.customer_id)
+            if credit is None:
+                raise _refused("This customer has no store credit account.")
+            _pay(connection, order, credit, int(cents), reason)
+            connection.execute(insert(credits_given), {"idempotency_key": idempotency_key, **asked})
+            return given
+
+        return await _answer(database, give)
+
+
+def _serve_mail(server: LedgerServer, database: Database) -> None:
+    """Add the tools of a service without a ledger that sends what it is told to, and lists what it has sent."""
+
+    @server.tool(title="Send mail", annotations=_hints(read_only=False))
+    async def send_mail(
+        order_id: OrderId, reference: Reference, text: Annotated[str, Field(min_length=1, max_length=2000)]
+    ) -> Result:
+        """Send a mail about an order to the mail address of its customer."""
+
+        def send(connection: Connection) -> dict[str, Any]:
+            order = _order(connection, order_id)
+            connection.execute(insert(mails), {"order_id": order_id, "reference": reference, "text": text})
+            of_customer = select(customers.c.email).where(customers.c.customer_id == order.customer_id)
+            return {"sent_to": connection.execute(of_customer).scalar()}
+
+        return await _answer(database, send)
+
+    @server.tool(title="List mails", annotations=_hints(read_only=True))
+    async def list_mails(order_id: OrderId, reference: Reference) -> Result:
+        """List the mails that were sent about an order under a reference; all of them are listed."""
+
+        def find(connection: Connection) -> dict[str, Any]:
+            sent = select(mails.c.text).where(mails.c.order_id == order_id, mails.c.reference == reference)
+            return {"mails": [{"text": text} for text in connection.execute(sent.order_by(mails.c.number)).scalars()]}
+
+        return await _answer(database, find)
+
+
+async def _answer(database: Database, work: Callable[[Connection], dict[str, Any]]) -> CallToolResult:
+    try:
+        return call_result(ResultEnvelope.done(**await database.write(work)))
+    except ToolRefusal as refusal:
+        return call_result(ResultEnvelope.failed(refusal.code, refusal.sentence))
+
+
+def _hints(*, read_only: bool) -> ToolAnnotations:
+    return ToolAnnotations(read_only_hint=read_only, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 
 
 def _refused(sentence: str) -> ToolRefusal:

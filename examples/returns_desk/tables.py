@@ -80,6 +80,23 @@ payments = Table(
 )
 """What is paid to the customer (a positive `amount`), or still to be paid by the customer (a negative one)."""
 
+credits_given = Table(
+    "credits_given",
+    metadata,
+    Column("idempotency_key", String(200), primary_key=True),
+    Column("order_id", ForeignKey("orders.order_id"), nullable=False),
+    Column("amount", Integer, nullable=False),
+    Column("reason", String(200), nullable=False),
+)
+mails = Table(
+    "mails",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("order_id", ForeignKey("orders.order_id"), nullable=False),
+    Column("reference", String(40), nullable=False),
+    Column("text", String(2000), nullable=False),
+)
+
 
 def own_tables() -> MetaData:
     """Return a copy of the tables, because each server adds its ledger to them."""

@@ -316,13 +316,16 @@ def _outcome_read(
     roles: tuple[str, ...],
     facts: Facts | None,
 ) -> OutcomeRead | None:
-    """Return the read that tells whether a call was made; None without one, or if the rules do not permit it now."""
+    """Return the read that tells whether a call was made; None without one, or if the rules do not permit it now.
+
+    Conditions that name facts judge the call itself, and no read that the runtime makes about it.
+    """
     declared = rule.grant.done_if
     filled = None if declared is None else arguments_of(declared, arguments)
     if declared is None or filled is None:
         return None
     call = FunctionCall(name=declared.tool, arguments=filled)
-    permitted = permitted_read(call, policy=policy, user_id=user_id, roles=roles, facts=facts)
+    permitted = permitted_read(call, policy=policy, user_id=user_id, roles=roles, facts=facts, for_facts=True)
     return None if permitted is None else OutcomeRead(permitted, declared.path, declared.is_complete)
 
 
@@ -388,13 +391,22 @@ def sent_before(
 
 
 def permitted_read(
-    call: FunctionCall, *, policy: CompiledPolicy, user_id: str, roles: tuple[str, ...] = (), facts: Facts | None = None
+    call: FunctionCall,
+    *,
+    policy: CompiledPolicy,
+    user_id: str,
+    roles: tuple[str, ...] = (),
+    facts: Facts | None = None,
+    for_facts: bool = False,
 ) -> AuthorizedCall | None:
-    """Return the permission of a read for display, outside any decision; None for a call that may change something."""
+    """Return the permission of a read for display, outside any decision; None for a call that may change something.
+
+    With `for_facts` the runtime makes it, and the conditions that name facts do not judge it.
+    """
     # A display shows the user's own choice, and no model.
     sources = BatchSources(calls=[CallSources(arguments={name: [_OF_USER] for name in call.arguments})])
     given: dict[str, Any] = {"policy": policy, "user_id": user_id, "roles": roles, "facts": facts, "sources": sources}
-    (judged,) = judge_batch([call], **given, decision_id="", max_calls_per_turn=1)
+    (judged,) = judge_batch([call], **given, decision_id="", max_calls_per_turn=1, for_facts=for_facts)
     permitted = judged.authorized
     return None if permitted is None or permitted.mutating else permitted
 

@@ -2,126 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import socket
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from enum import StrEnum
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
-from graph_agent.api.server import HttpServerConfig
 from graph_agent.tools.server_file import ServerConfig
-from graph_agent.tools.transport import HttpServer
-from tests.chat.asgi import lose, read_body
-from tests.serving import ServerWithoutSignals
+from tests.chat.lossy_server import LossyServer
 
 Kind = Literal["keyed", "listed", "plain"]
 
 
-class Fault(StrEnum):
-    """What happens to one request of a payment."""
-
-    NONE = "none"
-    DROPPED = "dropped"
-    """The payment is made, and the connection stays open without an answer."""
-    DELAYED = "delayed"
-    """The request arrives only when `late` is released."""
-    CUT_BEFORE = "cut before"
-    CUT_AFTER = "cut after"
-
-
-class _CutError(Exception):
-    """The connection ends."""
-
-
-@dataclass
-class PaymentServer:
-    """A server with the tool `pay`.
+class PaymentServer(LossyServer):
+    """A server with the tool `pay`, whose calls are lost.
 
     One that is `keyed` performs a key once, one that is `listed` has a second tool that finds payments by their reference.
     """
 
-    kind: Kind
-    payments: list[tuple[int, str]] = field(default_factory=list)
-    """The amount and the key or reference of each payment that was made."""
-    faults: deque[Fault] = field(default_factory=deque)
-    """What happens to the next requests of payments."""
-    late: asyncio.Event = field(default_factory=asyncio.Event)
-    arriving: set[asyncio.Task[None]] = field(default_factory=set)
-    requests: int = 0
-    """How many requests of payments were sent."""
-    finds_nothing: bool = False
-    _answers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _port: int = 0
+    def __init__(self, kind: Kind) -> None:
+        super().__init__("pay")
+        self.kind = kind
+        self.payments: list[tuple[int, str]] = []
+        """The amount and the key or reference of each payment that was made."""
+        self.finds_nothing = False
+        self._answers: dict[str, dict[str, Any]] = {}
 
     @property
     def config(self) -> ServerConfig:
-        return ServerConfig(
-            self.kind, HttpServer(f"http://127.0.0.1:{self._port}/mcp"), prefixed=True, timeout=0.4, start_timeout=20
-        )
+        return ServerConfig(self.kind, self.address, prefixed=True, timeout=0.4, start_timeout=20)
 
     def of(self, amount: int) -> int:
         """Return how many payments of this amount were made."""
         return sum(paid == amount for paid, _ in self.payments)
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        listener = socket.create_server(("127.0.0.1", 0))
-        self._port = listener.getsockname()[1]
-        config = HttpServerConfig(self._app(), log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
-        server = ServerWithoutSignals(config)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield
-        finally:
-            await self.arrive()
-            server.should_exit = server.force_exit = True
-            await task
-
-    async def arrive(self) -> None:
-        """Let the delayed requests arrive."""
-        self.late.set()
-        await asyncio.gather(*self.arriving)
-
-    def _app(self) -> Any:
-        app = _mcp_server(self).streamable_http_app(json_response=True, stateless_http=True)
-
-        async def serve(scope: Any, receive: Any, send: Any) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
-            body, again = await read_body(receive)
-            fault = self._next_fault() if _is_payment(body) else Fault.NONE
-            if fault is Fault.CUT_BEFORE:
-                raise _CutError
-            if fault is Fault.DELAYED:
-
-                async def arrive_late() -> None:
-                    await self.late.wait()
-                    await app(scope, again, lose)
-
-                task = asyncio.create_task(arrive_late())
-                self.arriving.add(task)
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                return
-            await app(scope, again, send if fault is Fault.NONE else lose)
-            if fault is Fault.CUT_AFTER:
-                raise _CutError
-            while fault is Fault.DROPPED and (await receive())["type"] != "http.disconnect":
-                pass
-
-        return serve
-
-    def _next_fault(self) -> Fault:
-        self.requests += 1
-        return self.faults.popleft() if self.faults else Fault.NONE
 
     def paid(self, amount: int, key: str) -> dict[str, Any]:
         if self.kind == "keyed" and key in self._answers:
@@ -164,17 +78,11 @@ def _mcp_server(owner: PaymentServer) -> MCPServer:
     return server
 
 
-def _is_payment(body: bytes) -> bool:
-    with suppress(ValueError, LookupError, TypeError):
-        return bool(json.loads(body)["params"]["name"] == "pay")
-    return False
-
-
 @asynccontextmanager
 async def serving(kinds: Sequence[Kind]) -> AsyncIterator[list[PaymentServer]]:
     """Serve one server of each kind."""
     async with AsyncExitStack() as stack:
         servers = [PaymentServer(kind) for kind in kinds]
         for server in servers:
-            await stack.enter_async_context(server.serving())
+            await stack.enter_async_context(server.serving(_mcp_server(server)))
         yield servers

@@ -32,7 +32,8 @@ from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.sent_calls import SentCalls
-from tests.chat.payment_servers import Fault, Kind, PaymentServer, serving
+from tests.chat.lossy_server import Fault
+from tests.chat.payment_servers import Kind, PaymentServer, serving
 from tests.record.trees import verified
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
 

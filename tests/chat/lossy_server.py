@@ -1,0 +1,110 @@
+"""An MCP server over HTTP behind a connection that loses the answers of one tool, delays its calls, or is cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from enum import StrEnum
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+
+from graph_agent.api.server import HttpServerConfig
+from graph_agent.tools.transport import HttpServer
+from tests.chat.asgi import lose, read_body
+from tests.serving import ServerWithoutSignals
+
+
+class Fault(StrEnum):
+    """What happens to one call of the tool."""
+
+    NONE = "none"
+    DROPPED = "dropped"
+    """The call takes effect, and the connection stays open without an answer."""
+    DELAYED = "delayed"
+    """The call arrives only when `late` is released."""
+    CUT_BEFORE = "cut before"
+    CUT_AFTER = "cut after"
+
+
+class _CutError(Exception):
+    """The connection ends."""
+
+
+class LossyServer:
+    """Serves an MCP server; `faults` are what happens to the next calls of its tool `tool_name`."""
+
+    def __init__(self, tool_name: str) -> None:
+        self.tool_name = tool_name
+        self.faults: deque[Fault] = deque()
+        self.late = asyncio.Event()
+        self.arriving: set[asyncio.Task[None]] = set()
+        self.requests = 0
+        """How many calls of the tool were sent."""
+        self._port = 0
+
+    @property
+    def address(self) -> HttpServer:
+        return HttpServer(f"http://127.0.0.1:{self._port}/mcp")
+
+    @asynccontextmanager
+    async def serving(self, server: MCPServer[Any]) -> AsyncIterator[None]:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self._port = listener.getsockname()[1]
+        config = HttpServerConfig(self._app(server), log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
+        http = ServerWithoutSignals(config)
+        task = asyncio.create_task(http.serve(sockets=[listener]))
+        try:
+            yield
+        finally:
+            await self.arrive()
+            http.should_exit = http.force_exit = True
+            await task
+
+    async def arrive(self) -> None:
+        """Let the delayed requests arrive."""
+        self.late.set()
+        await asyncio.gather(*self.arriving)
+
+    def _app(self, server: MCPServer[Any]) -> Any:
+        app = server.streamable_http_app(json_response=True, stateless_http=True)
+
+        async def serve(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            body, again = await read_body(receive)
+            fault = self._next_fault() if self._is_call(body) else Fault.NONE
+            if fault is Fault.CUT_BEFORE:
+                raise _CutError
+            if fault is Fault.DELAYED:
+
+                async def arrive_late() -> None:
+                    await self.late.wait()
+                    await app(scope, again, lose)
+
+                task = asyncio.create_task(arrive_late())
+                self.arriving.add(task)
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                return
+            await app(scope, again, send if fault is Fault.NONE else lose)
+            if fault is Fault.CUT_AFTER:
+                raise _CutError
+            while fault is Fault.DROPPED and (await receive())["type"] != "http.disconnect":
+                pass
+
+        return serve
+
+    def _next_fault(self) -> Fault:
+        self.requests += 1
+        return self.faults.popleft() if self.faults else Fault.NONE
+
+    def _is_call(self, body: bytes) -> bool:
+        with suppress(ValueError, LookupError, TypeError):
+            return bool(json.loads(body)["params"]["name"] == self.tool_name)
+        return False
