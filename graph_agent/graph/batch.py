@@ -13,7 +13,6 @@ from graph_agent.models.facts import Facts, Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
-from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall, CallDecision, JudgedCall, checked_arguments, judge_batch
@@ -78,7 +77,7 @@ class Batch:
             approvals=_approvals(turn),
             yes=turn.has_yes,
         )
-        certain = list(_certain(judged_calls, runtime.snapshot.policy.conditions))
+        certain = list(_certain(judged_calls, runtime.snapshot.policy))
         # A confirmed call runs only if the one before it was done.
         runtime.ports.intend(certain if turn.unused_yes is None else certain[:1])
         return list(judged_calls)
@@ -179,19 +178,14 @@ def _past_call(call: TurnCall, *, dry_run: bool, confirmed: bool) -> PastCall:
     )
 
 
-def _certain(judged_calls: Sequence[JudgedCall], conditions: Conditions | None) -> Iterator[AuthorizedCall]:
+def _certain(judged_calls: Sequence[JudgedCall], policy: CompiledPolicy) -> Iterator[AuthorizedCall]:
     """Yield the permitted calls up to the first one that may still be refused: the commit of a call announces the next one."""
     for judged in judged_calls:
         call = judged.authorized
-        if judged.decision is CallDecision.DEFERRED or (call is not None and is_counted(conditions, call.tool_name)):
+        if judged.decision is CallDecision.DEFERRED or (call is not None and policy.counts(call.tool_name)):
             return
         if call is not None:
             yield call
-
-
-def is_counted(conditions: Conditions | None, tool_name: str) -> bool:
-    """True if a condition counts the calls of the tool, or sums their arguments."""
-    return conditions is not None and conditions.gathers.counts(tool_name)
 
 
 def _approvals(turn: Turn) -> dict[str, int]:

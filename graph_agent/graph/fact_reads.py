@@ -142,7 +142,8 @@ class FactReader:
             raise UnreadableError(f"the read is not permitted: {judged.rule or judged.error}")
         conditions = self.policy.conditions
         assert conditions is not None
-        if conditions.counts(tool_name):
+        # A read counts for a condition in the shadow too, which does not judge it.
+        if self.policy.counts(tool_name):
             earlier = [*past, *self.made]
             situation = Situation(self.user_id, self.roles, self.facts, earlier, self.of_message, sources, for_facts=True)
             decided = await self.ports.reserve(judged.authorized, conditions, situation, confirmed=False)

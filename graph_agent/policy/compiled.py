@@ -160,6 +160,10 @@ class CompiledPolicy:
         rule = self.rules.get(tool_name)
         return rule is not None and rule.mutating
 
+    def counts(self, tool_name: str) -> bool:
+        """True if a condition, also one in the shadow, reads how much the calls of this tool use in an hour or a day."""
+        return self.conditions is not None and self.conditions.gathers.counts(tool_name)
+
     def limits_per_message(self) -> list[str]:
         """Return the rules that count the calls of a message, each with its tools and its place."""
         grants = [(rule.grant.max_per_message, name, rule.grant.line) for name, rule in self.rules.items()]

@@ -395,8 +395,7 @@ class Recorder:
             EntryKind.READ, request, lambda: self._hooks.tool_call(hooked, ports.execute(call, within=left))
         )
         read = keep(result)
-        conditions = self.snapshot.policy.conditions
-        counted = call.sequence if conditions is not None and conditions.counts(call.tool_name) else None
+        counted = call.sequence if self.snapshot.policy.counts(call.tool_name) else None
         self._append(EntryKind.READ, request, read.to_json(), ms, operation=counted)
         return read
 

@@ -488,6 +488,29 @@ async def test_the_reads_of_earlier_turns_count_for_the_budget_of_their_tool(log
     assert (await verified(log, key=KEY)).violations == []
 
 
+async def test_the_reads_of_earlier_turns_count_for_a_budget_in_the_shadow(log: Database) -> None:
+    rules = ONLY_PENDING + "@shadow " + forbid("two reads a day", "get_order", "context.used.day.calls <= 2")
+    read = ("get_order", {"order_id": "W1"})
+    clock = ManualClock()
+    run = conversation(
+        rules, calls(cancel("W2")), says("."), calls(read), says("."), calls(cancel("W1")), says("."), calls(read), says("."),
+        clock=clock, audit=DatabaseAuditWriter(log, clock=clock, record_key=KEY), ids=RandomIds(),
+    )  # fmt: skip
+    verdicts = []
+    for _ in range(4):
+        (call,) = (await run.say()).record.invocations
+        verdicts.append((call.tool_name, call.disposition, [one.rule for one in call.shadow]))
+    # The read for the second cancellation is the third of the day. It is made, and the next one counts it.
+    assert verdicts == [
+        ("cancel_order", CallDisposition.REFUSED, []),
+        ("get_order", CallDisposition.EXECUTED, []),
+        ("cancel_order", CallDisposition.EXECUTED, []),
+        ("get_order", CallDisposition.EXECUTED, ["two reads a day"]),
+    ]
+    await tree_of(log).seal()
+    assert (await verified(log, key=KEY)).violations == []
+
+
 async def test_the_reads_of_one_call_share_one_time_limit() -> None:
     clock = ManualClock()
     run = conversation(

@@ -14,7 +14,7 @@ from typing import Any
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.approval import RequestRefused, open_request, opened_reply, with_approvers
 from graph_agent.graph.authorized import run_authorized
-from graph_agent.graph.batch import WOULD_BE_ASKED, WOULD_BE_DONE, WOULD_WAIT, Batch, is_counted
+from graph_agent.graph.batch import WOULD_BE_ASKED, WOULD_BE_DONE, WOULD_WAIT, Batch
 from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
@@ -213,7 +213,7 @@ def _shadow(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, 
 async def _reserve(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> JudgedCall:
     """Return the decision on a permitted call after its use was counted, if a condition counts it: the reservation wins."""
     policy, call = runtime.snapshot.policy, judged.authorized
-    if call is None or policy.conditions is None or not is_counted(policy.conditions, call.tool_name):
+    if call is None or policy.conditions is None or not policy.counts(call.tool_name):
         return judged
     situation = batch.situation(turn, position)
     confirmed = turn.unused_yes is not None and turn.has_yes
