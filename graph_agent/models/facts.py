@@ -14,6 +14,7 @@ from pydantic import Field
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.tools import ToolResult
 
 WINDOWS = ("message", "hour", "day")
 """The spans in which uses are counted. Hour and day are those of the calendar in one time zone, so that an hour is in a day."""
@@ -60,6 +61,24 @@ class FactRead(Selected):
             return f"not read: {self.error}"
         found = [f"{name} = {canonical_json(value)}" for name, value in self.values.items()]
         return "; ".join([*found, *(f"{name}: {why}" for name, why in self.failed.items())]) or "not found"
+
+
+NOT_GIVEN = "the given read does not have it"
+"""The reason for a fact that a `KnownRead` says nothing about."""
+
+
+class KnownRead(ToolResult, kw_only=True):
+    """The result of a read of which only the facts are known, as a record has them.
+
+    `read` has them by the path in the result, such as `$.payments[*].method`, and `$` for the whole of it. In an object, null
+    is a field that the result did not have.
+    """
+
+    read: FactRead
+
+    @classmethod
+    def of(cls, read: FactRead) -> Self:
+        return cls(success=read.error is None, read=read)
 
 
 class Facts(Frozen):

@@ -11,7 +11,9 @@ from pydantic import Field
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.facts import FactRead, KnownRead
 from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.record import FACT_READS
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import SentCall
@@ -59,13 +61,20 @@ class PlayedTools:
         self._tools = {tool.name: tool for tool in tools}
         self._declarations = [tool.declaration for tool in tools]
         self._results: defaultdict[tuple[bool, str], deque[ToolResult]] = defaultdict(deque)
+        self._reads: defaultdict[str, deque[FactRead]] = defaultdict(deque)
         self.problems: list[str] = []
         """A sentence for each call that had no result."""
         self.play(results)
 
-    def play(self, results: Iterable[PlayedResult]) -> None:
-        """Answer from these results from now on, and no longer from earlier ones."""
+    def play(self, results: Iterable[PlayedResult], reads: Iterable[FactRead] = ()) -> None:
+        """Answer from these results from now on, and no longer from earlier ones.
+
+        `reads` answer those that the runtime makes for conditions; their facts are by the path in the result (`KnownRead`).
+        """
         self._results.clear()
+        self._reads.clear()
+        for read in reads:
+            self._reads[_call_text(read.tool, read.arguments)].append(read)
         for one in results:
             self._results[one.preview, _call_text(one.tool, one.arguments)].append(one.result)
 
@@ -88,6 +97,8 @@ class PlayedTools:
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:  # noqa: ARG002 (of the port)
         """Return the next result of this call."""
+        if call.sequence > FACT_READS and (given := self._reads[_call_text(call.tool_name, call.arguments)]):
+            return KnownRead.of(given.popleft())
         return self._next(call.tool_name, {name: value for name, value in call.arguments.items() if name not in call.key})
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:  # noqa: ARG002 (of the port)

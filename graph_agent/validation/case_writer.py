@@ -14,13 +14,14 @@ import yaml
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import digest
 from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import DecisionRecord, EntryKind, ToolInvocation
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.text import visible
 from graph_agent.tools.played import PlayedResult, PlayedTool
 from graph_agent.turn.recorder import call_digest
@@ -66,7 +67,7 @@ async def fixture_from_log(
     tools = recorded_tools(records, texts)
     if all(tool.declaration in task_tools for tool in tools):
         return fixture_from_records(records)
-    return fixture_from_records(records, tools=tools, bound=bound_arguments(texts[record.header.constitution]))
+    return fixture_from_records(records, tools=tools, texts=texts)
 
 
 def fixture_from_records(
@@ -74,13 +75,13 @@ def fixture_from_records(
     test_id: str | None = None,
     *,
     tools: Sequence[PlayedTool] | None = None,
-    bound: Mapping[str, str] | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> Fixture:
     """Create a case from a logged conversation: its turns, oldest first, each of which expects the recorded decision.
 
-    With `tools` it plays them, with the recorded results; `bound` has the argument of each tool that is the signed-in user, who
-    is another one in each run of the case. Otherwise its `tasks` are those of the first tool result with a list
-    of tasks, except for the ones created during the conversation.
+    With `tools` it plays them, with the recorded results. `texts` has the texts of the headers by digest: they say which
+    arguments are the signed-in user, who is another one in each run of the case, and what was read for conditions. Otherwise
+    its `tasks` are those of the first tool result with a list of tasks, except for the ones created during the conversation.
     """
     turns = []
     previous_end = None
@@ -88,8 +89,8 @@ def fixture_from_records(
         decision = record.decision
         waited = 0.0 if previous_end is None else (record.header.started_at - previous_end).total_seconds() / 60
         given: dict[str, Any] = {"minutes_later": round(waited, 2)} if waited >= 1 else {}
-        if tools is not None and (results := list(recorded_results(record, bound or {}))):
-            given["results"] = results
+        if tools is not None:
+            given |= {name: played for name, played in _played(record, texts or {}).items() if played}
         calls = [invocation.tool_name for invocation in record.invocations]
         turns.append(
             FixtureTurn(
@@ -128,7 +129,12 @@ def bound_arguments(constitution: str) -> dict[str, str]:
     return {grant.name: grant.bound_argument for grant in grants if grant.bound_argument is not None}
 
 
-def recorded_results(record: DecisionRecord, bound: Mapping[str, str]) -> Iterable[PlayedResult]:
+def _played(record: DecisionRecord, texts: Mapping[str, str]) -> dict[str, list[Any]]:
+    bound = bound_arguments(texts[record.header.constitution])
+    return {"results": list(_results(record, bound)), "reads": list(_reads(record, bound, texts))}
+
+
+def _results(record: DecisionRecord, bound: Mapping[str, str]) -> Iterable[PlayedResult]:
     """Yield the previews of a turn, and the result of each call that it sent, after its settlement or repetition."""
     context = record.header.context
     keys = [] if context.pending_confirmation is None else [context.pending_confirmation.id]
@@ -136,14 +142,13 @@ def recorded_results(record: DecisionRecord, bound: Mapping[str, str]) -> Iterab
 
     def played(call: ToolInvocation, result: Any, **more: Any) -> PlayedResult:
         known = ToolResult.model_validate(result).replace(duration_ms=0).model_dump(mode="json", exclude_defaults=True)
-        arguments = {name: USER if name == bound.get(call.tool_name) else value for name, value in call.parameters.items()}
+        arguments = _of_any_user(call.parameters, [bound.get(call.tool_name)])
         return PlayedResult.model_validate({"tool": call.tool_name, "arguments": arguments, **more, "result": known})
 
     previewed = {digest([call.tool_name, call.parameters]): call for call in record.invocations}
     for entry in record.entries:
         if entry.kind is EntryKind.PREVIEW and entry.request in previewed:
             yield played(previewed[entry.request], entry.result, preview=True)
-    yield from _read_for_conditions(record)
     for call in record.invocations:
         operations = [*keys, f"{record.header.decision_id}:{call.sequence}"]
         requests = {call_digest(call.tool_name, call.parameters, user, key) for key in operations}
@@ -152,22 +157,25 @@ def recorded_results(record: DecisionRecord, bound: Mapping[str, str]) -> Iterab
             yield played(call, sent[-1].result)
 
 
-def _read_for_conditions(record: DecisionRecord) -> Iterable[PlayedResult]:
-    """Yield the reads that the runtime made for conditions, with what these have seen of each object."""
-    for entry in record.entries:
-        if entry.kind is not EntryKind.READ:
-            continue
+def _reads(record: DecisionRecord, bound: Mapping[str, str], texts: Mapping[str, str]) -> Iterable[FactRead]:
+    """Yield the reads that the runtime made for conditions, with their facts by path."""
+    entries = [entry for entry in record.entries if entry.kind is EntryKind.READ]
+    if not entries:
+        return
+    # Imported here, because Cedar belongs to an extra. An installation with facts has it.
+    from graph_agent.policy.cedar.fact_values import by_path
+
+    conditions = PolicySnapshot.from_texts(texts, record.header.digests).policy.conditions
+    assert conditions is not None
+    for entry in entries:
         read = FactRead.model_validate(entry.result)
-        found: dict[str, Any] = {}
-        for value in read.values.values():
-            found.update(value if isinstance(value, dict) else {})
-        known = {"success": True, "data": found} if read.values or read.failed else _failed(read)
-        yield PlayedResult.model_validate({"tool": read.tool, "arguments": read.arguments, "result": known})
+        users = [bound.get(read.tool), *conditions.results.filled_by_user(read.tool)]
+        yield by_path(conditions.results, read.replace(arguments=_of_any_user(read.arguments, users)))
 
 
-def _failed(read: FactRead) -> dict[str, Any]:
-    code = ToolErrorCode.NOT_FOUND if read.error is None else ToolErrorCode.TOOL_EXECUTION_ERROR
-    return {"success": False, "error_code": code, "error": read.error or "it does not exist"}
+def _of_any_user(arguments: Mapping[str, Any], users: Collection[str | None]) -> dict[str, Any]:
+    """Return arguments with `USER` for those that are the user."""
+    return {name: USER if name in users else value for name, value in arguments.items()}
 
 
 def _tasks_before(records: Sequence[DecisionRecord]) -> list[FixtureTask]:

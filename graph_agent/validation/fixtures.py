@@ -30,7 +30,13 @@ No server is called, and a call that the turn has no result for fails the case:
       expected_tool: ship_order
       expected_outcome: SUCCESS:TASK_COMPLETED
 
-An argument `$user` in `results` is the user of the case, as for an argument that the constitution binds.
+What the runtime reads for conditions are the `reads` of a turn: their facts, by the path in the result.
+
+        reads:
+          - {tool: get_order, arguments: {number: 7}, values: {$: {status: open}, "$.payments[*].method": [card]}}
+
+A field that is null is one that the result did not have, and a read without `values` has found nothing. A read that is not
+given is answered by the `results`. An argument `$user` is the user of the case, as for an argument that the constitution binds.
 
 Fields that a turn leaves out are not checked. `expected_tool` is one tool (in addition only read-only tools may be called), a
 list (exactly these calls, in order) or null (no call); `expected_outcome` is a complete outcome or a prefix of one. `script`
@@ -57,6 +63,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, located_violation
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
+from graph_agent.models.facts import FactRead
 from graph_agent.tools.played import PlayedResult, PlayedTool
 
 MAX_MINUTES = 10 * 366 * 24 * 60
@@ -87,6 +94,8 @@ class FixtureTurn(Frozen):
     input: str
     results: list[PlayedResult] = Field(default_factory=list)
     """The results of the calls of a case that plays its tools, in their order."""
+    reads: list[FactRead] = Field(default_factory=list)
+    """The reads for conditions of a case that plays its tools, in their order. Their facts are by path, as in `KnownRead`."""
     minutes_later: float = Field(default=0, ge=0, le=MAX_MINUTES)
     """The time that the user waits before sending the message."""
     expected_intent: IntentType | None = None
@@ -117,7 +126,7 @@ class FixtureTurn(Frozen):
     @property
     def expectations(self) -> frozenset[str]:
         """The names of the expectation fields that are set."""
-        return frozenset(self.model_fields_set - {"input", "minutes_later", "results"})
+        return frozenset(self.model_fields_set - {"input", "minutes_later", "results", "reads"})
 
 
 class Fixture(Frozen):
@@ -150,8 +159,8 @@ class Fixture(Frozen):
 
     @model_validator(mode="after")
     def _plays_its_tools(self) -> Fixture:
-        if self.tools is None and any(turn.results for turn in self.turns):
-            raise ValueError("results belong to a case with tools")
+        if self.tools is None and any(turn.results or turn.reads for turn in self.turns):
+            raise ValueError("results and reads belong to a case with tools")
         if self.tools is not None and self.names_tasks:
             raise ValueError("a case with tools has no tasks: its results say what there is")
         return self

@@ -7,10 +7,10 @@ Only a runner of `RealServers` reaches the configured servers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -18,9 +18,11 @@ from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, Message, OutcomeCategory, PendingAction
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.facts import NOT_GIVEN, FactRead
+from graph_agent.models.record import DecisionRecord, EntryKind
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.ports import Clock, LLMAdapter, ToolServer
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, NoApprovalRequests
@@ -29,6 +31,8 @@ from graph_agent.tools.real_servers import RealServers
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EngineOptions, EnginePorts
 from graph_agent.validation.fixtures import USER, Fixture, FixtureTask, FixtureTurn
+
+Played = TypeVar("Played", PlayedResult, FactRead)
 
 _NO_TOOLS = "a case about other tools than the shipped ones has them as `tools` and `results`, or runs with --real-tools"
 
@@ -132,7 +136,7 @@ class EngineRunner:
         for turn in fixture.turns:
             clock.waited += timedelta(minutes=turn.minutes_later)
             if isinstance(tools, PlayedTools):
-                tools.play(_of_user(result, user_id) for result in turn.results)
+                tools.play((_of_user(one, user_id) for one in turn.results), (_of_user(one, user_id) for one in turn.reads))
             try:
                 context = DecisionContext(
                     user_id=user_id,
@@ -162,6 +166,7 @@ class EngineRunner:
                 # A read that fails is sent again.
                 problems = list(dict.fromkeys(tools.problems))
                 tools.problems.clear()
+                problems += dict.fromkeys(_not_given(record))
             turns.append(PlayedTurn(record=record, lookups=lookups, problems=problems))
         listed = [] if self.tasks is None or tools is not self.tools else await self.tasks.listed(user_id)
         tasks = [FixtureTask.model_validate({"description": text, "status": status}) for text, status in listed]
@@ -177,9 +182,19 @@ class EngineRunner:
             raise ConfigurationError("the case moves the clock (minutes_later), which the record of real calls does not permit")
 
 
-def _of_user(played: PlayedResult, user_id: str) -> PlayedResult:
-    """Return a result with the id of the user where its arguments have `USER`."""
+def _of_user(played: Played, user_id: str) -> Played:
+    """Return a result or a read with the id of the user where its arguments have `USER`."""
     return played.replace(arguments={name: user_id if value == USER else value for name, value in played.arguments.items()})
+
+
+def _not_given(record: DecisionRecord) -> Iterator[str]:
+    """Yield a sentence for each fact that a read of the case does not have: a refusal for this reason proves nothing."""
+    for entry in record.entries:
+        if entry.kind is EntryKind.READ:
+            read = FactRead.model_validate(entry.result)
+            for name, why in read.failed.items():
+                if why == NOT_GIVEN:
+                    yield f"the case has no value for the fact '{name}' of {read.tool} {canonical_json(read.arguments)}"
 
 
 def _script_adapter(script: list[dict[str, Any]], task_ids: list[str]) -> ScriptedAdapter:

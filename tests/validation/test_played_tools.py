@@ -17,7 +17,7 @@ from graph_agent.ports import ToolServer
 from graph_agent.tools.functions import FunctionTools
 from graph_agent.tools.played import PlayedResult, PlayedTool, PlayedTools
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.validation.case_writer import bound_arguments, dump_fixtures, fixture_from_records, recorded_tools
+from graph_agent.validation.case_writer import dump_fixtures, fixture_from_records, recorded_tools
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationReport, ValidationService
@@ -69,7 +69,7 @@ async def play(fixture: Fixture, adapter: ScriptedAdapter, **options: Any) -> Va
 
 async def written(*steps: LLMResponse) -> Fixture:
     record, texts = await decide(ScriptedAdapter([*steps]))
-    return fixture_from_records([record], tools=recorded_tools([record], texts), bound=bound_arguments(CONSTITUTION))
+    return fixture_from_records([record], tools=recorded_tools([record], texts), texts=texts)
 
 
 async def test_each_call_gets_its_recorded_result_in_order_and_for_the_user_of_the_case(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_a_preview_is_not_the_result_of_a_call() -> None:
 @pytest.mark.parametrize(
     ("case", "why"),
     [
-        ({"results": [{"tool": "stock", "result": {"success": True}}]}, "results belong to a case with tools"),
+        ({"results": [{"tool": "stock", "result": {"success": True}}]}, "results and reads belong to a case with tools"),
         ({"tools": [], "tasks": ["call mom"]}, "a case with tools has no tasks"),
         ({"tools": [], "expected_tasks": []}, "a case with tools has no tasks"),
         ({"tools": [{"name": ""}]}, "tools.0.name"),

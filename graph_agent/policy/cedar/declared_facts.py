@@ -81,6 +81,11 @@ class DeclaredFacts:
         """Return the tools that are read for the calls of a tool."""
         return {fact.tools[0] for fact in self.of_tool.get(tool_name, ()) if fact.kind is FactKind.READ}
 
+    def filled_by_user(self, tool_name: str) -> set[str]:
+        """Return the parameters of a tool that its reads fill with the id of the user."""
+        reads = [fact for fact in self.order if fact.kind is FactKind.READ and fact.tools == (tool_name,)]
+        return {name for fact in reads for name, source in fact.parameters if source.root == PRINCIPAL}
+
     def parts_of(self, fact: Fact) -> list[str]:
         """Return the names of a fact and of those that are parts of it."""
         found = [fact.name]

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.facts import FactRead, Selected
+from graph_agent.models.facts import NOT_GIVEN, FactRead, KnownRead, Selected
 from graph_agent.models.result_size import LEFT_OUT
 from graph_agent.models.tools import ContentKind, ToolResult
 from graph_agent.policy.cedar import values
@@ -65,12 +65,69 @@ def selected_last(declared: DeclaredFacts, fact: Fact, result: ToolResult, *, is
 
 def read_of(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any], result: ToolResult) -> FactRead:
     """Return what is recorded of a read."""
+    if isinstance(result, KnownRead):
+        return _of_known(declared, tool_name, arguments, result.read)
     if result.success:
         found = selected(declared, tool_name, result)
         return FactRead(tool=tool_name, arguments=arguments, values=found.values, failed=found.failed)
     is_absent = result.error_code is ToolErrorCode.NOT_FOUND
     why = None if is_absent else _ERRORS.get(result.error_code, "the read failed")
     return FactRead(tool=tool_name, arguments=arguments, error=why)
+
+
+def by_path(declared: DeclaredFacts, read: FactRead) -> FactRead:
+    """Return a read of these facts with its facts by their path, for a `KnownRead`."""
+    values: dict[str, Any] = {}
+    for fact in declared.order:
+        if fact.name in read.values:
+            value = _with_gaps(read.values[fact.name], declared.named.get(fact.name, {}))
+            path, known = _path(declared, fact), values.get(_path(declared, fact))
+            values[path] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    failed = {_path(declared, fact): read.failed[fact.name] for fact in declared.order if fact.name in read.failed}
+    return read.replace(values=values, failed=failed)
+
+
+def _of_known(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any], known: FactRead) -> FactRead:
+    """Return what the facts of `declared` have from a read whose facts are by their path."""
+    read = FactRead(tool=tool_name, arguments=arguments, error=known.error)
+    if known.error is not None or not (known.values or known.failed):
+        return read
+    roots = [fact for fact in declared.order if fact.kind is FactKind.READ and fact.tools == (tool_name,)]
+    names = {name for root in roots for name in declared.parts_of(root)}
+    for fact in declared.order:
+        if fact.name not in names:
+            continue
+        path, named = _path(declared, fact), declared.named.get(fact.name, {})
+        if path in known.failed:
+            read.failed[fact.name] = known.failed[path]
+        elif path in known.values and _covers(known.values[path], named):
+            read.values[fact.name] = _kept(known.values[path], named)
+        else:
+            read.failed[fact.name] = NOT_GIVEN
+    return read
+
+
+def _path(declared: DeclaredFacts, fact: Fact) -> str:
+    """Return the path of a fact in the result that it is read from, such as `$.customer $.name` for a part of a part."""
+    base = _path(declared, declared.declared[fact.of]) if fact.of in declared.declared else "$"
+    path = " ".join(one for one in (base, fact.path) if one and (one != "$" or not fact.path))
+    return f"count {path}" if fact.count else path
+
+
+def _with_gaps(value: Any, named: Mapping[str, Any]) -> Any:
+    """Return a value with null for each field that something names and that it does not have."""
+    if EACH in named:
+        return [_with_gaps(one, named[EACH]) for one in value] if isinstance(value, list) else value
+    if not isinstance(value, dict):
+        return value
+    return {name: _with_gaps(value.get(name), part) for name, part in named.items()}
+
+
+def _covers(value: Any, named: Mapping[str, Any]) -> bool:
+    """True if a value with gaps says of each field that something names what it is, or that there is none."""
+    if EACH in named:
+        return all(_covers(one, named[EACH]) for one in value) if isinstance(value, list) else True
+    return not isinstance(value, dict) or all(name in value and _covers(value[name], part) for name, part in named.items())
 
 
 _ERRORS: Mapping[ToolErrorCode | None, str] = {
