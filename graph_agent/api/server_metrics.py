@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
@@ -9,6 +11,13 @@ from typing import Protocol
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap.extras import import_extra
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.chat.approvals import ApprovalService
+from graph_agent.errors import ServiceError
+
+_log = logging.getLogger(__name__)
+
+COUNT_SECONDS = 10.0
+"""The time between two counts of the open approval requests."""
 
 
 class ServerMetrics(Protocol):
@@ -23,20 +32,57 @@ class ServerMetrics(Protocol):
     def close(self) -> None: ...
 
 
-def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics:
+class OpenRequests:
+    """The number of open approval requests of all users, which every replica reads from the database.
+
+    A scrape gets the last number and does not wait for the database.
+    """
+
+    def __init__(self, approvals: ApprovalService | None) -> None:
+        self._approvals = approvals
+        self.found: int | None = None
+        """None if it is not known."""
+
+    async def count_forever(self) -> None:
+        """Count the open requests again and again, at first after a while."""
+        while True:
+            await asyncio.sleep(COUNT_SECONDS)
+            await self.count()
+
+    async def count(self) -> None:
+        """Count the open requests once."""
+        if self._approvals is None:
+            return
+        try:
+            self.found = await self._approvals.count_open()
+        except ServiceError as exc:
+            self.found = None
+            _log.warning("the open approval requests are counted later: %s", exc.code)
+
+    def reading(self) -> Mapping[str, int]:
+        """Return the number without a label; nothing if it is not known."""
+        return {} if self.found is None else {"": self.found}
+
+
+def server_metrics(runtime: Runtime, admission: TurnAdmission, open_requests: OpenRequests) -> ServerMetrics:
     """Return the metrics of a server, which count its turns from now on. Raises `ConfigurationError` without the extra."""
     metrics = import_extra("graph_agent.integrations.opentelemetry.metrics", "otel", "--metrics-port")
 
     def refusals() -> Counter[str]:
         return Counter({"BUSY": admission.refused}) + Counter({key.value: n for key, n in runtime.chat.refusals.items()})
 
+    def notices() -> Mapping[str, int]:
+        return {} if runtime.chat.notices is None else runtime.chat.notices.deliveries
+
     found = metrics.ServerMetrics(
         gauges={
             "graph_agent_open_turns": lambda: {"": runtime.engine.open_turns},
             "graph_agent_admitted_turns": lambda: {"": admission.open.total},
             "graph_agent_admission_queue": lambda: {"": admission.open.total - admission.running.total},
+            "graph_agent_approval_requests_open": open_requests.reading,
         },
         refusals=refusals,
+        notices=notices,
         export=runtime.settings.otel,
     )
     runtime.engine.add_hook(lambda: found)

@@ -52,7 +52,7 @@ class ApprovalNotices:
         self._requests = requests
         self._webhook = webhook
         self._clock = clock
-        self.deliveries: Counter[str] = Counter()
+        self.deliveries: Counter[str] = Counter(sent=0, failed=0)
         """The numbers of tries that were "sent" and that "failed"."""
 
     async def send_forever(self) -> None:

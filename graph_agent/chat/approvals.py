@@ -174,6 +174,10 @@ class ApprovalService:
             raise not_found()
         return stored
 
+    async def count_open(self) -> int:
+        """Return the number of requests of all users that can still be approved."""
+        return await self._requests.count_open()
+
     async def sweep(self) -> int:
         """End the requests whose time is over, and close all that can be closed; return how many were closed."""
         await self._requests.expire()

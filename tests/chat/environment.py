@@ -14,6 +14,7 @@ from graph_agent.bootstrap.record_tree import log_keys
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.chat.approval_notices import Webhook
 from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
@@ -93,6 +94,7 @@ class Environment:
         model = model or EmbeddedAdapter()
         turns_per_minute = choices.pop("turns_per_minute", 1000)
         settings = self.settings.model_copy(update=choices.pop("settings", {}))
+        webhook: Webhook | None = choices.pop("webhook", None)
         engine = self.engine(model, **choices)
         audit = engine.audit
         assert isinstance(audit, DatabaseAuditWriter)
@@ -106,7 +108,7 @@ class Environment:
             audit=audit,
             tree=RecordTree(self.database, log_keys(settings), key=self.record_key, clock=self.clock),
             engine=engine,
-            chat=ChatService(engine, clock=self.clock, turns_per_minute=turns_per_minute),
+            chat=ChatService(engine, clock=self.clock, turns_per_minute=turns_per_minute, webhook=webhook),
             tasks=TaskPages(self.database),
         )
 

@@ -125,6 +125,11 @@ class ApprovalStore:
         """Return the open requests of all users, the oldest first."""
         return await self._listed(self._select().where(_OPEN).order_by(approvals.c.created_at))
 
+    async def count_open(self) -> int:
+        """Return the number of requests of all users that can still be approved."""
+        wanted = select(func.count()).select_from(approvals).where(_OPEN, self._in_time)
+        return await self.database.read(lambda connection: int(connection.execute(wanted).scalar_one()))
+
     async def list_of(self, user_id: str) -> list[StoredRequest]:
         """Return the requests of a user, the newest first."""
         own = approvals.c.user_id == user_id

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from graph_agent.integrations.opentelemetry.otlp import LAST_SPANS_SECONDS, service_resource
+from graph_agent.models.decision import ClosedRequest
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import CallDisposition, DecisionRecord, RecordHeader
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
@@ -27,6 +28,8 @@ Readings = Mapping[str, Callable[[], Mapping[str, int]]]
 """The name of an instrument -> a function that returns its values, by the value of its label."""
 
 DURATION_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
+ANSWER_BUCKETS = (10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0)
+"""People answer within seconds or days; a request waits for 30 days at most."""
 
 
 class ServerMetrics(TurnHook):
@@ -34,8 +37,16 @@ class ServerMetrics(TurnHook):
 
     media_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, *, gauges: Readings, refusals: Callable[[], Mapping[str, int]], export: bool = False) -> None:
-        """`gauges` and `refusals` are read when Prometheus asks. With `export` the metrics are also sent over OTLP/HTTP."""
+    def __init__(
+        self,
+        *,
+        gauges: Readings,
+        refusals: Callable[[], Mapping[str, int]],
+        notices: Callable[[], Mapping[str, int]],
+        export: bool = False,
+    ) -> None:
+        """`gauges`, `refusals` and `notices` are read when Prometheus asks. With `export` the metrics are also sent over
+        OTLP/HTTP."""
         self._registry = CollectorRegistry()
         readers: list[MetricReader] = [PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)]
         if export:
@@ -57,12 +68,24 @@ class ServerMetrics(TurnHook):
         self.shadow = meter.create_counter(
             "graph_agent_shadow_verdicts", description="Calls whose decision a rule in the shadow would have changed"
         )
+        self.ended_requests = meter.create_counter(
+            "graph_agent_approval_requests_ended", description="Approval requests that were closed, by their end"
+        )
+        self.answers = meter.create_histogram(
+            "graph_agent_approval_answer",
+            unit="s",
+            description="Time from an approval request to the answer of a person",
+            explicit_bucket_boundaries_advisory=ANSWER_BUCKETS,
+        )
 
         def observed(read: Callable[[], Mapping[str, int]], label: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
             return lambda _: [Observation(value, {label: name} if name else {}) for name, value in read().items()]
 
         meter.create_observable_counter(
             "graph_agent_refusals", [observed(refusals, "reason")], description="Requests for which no turn was started"
+        )
+        meter.create_observable_counter(
+            "graph_agent_approval_notices", [observed(notices, "outcome")], description="Tries to post a notice to the webhook"
         )
         for name, read in gauges.items():
             meter.create_observable_gauge(name, [observed(read, "")])
@@ -103,6 +126,16 @@ class ServerMetrics(TurnHook):
         for call in outcome.invocations:
             if call.disposition is CallDisposition.EXECUTED and call.error_code in UNKNOWN_CODES:
                 self.unknown_outcomes.add(1, {"tool": call.tool_name})
+
+        if (closed := outcome.header.context.approval) is not None:
+            self._count_request(closed)
+
+    def _count_request(self, closed: ClosedRequest) -> None:
+        """Count a request by its closing decision, of which there is one, whichever replica runs it."""
+        self.ended_requests.add(1, {"end": closed.end})
+        for answer in closed.answers:
+            waited = answer.answered_at - closed.request.action.created_at
+            self.answers.record(max(0.0, waited.total_seconds()), {"answer": "approved" if answer.approve else "denied"})
 
     def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:
         self.tool_calls.add(1, {"tool": call.tool_name, "mode": call.mode, "outcome": _tool_outcome(outcome)})
