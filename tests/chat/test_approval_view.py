@@ -33,7 +33,7 @@ def value_of(random: Random, depth: int = 0) -> Any:
 
 def shown(arguments: dict[str, Any]) -> ApprovalView:
     request = REQUEST.replace(action=ACTION.replace(arguments=arguments))
-    stored = StoredRequest(request, ApprovalState.OPEN, (), True, NOW, None, None)
+    stored = StoredRequest(request, ApprovalState.OPEN, (), NOW, True, NOW, None, None)
     return view_of(stored, SHOP, asked=None, earlier_messages=0, object_now=None, earlier=[], yours=None)
 
 

@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--defect", choices=planted.DEFECTS, help="plant a defect in the package first")
     given = parser.parse_args()
     if given.defect is not None:
-        planted.plant(given.defect)
+        planted.plant(planted.DEFECTS[given.defect])
     # Imported here, because a defect is planted before the package is imported.
     from tests.simulation.run import simulate, violations_of
 

@@ -351,9 +351,8 @@ class _ChangedModules(MetaPathFinder):
         return spec
 
 
-def plant(defect: str) -> None:
+def plant(edits: Sequence[Edit]) -> None:
     """Change the modules of a defect when they are imported."""
-    edits = DEFECTS[defect]
     if loaded := [edit.module for edit in edits if edit.module in sys.modules]:
         raise ImportError(f"{loaded[0]} is imported already")
     sys.meta_path.insert(0, _ChangedModules(edits))

@@ -46,6 +46,8 @@ class StoredRequest:
     request: ApprovalRequest
     state: ApprovalState
     answers: tuple[ApprovalAnswer, ...]
+    read_at: datetime
+    """The time of the database, by which it is `in_time`; if its row was locked, after the wait for the lock."""
     in_time: bool
     created_at: datetime
     ended_at: datetime | None
@@ -209,7 +211,7 @@ class ApprovalStore:
         # A late denial counts as long as the request has not ended.
         if stored.state is not ApprovalState.OPEN or (answer.approve and not stored.in_time):
             raise closed_error(stored)
-        answer = answer.replace(answered_at=connection.execute(select(self._now)).scalar_one())
+        answer = answer.replace(answered_at=stored.read_at)
         row = {name: getattr(answer, name) for name in _ANSWER}
         # A row of this person without a valid MAC is no answer, and must not keep the person from giving one.
         table = approval_answers.c
@@ -219,7 +221,7 @@ class ApprovalStore:
             insert(approval_answers).values(**row, approval_id=request_id, mac=self._macs_of_answer(request_id, answer)[0])
         )
         if not answer.approve:
-            self._end(connection, request_id, ApprovalState.DENIED)
+            self._end(connection, stored, ApprovalState.DENIED)
         return self._locked(connection, request_id)
 
     async def cancel(self, request_id: str, user_id: str) -> StoredRequest:
@@ -233,14 +235,14 @@ class ApprovalStore:
                 return stored
             if stored.state is not ApprovalState.OPEN:
                 raise closed_error(stored)
-            self._end(connection, request_id, ApprovalState.CANCELLED)
+            self._end(connection, stored, ApprovalState.CANCELLED)
             return self._locked(connection, request_id)
 
         return await self.database.write(cancel_now)
 
     async def expire(self) -> int:
         """End the open requests whose time is over; return their number."""
-        ended = {"state": ApprovalState.EXPIRED, "ended_at": self._now, **self._closed_notice()}
+        ended = {"state": ApprovalState.EXPIRED, "ended_at": self._now, **_closed_notice(self._now)}
         late = update(approvals).where(_OPEN, ~self._in_time).values(**ended)
         return await self.database.write(lambda connection: connection.execute(late).rowcount)
 
@@ -248,7 +250,8 @@ class ApprovalStore:
         """End an open request that the rules do not permit any more; False if it has ended already."""
 
         def void_now(connection: Connection) -> bool:
-            return self._end(connection, request_id, ApprovalState.VOID, why)
+            stored = self._one(connection, request_id, lock=True)
+            return stored is not None and self._end(connection, stored, ApprovalState.VOID, why)
 
         return await self.database.write(void_now)
 
@@ -267,21 +270,19 @@ class ApprovalStore:
             if not stored.in_time or not may_run(stored):
                 return None
             end = ApprovalState.APPROVED
-            self._end(connection, request_id, end)
+            self._end(connection, stored, end)
         closed = update(approvals).where(approvals.c.id == request_id).values(closing_decision=decision_id)
         connection.execute(closed)
         return ClosedRequest(request=stored.request, answers=stored.answers, end=end, why=stored.why)
 
-    def _end(self, connection: Connection, request_id: str, state: ApprovalState, why: str | None = None) -> bool:
-        ended = {"state": state, "why": why, "ended_at": self._now, **self._closed_notice()}
-        changed = connection.execute(update(approvals).where(approvals.c.id == request_id, _OPEN).values(**ended))
+    def _end(self, connection: Connection, stored: StoredRequest, state: ApprovalState, why: str | None = None) -> bool:
+        """End a request whose row is locked, at the time at which it was read; False if it has ended already."""
+        ended = {"state": state, "why": why, "ended_at": stored.read_at, **_closed_notice(stored.read_at)}
+        changed = connection.execute(update(approvals).where(approvals.c.id == stored.request.id, _OPEN).values(**ended))
         return changed.rowcount == 1
 
-    def _closed_notice(self) -> dict[str, Any]:
-        return {"notice": NoticeKind.CLOSED, "notice_due_at": self._now, "notice_attempts": 0}
-
     def _select(self) -> Select[Any]:
-        return select(*approvals.c, self._in_time.label("in_time"))
+        return select(*approvals.c, self._now.label("read_at"), self._in_time.label("in_time"))
 
     async def _listed(self, wanted: Select[Any]) -> list[StoredRequest]:
         def find(connection: Connection) -> list[StoredRequest]:
@@ -299,8 +300,11 @@ class ApprovalStore:
         return stored
 
     def _one(self, connection: Connection, request_id: str, *, lock: bool = False) -> StoredRequest | None:
-        wanted = self._select().where(approvals.c.id == request_id)
-        row = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
+        one = approvals.c.id == request_id
+        if lock:
+            # A statement of its own: the time of a statement is that of its start, which may be long before it gets the lock.
+            connection.execute(select(approvals.c.id).where(one).with_for_update()).close()
+        row = connection.execute(self._select().where(one)).one_or_none()
         return None if row is None else self._stored(row, self._answers(connection, [request_id]).get(request_id, ()))
 
     def _answers(self, connection: Connection, request_ids: Sequence[str]) -> dict[str, tuple[ApprovalAnswer, ...]]:
@@ -319,7 +323,7 @@ class ApprovalStore:
             return None
         request = ApprovalRequest.model_validate(row.request)
         ends = row.ended_at, row.closing_decision, row.why or ""
-        return StoredRequest(request, row.state, answers, bool(row.in_time), row.created_at, *ends)
+        return StoredRequest(request, row.state, answers, row.read_at, bool(row.in_time), row.created_at, *ends)
 
     def _macs_of_request(self, row: dict[str, Any]) -> list[str]:
         return self._sealer.macs("approval request", *(row[name] for name in _SEALED), text=canonical_json(row["request"]))
@@ -341,6 +345,10 @@ class OpensRequests(RecordedTurn):
         # Another process may have closed the decision with another end.
         if connection.execute(wanted).scalar_one() == canonical_json(record.to_json()):
             self._store.open(connection, request)
+
+
+def _closed_notice(now: Any) -> dict[str, Any]:
+    return {"notice": NoticeKind.CLOSED, "notice_due_at": now, "notice_attempts": 0}
 
 
 async def prune_approvals(database: Database, now: datetime) -> int:
