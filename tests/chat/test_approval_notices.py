@@ -27,20 +27,26 @@ KEY = b"a key of more than twenty-four bytes"
 class Receiver:
     """A program that takes notices: it answers with `statuses` in turn, then with 204."""
 
-    def __init__(self, *statuses: int) -> None:
+    def __init__(self, *statuses: int, location: str = "http://127.0.0.1:1/") -> None:
+        """`location` is where a redirect leads."""
         self.statuses = list(statuses)
         self.posted: list[tuple[dict[str, str], bytes]] = []
+        self._location = location
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
         body = await reader.readexactly(int(headers["content-length"]))
         self.posted.append((headers, body))
-        status = self.statuses.pop(0) if self.statuses else 204
-        location = "Location: http://127.0.0.1:1/\r\n" if status == 302 else ""
+        status = await self.status(reader)
+        location = f"Location: {self._location}\r\n" if 300 <= status < 400 else ""
         writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n{location}Connection: close\r\n\r\n".encode())
         await writer.drain()
         writer.close()
+
+    async def status(self, reader: asyncio.StreamReader) -> int:  # noqa: ARG002 (a receiver that answers nothing reads to the end)
+        """Return the status with which the last notice is answered."""
+        return self.statuses.pop(0) if self.statuses else 204
 
     @asynccontextmanager
     async def url(self) -> AsyncGenerator[str]:
@@ -108,9 +114,21 @@ async def test_texts_are_sent_only_if_the_operator_wants_them(environment: Envir
     assert "bread" in data["description"]
 
 
-async def test_an_address_of_a_metadata_service_gets_nothing(environment: Environment) -> None:
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(environment: Environment, status: int) -> None:
+    elsewhere = Receiver()
     await chat_of(environment, ADD).send("ann", "add bread")
-    notices = notices_of(environment, "http://169.254.169.254/latest")
+    async with elsewhere.url() as location, Receiver(status, location=location).url() as url:
+        notices = notices_of(environment, url)
+        assert await notices.send_one()
+    assert (elsewhere.posted, notices.deliveries) == ([], {"sent": 0, "failed": 1})
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "[::ffff:169.254.169.254]", "100.100.100.200"])
+async def test_an_address_of_a_metadata_service_gets_nothing(environment: Environment, host: str) -> None:
+    """Nothing is connected: the sandbox of the tests would fail at any other address than that of this machine."""
+    await chat_of(environment, ADD).send("ann", "add bread")
+    notices = notices_of(environment, f"https://{host}/latest")
     assert await notices.send_one()
     assert notices.deliveries == {"sent": 0, "failed": 1}
 
