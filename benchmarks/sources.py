@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from benchmarks.goals import against, settled
-from benchmarks.turn import context_of, full_engine
+from benchmarks.turn import turn_microseconds
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.sources import NO_CALLS, ReadCall
@@ -22,7 +20,6 @@ from graph_agent.policy.sources import SourceFinder
 SIZES: Mapping[str, int] = {"1 KB": 1_000, "100 KB": 100_000, "1 MB": 1_000_000}
 GOALS: Mapping[str, float] = {"1 KB": 0.02, "100 KB": 0.10}
 """The goals for the ratio to a turn, with the result prepared: it is once for the turn."""
-_TURNS = 60
 _ROUNDS = 200
 _TEXT = {"type": "string"}
 _CALL = FunctionCall(
@@ -66,18 +63,8 @@ def _measure(size: int) -> tuple[float, float]:
     return prepared * 1e6, best * 1e6
 
 
-async def _turn_microseconds() -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        async with full_engine(Path(folder)) as engine:
-            await engine.run(context_of(0))
-            started = time.process_time()
-            for number in range(1, _TURNS + 1):
-                await engine.run(context_of(number))
-            return (time.process_time() - started) / _TURNS * 1e6
-
-
 def _ratios() -> tuple[list[str], dict[str, float]]:
-    turn = asyncio.run(_turn_microseconds())
+    turn = asyncio.run(turn_microseconds())
     found = {name: _measure(size) for name, size in SIZES.items()}
     lines = [f"a one-tool turn on SQLite: {turn:,.0f} µs of CPU"]
     lines += [f"five values beside {name}: {best:,.0f} µs, prepared in {once:,.0f} µs" for name, (once, best) in found.items()]

@@ -82,6 +82,17 @@ def context_of(number: int) -> DecisionContext:
     return DecisionContext(user_id=f"user {number}", message="add a task to call mom", conversation_id=f"c{number}")
 
 
+async def turn_microseconds(turns: int = 60) -> float:
+    """Return the CPU of one turn on SQLite, in microseconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with full_engine(Path(folder)) as engine:
+            await engine.run(context_of(0))
+            started = time.process_time()
+            for number in range(1, turns + 1):
+                await engine.run(context_of(number))
+            return (time.process_time() - started) / turns * 1e6
+
+
 @asynccontextmanager
 async def peer_turns(folder: Path, url: str) -> AsyncIterator[dict[str, Scenario]]:
     """LangChain's agent with a tool over an MCP server in memory. It stores its checkpoints, and nothing else."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import typer
 
-from graph_agent.audit.export import read_closed
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.policies import load_accepted_policy
 from graph_agent.bootstrap.stores import open_stores
@@ -21,7 +18,7 @@ from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import read_log
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import Settings
-from graph_agent.suggestions.suggest import Suggested, suggest
+from graph_agent.suggestions.suggest import Suggested, records_in, suggest
 from graph_agent.suggestions.trial import Trial
 
 _SHADOW = re.compile(r"@\s*shadow\b")
@@ -46,12 +43,7 @@ def suggest_policy(
     """
     with open_in_loop(open_stores(settings)) as (stores, run):
         policy = run(load_accepted_policy(settings.model_copy(update={"policy": None}), stores.database))
-
-        async def records() -> AsyncIterator[dict[str, Any]]:
-            async for rows, _ in read_closed(stores.log_reads, filters):
-                for row in rows:
-                    yield json.loads(row.record)
-
+        records = records_in(stores.log_reads, filters)
         file = ConditionsFile("", "the suggestion", settings.role_names, settings.time_zone)
         found: Suggested = run(suggest(records, policy, file, enough=users, tools=tool or (), shadow=shadow))
     typer.echo(visible(found.text), nl=False)

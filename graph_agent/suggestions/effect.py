@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from graph_agent.models.facts import PastUses
+from graph_agent.models.facts import Facts
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.cedar.values import Unconvertible
 from graph_agent.suggestions.seen import SeenCall
 
+KEPT: Final = 20_000
+"""The decisions that are kept for equal calls."""
 
-def judge(conditions: Conditions, call: SeenCall) -> ConditionsDecision:
-    """Return the decision of conditions on a recorded call, in the situation in which it was made."""
-    facts = None
-    if conditions.reads_facts:
-        known = PastUses(call.uses, sorted(call.succeeded), sorted(call.attempted))
-        facts = conditions.facts(call.at, known)
-    situation = Situation(call.user_id, call.roles, facts, call.earlier, call.of_message)
-    return conditions.judge(call.tool_name, call.arguments, situation)
+
+class Judge:
+    """Judges recorded calls by conditions that name no user, as suggested ones: what they see equally is judged once."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self._conditions = conditions
+        self._known: dict[tuple[str, bool, tuple[str, ...], str], ConditionsDecision] = {}
+
+    def judge(self, call: SeenCall) -> ConditionsDecision:
+        """Return the decision on a call in the situation in which it was made."""
+        situation = Situation(call.user_id, call.roles, self._facts(call), call.earlier, call.of_message)
+        try:
+            action = self._conditions.actions[call.tool_name]
+            context = self._conditions.context(action, call.arguments, situation)
+        except (KeyError, Unconvertible):
+            return self._conditions.judge(call.tool_name, call.arguments, situation)
+        key = call.tool_name, call.of_message, call.roles, json.dumps(context)
+        if (found := self._known.get(key)) is None:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            found = self._known[key] = self._conditions.evaluate(action, context, situation)
+        return found
+
+    def _facts(self, call: SeenCall) -> Facts | None:
+        conditions = self._conditions
+        if not conditions.reads_facts:
+            return None
+        used = call.uses.used(call.tool_name, call.at) if conditions.reads_windows else None
+        made = {"succeeded": sorted(call.succeeded), "attempted": sorted(call.attempted)} if conditions.reads_calls else {}
+        return Facts.at(call.at, conditions.file.time_zone, used=used, **made)
 
 
 @dataclass
@@ -32,13 +59,13 @@ class Effect:
     by_rule: Counter[str] = field(default_factory=Counter)
     by_tool: Counter[str] = field(default_factory=Counter)
 
-    def add(self, conditions: Mapping[str, Conditions], calls: Iterable[SeenCall]) -> None:
+    def add(self, judges: Mapping[str, Judge], calls: Iterable[SeenCall]) -> None:
         """Judge the calls of one decision by the conditions about their tools, by name."""
         for call in calls:
-            if call.tool_name not in conditions:
+            if call.tool_name not in judges:
                 continue
             self.calls += 1
-            decided = judge(conditions[call.tool_name], call)
+            decided = judges[call.tool_name].judge(call)
             if decided.decision is Decision.RUNS:
                 continue
             self.asked += decided.decision is Decision.ASKS

@@ -6,16 +6,17 @@ Decisions come oldest first. What is kept is bounded: the uses of the day that r
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from graph_agent.models.facts import PastUse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import UNKNOWN_CODES
+from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.past_call import PastCall
+from graph_agent.suggestions.day_uses import DayUses
 
 CONVERSATIONS = 20_000
 """The conversations of which the calls are known; an older one counts as new."""
@@ -38,21 +39,23 @@ class SeenCall:
     succeeded: frozenset[str]
     """The tools that had succeeded in its conversation before the decision."""
     attempted: frozenset[str]
-    uses: tuple[PastUse, ...]
-    """The calls of its user on the day, in earlier decisions."""
+    uses: DayUses
+    """The calls of its user on the day, in earlier decisions. It goes on with the day: read it before the next decision."""
 
 
 @dataclass
 class _Day:
     number: int
-    uses: list[PastUse] = field(default_factory=list)
+    uses: DayUses
 
 
 class SeenCalls:
     """Reads decisions, oldest first."""
 
-    def __init__(self, time_zone: str = "UTC") -> None:
+    def __init__(self, actions: Iterable[ToolAction], time_zone: str = "UTC") -> None:
         """`time_zone` is that of the days in which uses are counted."""
+        self._actions = {one.name: one for one in actions}
+        self._time_zone = time_zone
         self._zone = ZoneInfo(time_zone)
         self._days: OrderedDict[str, _Day] = OrderedDict()
         self._made: OrderedDict[str, tuple[set[str], set[str]]] = OrderedDict()
@@ -67,8 +70,8 @@ class SeenCalls:
         day = self._day(context["user_id"], started_at)
         succeeded, attempted = self._of_conversation(f"{context['user_id']}\n{context['conversation_id']}")
         before = frozenset(succeeded), frozenset(attempted)
-        uses = tuple(day.uses)
         earlier: list[PastCall] = []
+        used: list[tuple[str, dict[str, Any], datetime]] = []
         for call in record["invocations"]:
             tool, arguments, disposition = call["tool_name"], call["parameters"], call["disposition"]
             sent = disposition == CallDisposition.EXECUTED
@@ -76,7 +79,7 @@ class SeenCalls:
             if disposition in _JUDGED and isinstance(arguments, dict):
                 of_message = bool(context.get("typed")) or not context.get("called")
                 who = header["decision_id"], context["user_id"], tuple(context.get("roles", ()))
-                yield SeenCall(*who, at, tool, arguments, of_message, tuple(earlier), *before, uses)
+                yield SeenCall(*who, at, tool, arguments, of_message, tuple(earlier), *before, day)
             if sent:
                 success = bool(call["success"])
                 may_have_run = success or call.get("error_code") in UNKNOWN_CODES
@@ -85,20 +88,21 @@ class SeenCalls:
                 if success:
                     succeeded.add(tool)
                 if may_have_run:
-                    amounts = {name: value for name, value in arguments.items() if _is_amount(value)}
-                    day.uses.append(PastUse(tool, {name: _amount(value) for name, value in amounts.items()}, at))
+                    used.append((tool, arguments, at))
             elif disposition == CallDisposition.AWAITING:
                 earlier.append(PastCall.waiting(call["sequence"], tool, arguments))
+        for one in used:
+            day.add(*one)
 
-    def _day(self, user: str, at: datetime) -> _Day:
+    def _day(self, user: str, at: datetime) -> DayUses:
         number = at.astimezone(self._zone).toordinal()
         # The oldest first: a user whose day is over has no uses any more.
         while self._days and next(iter(self._days.values())).number < number - 1:
             self._days.popitem(last=False)
         if user not in self._days or self._days[user].number != number:
-            self._days[user] = _Day(number)
+            self._days[user] = _Day(number, DayUses(self._actions, self._time_zone))
             self._days.move_to_end(user)
-        return self._days[user]
+        return self._days[user].uses
 
     def _of_conversation(self, key: str) -> tuple[set[str], set[str]]:
         found = self._made.setdefault(key, (set(), set()))
@@ -106,11 +110,3 @@ class SeenCalls:
         if len(self._made) > CONVERSATIONS:
             self._made.popitem(last=False)
         return found
-
-
-def _is_amount(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _amount(value: float) -> int | str:
-    return max(0, value) if isinstance(value, int) else f"{max(0.0, value):.4f}"

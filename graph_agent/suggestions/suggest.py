@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graph_agent.audit.export import read_closed
+from graph_agent.audit.filters import DecisionFilter
+from graph_agent.db import Database
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import MAX_CHARACTERS
-from graph_agent.suggestions.effect import Effect
+from graph_agent.suggestions.effect import Effect, Judge
 from graph_agent.suggestions.evidence import Evidence
 from graph_agent.suggestions.rules import Suggestion, file_of, left_out, policy_text, suggested
 from graph_agent.suggestions.seen import SeenCalls
 
 Records = Callable[[], AsyncIterator[Mapping[str, Any]]]
 """Reads the records of the period, oldest first, as JSON. It is called twice, because rules are known only at the end."""
+
+
+def records_in(database: Database, filters: DecisionFilter) -> Records:
+    """Return the reader of the closed decisions of a log that match `filters`."""
+
+    async def read() -> AsyncIterator[Mapping[str, Any]]:
+        async for rows, _ in read_closed(database, filters):
+            for row in rows:
+                yield json.loads(row.record)
+
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ async def suggest(
     """
     actions = [one for one in policy.actions if not tools or one.name in tools]
     evidence = Evidence(actions, file.time_zone, enough)
-    seen = SeenCalls(file.time_zone)
+    seen = SeenCalls(policy.actions, file.time_zone)
     async for record in records():
         evidence.add(seen.of(record))
     evidence.end()
@@ -70,10 +85,10 @@ async def suggest(
     about: dict[str, list[str]] = {one.name: [] for one in actions}
     for number, rule in enumerate(rules, 1):
         about[rule.tool].append(rule.text(number, shadow=False))
-    conditions = {name: _compiled(policy, file, file_of(evidence, enough, texts)) for name, texts in about.items()}
-    effect, judged = Effect(), SeenCalls(file.time_zone)
+    judges = {name: Judge(_compiled(policy, file, file_of(evidence, enough, texts))) for name, texts in about.items()}
+    effect, judged = Effect(), SeenCalls(policy.actions, file.time_zone)
     async for record in records():
-        effect.add(conditions, judged.of(record))
+        effect.add(judges, judged.of(record))
     printed = policy_text(rules, evidence, enough, shadow=True) if shadow else text
     return Suggested(printed, rules, seen.decisions, effect, list(left_out(evidence, enough)))
 

@@ -355,6 +355,27 @@ def test_the_table_of_composition(marker: str, without: bool, with_yes: bool) ->
     assert judge(policy, "refund", AMPLE, confirmed=_pending(AMPLE)).decision is (RUNS if with_yes else REFUSED)
 
 
+@pytest.mark.parametrize(
+    ("rule", "decision"),
+    [
+        ("when { context.arguments.amount > 100 } unless { context.confirmed }", RUNS),
+        ("when { context.confirmed }", REFUSED),
+        ("unless { !context.confirmed }", REFUSED),
+        ("unless { !(context has confirmed && context.confirmed) }", REFUSED),
+        ("when { context.confirmed && context.arguments.amount + 9223372036854775807 > 0 }", REFUSED),
+    ],
+)
+def test_a_call_that_runs_without_a_yes_is_refused_where_the_yes_forbids_it_or_cannot_be_evaluated(
+    rule: str, decision: CallDecision
+) -> None:
+    assert verdict(conditions(f"forbid (principal, action, resource) {rule};"), AMPLE)[0] is decision
+
+
+def test_a_permit_that_only_asks_without_the_yes_refuses_with_it() -> None:
+    rules = "permit (principal, action, resource) when { !context.confirmed };"
+    assert verdict(policy_of((REFUND,), rules), AMPLE)[0] is REFUSED
+
+
 def test_a_yes_to_other_arguments_confirms_nothing() -> None:
     policy = conditions('@id("ask") forbid (principal, action, resource) unless { context.confirmed };')
     judged = judge(policy, "refund", {**AMPLE, "amount": 51}, confirmed=_pending(AMPLE))

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from graph_agent.policy.cedar.conditions import Decision
-from graph_agent.suggestions.effect import judge
+from graph_agent.suggestions.effect import Judge
 from graph_agent.suggestions.evidence import Evidence
 from graph_agent.suggestions.rules import policy_text, suggested
 from graph_agent.suggestions.seen import SeenCalls
@@ -19,8 +19,8 @@ ENOUGH = 5
 
 
 def suggestion(business: Business, seed: int = 1, count: int = 10_000) -> str:
-    evidence = Evidence(policy_of(business.tools, None, business.roles).actions, "UTC", ENOUGH)
-    seen = SeenCalls()
+    actions = policy_of(business.tools, None, business.roles).actions
+    evidence, seen = Evidence(actions, "UTC", ENOUGH), SeenCalls(actions)
     for made in decisions(business, count, seed):
         evidence.add(seen.of(made.record))
     evidence.end()
@@ -29,11 +29,12 @@ def suggestion(business: Business, seed: int = 1, count: int = 10_000) -> str:
 
 def figures(business: Business, text: str, seed: int = 2, count: int = 10_000) -> tuple[float, dict[str, float]]:
     """Return the share of ordinary decisions that run, and the share of each kind of excess that does not."""
-    conditions = policy_of(business.tools, text, business.roles).conditions
-    assert conditions is not None
-    seen, ran, total = SeenCalls(), Counter[str | None](), Counter[str | None]()
+    policy = policy_of(business.tools, text, business.roles)
+    assert policy.conditions is not None
+    judge = Judge(policy.conditions).judge
+    seen, ran, total = SeenCalls(policy.actions), Counter[str | None](), Counter[str | None]()
     for made in decisions(business, count, seed):
-        decided = [judge(conditions, call).decision for call in seen.of(made.record)]
+        decided = [judge(call).decision for call in seen.of(made.record)]
         total[made.planted] += 1
         ran[made.planted] += all(one is Decision.RUNS for one in decided)
     return ran[None] / total[None], {kind: 1 - ran[kind] / total[kind] for kind in KINDS}

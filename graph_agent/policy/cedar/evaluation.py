@@ -1,6 +1,7 @@
 """The conditions of `policy.cedar`, read once and evaluated by Cedar for each call.
 
 A call is evaluated twice, without and with the user's yes. Denied without and allowed with it means that the user is asked.
+Where a yes can only permit more, a call that is allowed without it is not evaluated with it.
 A call whose conditions count approvals is evaluated twice more, as if everybody had approved it: this decides only whether it
 waits for approvals.
 A condition that fails, or no decision, refuses the call: Cedar alone skips a `forbid` that fails.
@@ -9,16 +10,17 @@ A rule in the shadow is no condition here: it is not in `by_key`, so nothing tha
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
-from cedarpy import AuthzResult, PolicySet, is_authorized_batch, policies_to_pst, pst, validate_policies
+from cedarpy import AuthzResult, Entities, PolicySet, is_authorized_batch, policies_to_pst, pst, validate_policies
 from cedarpy import Decision as CedarDecision
 
 from graph_agent.errors import ConfigurationError
@@ -47,6 +49,7 @@ from graph_agent.policy.cedar.syntax import (
     denies_by_approvals,
     denies_by_like,
     nesting,
+    yes_only_permits,
 )
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
@@ -133,6 +136,7 @@ class CedarConditions:
         self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
         # If no condition reads the user's yes, one evaluation is enough.
         self._answers = (False, True) if self.reads.has("confirmed") else (False,)
+        self._yes_only_permits = all(map(yes_only_permits, self.by_key.values()))
         everybody = {"approvals": dict.fromkeys(file.roles, EVERYBODY)}
         self._approved_by: Mapping[str, list[dict[str, Any]]] = {
             name: [{}, everybody] if reads.has("approvals") else [{}] for name, reads in self._reads_about.items()
@@ -298,7 +302,8 @@ class CedarConditions:
     def facts(self, now: datetime, past: PastUses) -> Facts:
         """Return the facts at `now` after the uses since the day began: what no condition reads is not known."""
         used: dict[str, WindowUse] = {}
-        for window, tools in uses_by_window(past.uses, now, self.file.time_zone).items():
+        by_window = uses_by_window(past.uses, now, self.file.time_zone) if self.reads_windows else {}
+        for window, tools in by_window.items():
             writes = sum(len(uses) for name, uses in tools.items() if self._writes(name))
             counted = {name: ToolUse(calls=len(uses), sums=self._sums(name, uses)) for name, uses in tools.items()}
             used[window] = WindowUse(writes=writes, tools=counted)
@@ -363,10 +368,14 @@ class CedarConditions:
             return self._refused_without_facts(tool_name, arguments, situation) or ConditionsDecision(
                 Decision.REFUSED, (str(exc),)
             )
+        return self.evaluate(action, context, situation)
+
+    def evaluate(self, action: ToolAction, context: dict[str, Any], situation: Situation) -> ConditionsDecision:
+        """Return the decision on a call in a situation, of which `context` was made."""
         policies = self._set if not situation.for_facts or not self.results.conditions else self._set_without_facts
         request = {
             "principal": {"type": "User", "id": situation.user_id},
-            "action": {"type": "Action", "id": tool_name},
+            "action": {"type": "Action", "id": action.name},
             "resource": {"type": "Server", "id": action.server},
         }
         contexts = [
@@ -375,14 +384,22 @@ class CedarConditions:
             for confirmed in self._answers
         ]
         requests = [{**request, "context": one} for one in contexts]
+        roles = tuple(sorted(set(situation.roles) & set(self.file.roles)))
+        entities = _entities(situation.user_id, roles, action.name, action.groups)
+        limits = () if situation.of_message else self.of_messages[action.name]
+        if self._yes_only_permits and requests[1:] and len(self._approved_by[action.name]) == 1:
+            # Most calls are ordinary, and an evaluation is most of the time that the guard takes.
+            (result,) = is_authorized_batch(requests[:1], policies, entities)
+            if result.decision is CedarDecision.Allow and not result.diagnostics.errors:
+                return ConditionsDecision(Decision.RUNS).outside_message(limits)
         # Without a schema, which would double the time: the conversion ensures the types.
-        results = is_authorized_batch(requests, policies, self._entities(action, situation))
+        results = is_authorized_batch(requests, policies, entities)
         for result in results:
             if result.decision is CedarDecision.NoDecision or result.diagnostics.errors:
                 return ConditionsDecision(Decision.REFUSED, self._failed(result))
         answers = len(self._answers)
         decided = self._decided(situation, results[0], results[answers - 1], results[-answers], results[-1])
-        return decided.outside_message(() if situation.of_message else self.of_messages[tool_name])
+        return decided.outside_message(limits)
 
     def _decided(
         self, situation: Situation, now: AuthzResult, yes: AuthzResult, everybody: AuthzResult, both: AuthzResult
@@ -433,7 +450,7 @@ class CedarConditions:
             "used": lambda: {one: self._used(one, action, given, situation) for one in WINDOWS if reads("used", one)},
             "succeeded": lambda: _actions(_succeeded(situation)),
             "attempted": lambda: _actions(_attempted(situation)),
-            "time": lambda: _time(_known(situation.facts)),
+            "time": lambda: {name: value for name, value in _time(_known(situation.facts)) if reads("time", name)},
             "source": lambda: {one: _known(situation.sources).labels(one) for one in action.sourced if reads("source", one)},
             "sources": lambda: _known(situation.sources).all_labels,
             "tainted": lambda: _known(situation.sources).tainted,
@@ -486,16 +503,12 @@ class CedarConditions:
                 total = values.require_long(same.sums.get(name, 0) + sum(one.get(name, 0) for one in counted), name)
                 sums[name] = total if part.kind is Kind.LONG else values.decimal_json(total)
         writes = before.writes + sum(self._writes(one.tool_name) for one in running) + action.writes
-        return {"calls": same.calls + len(counted), "writes": writes, "sum": sums}
+        found = {"calls": same.calls + len(counted), "writes": writes, "sum": sums}
+        return {name: value for name, value in found.items() if self.reads.has("used", window, name)}
 
     def _writes(self, tool_name: str) -> bool:
         # A tool that is no longer served had effects too.
         return (action := self.actions.get(tool_name)) is None or action.writes
-
-    def _entities(self, action: ToolAction, situation: Situation) -> list[dict[str, Any]]:
-        # Without the entity of the action, a condition on a group would silently not match.
-        roles = sorted(set(situation.roles) & set(self.file.roles))
-        return [_entity("User", situation.user_id, "Role", roles), _entity("Action", action.name, "Action", action.groups)]
 
     def _reasons(self, result: AuthzResult) -> tuple[str, ...]:
         # Sorted, because Cedar's order differs between processes.
@@ -606,13 +619,22 @@ def _actions(names: set[str]) -> list[dict[str, Any]]:
     return [{"__entity": {"type": "Action", "id": name}} for name in sorted(names)]
 
 
-def _time(facts: Facts) -> dict[str, Any]:
+def _time(facts: Facts) -> Iterator[tuple[str, Any]]:
     now = facts.now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"now": {"__extn": {"fn": "datetime", "arg": now}}, "hour": facts.hour, "weekday": facts.weekday}
+    yield "now", {"__extn": {"fn": "datetime", "arg": now}}
+    yield "hour", facts.hour
+    yield "weekday", facts.weekday
 
 
 def _length(value: Any, name: str) -> int:
     return 0 if value is None else len(values.items(value, name))
+
+
+@lru_cache(maxsize=1024)
+def _entities(user_id: str, roles: tuple[str, ...], action: str, groups: tuple[str, ...]) -> Entities:
+    # Without the entity of the action, a condition on a group would silently not match.
+    found = [_entity("User", user_id, "Role", roles), _entity("Action", action, "Action", groups)]
+    return Entities.from_json_str(json.dumps(found))
 
 
 def _entity(kind: str, name: str, parent: str, parents: Sequence[str]) -> dict[str, Any]:

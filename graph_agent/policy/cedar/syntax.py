@@ -58,10 +58,14 @@ class Reads:
         read = frozenset(one for condition in conditions for one in _paths(condition))
         self._paths = frozenset(path for path, _ in read)
         self._values = frozenset(path for path, is_value in read if is_value)
+        # Asked many times for each call, about the paths of a schema.
+        self._has: dict[Path, bool] = {}
 
     def has(self, *path: str) -> bool:
         """True if a condition reads the value at `path`, a part of it, or a record that contains it."""
-        return any(path[: len(read)] == read[: len(path)] for read in self._paths)
+        if (found := self._has.get(path)) is None:
+            found = self._has[path] = any(path[: len(read)] == read[: len(path)] for read in self._paths)
+        return found
 
     def name(self, *path: str) -> bool:
         """True if a condition reads `path` or asks for its presence, and not only for that of a record that contains it."""
@@ -139,6 +143,9 @@ def _covers_server(scope: pst.PrincipalOrResourceConstraint, server: str) -> boo
     return True
 
 
+_UNLESS_CONFIRMED = pst.Unless(pst.GetAttr(pst.Var("context"), "confirmed"))
+
+
 def denies_by_like(condition: pst.Template) -> bool:
     """True if a match of `like` is a reason of the condition to refuse a call: `unless { … like … }` of a `forbid` is none."""
     forbids = condition.effect == "forbid"
@@ -165,6 +172,13 @@ def _like_makes(node: object, wanted: bool) -> bool:
             return by_match or by_no_match or _like_makes(then, wanted) or _like_makes(otherwise, wanted)
     # Elsewhere a match may lead to either value.
     return any(isinstance(one, pst.Like) for one in walk(node))
+
+
+def yes_only_permits(condition: pst.Template) -> bool:
+    """True if the user's yes can only lift a condition, and leads to no evaluation that is not made without it."""
+    lifted = condition.effect == "forbid"
+    clauses = [one for one in condition.clauses if not (lifted and one == _UNLESS_CONFIRMED)]
+    return not Reads([clauses]).has("confirmed")
 
 
 def denies_by_approvals(condition: pst.Template) -> bool:
