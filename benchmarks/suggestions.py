@@ -64,6 +64,8 @@ async def fill(folder: Path, count: int) -> None:
     rows = []
     for made in decisions(shop, count, 1):
         of, calls = made.record["header"], made.record["invocations"]
+        # The words of the user are searched for the values of each call.
+        of["context"]["message"] = "Please pay 35 for my order 12345678, it has come late, and write to p1234@example.com."
         changed = {**record, "header": {**header, **of}, "invocations": [{**call, **one} for one in calls]}
         columns = {"decision_id": of["decision_id"], "created_at": datetime.fromisoformat(of["started_at"])}
         rows.append({**row, **columns, "record": json.dumps(changed)})

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from graph_agent.models.facts import Facts
+from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.cedar.fact_values import CallFacts, selected
 from graph_agent.policy.cedar.values import Unconvertible
 from graph_agent.suggestions.seen import SeenCall
 
@@ -21,13 +23,23 @@ KEPT: Final = 20_000
 class Judge:
     """Judges recorded calls by conditions that name no user, as suggested ones: what they see equally is judged once."""
 
-    def __init__(self, conditions: Conditions) -> None:
+    def __init__(self, conditions: Conditions, without_facts: Conditions | None = None) -> None:
+        """`without_facts` judge a call before which the objects were not read whose facts `conditions` name."""
         self._conditions = conditions
+        self._without_facts = None if without_facts is None else Judge(without_facts)
+        self.unread = 0
+        """The calls that were judged without facts."""
         self._known: dict[tuple[str, bool, tuple[str, ...], str], ConditionsDecision] = {}
 
     def judge(self, call: SeenCall) -> ConditionsDecision:
         """Return the decision on a call in the situation in which it was made."""
-        situation = Situation(call.user_id, call.roles, self._facts(call), call.earlier, call.of_message)
+        results = self._results(call) if self._conditions.needs_facts(call.tool_name) else None
+        if results is not None and results.failed and self._without_facts is not None:
+            self.unread += 1
+            return self._without_facts.judge(call)
+        sources = call.sources if self._conditions.reads_sources([call.tool_name]) else None
+        known = call.roles, self._facts(call), call.earlier, call.of_message, sources, results
+        situation = Situation(call.user_id, *known)
         try:
             action = self._conditions.actions[call.tool_name]
             context = self._conditions.context(action, call.arguments, situation)
@@ -38,6 +50,19 @@ class Judge:
             if len(self._known) >= KEPT:
                 self._known.clear()
             found = self._known[key] = self._conditions.evaluate(action, context, situation)
+        return found
+
+    def _results(self, call: SeenCall) -> CallFacts:
+        """Return the facts of a call from the objects that were read before it: what was not read is not known."""
+        declared, found = self._conditions.results, CallFacts()
+        for fact in declared.of_tool[call.tool_name]:
+            ((parameter, source),) = fact.parameters
+            wanted = {parameter: call.arguments.get(source.steps[0])}
+            reads = [one for one in call.reads if one.tool_name in fact.tools and wanted.items() <= one.arguments.items()]
+            if reads:
+                found.add(selected(declared, fact.tools[0], ToolResult(success=True, data=reads[-1].data)))
+            else:
+                found.failed[fact.name] = "it was not read"
         return found
 
     def _facts(self, call: SeenCall) -> Facts | None:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from graph_agent.models.sources import Source
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 from graph_agent.policy.cedar.values import hosts
+from graph_agent.suggestions.facts import FactEvidence
 from graph_agent.suggestions.samples import Choices, Numbers, Users
-from graph_agent.suggestions.seen import SeenCall
+from graph_agent.suggestions.seen import SeenCall, SeenCalls
 
 Path = tuple[str, ...]
 
@@ -69,9 +71,16 @@ class ToolEvidence:
         self.lengths: dict[Path, Numbers] = {}
         self.per_message = Numbers()
         self.per_day = Numbers()
+        self.with_words = 0
+        """The calls of decisions in which the user has written something."""
+        self.said: dict[str, Users] = {}
+        """By argument: the users of calls in which all its values stand in the user's words."""
+        self.calls_said: Counter[str] = Counter()
+        self.calls_sourced: Counter[str] = Counter()
+        """By argument: the calls in which its values have a source."""
         self.sums: dict[str, Numbers] = {}
         """By argument: the sums of a user in a day."""
-        self._enough = enough
+        self.enough = enough
 
     def add(self, call: SeenCall, hour: int, day: str) -> None:
         self.calls += 1
@@ -84,6 +93,18 @@ class ToolEvidence:
         for part in self.parts:
             if (value := value_at(call.arguments, part.path)) is not None:
                 self._add_value(part, value, call.user_id, key)
+        if self.action.writes and self.action.sourced and call.words.are_known:
+            self._add_sources(call)
+
+    def _add_sources(self, call: SeenCall) -> None:
+        self.with_words += 1
+        sources = call.sources
+        for name in self.action.sourced:
+            if labels := sources.labels(name):
+                self.calls_sourced[name] += 1
+                if labels == [Source.USER]:
+                    self.calls_said[name] += 1
+                    self.said.setdefault(name, Users()).add(call.user_id)
 
     def _add_value(self, part: Part, value: Any, user: str, key: str) -> None:
         kind = part.type.kind
@@ -101,7 +122,7 @@ class ToolEvidence:
                 self._choices(self.hosts, part).add(host, user)
 
     def _choices(self, found: dict[Path, Choices], part: Part) -> Choices:
-        return found.setdefault(part.path, Choices(self._enough))
+        return found.setdefault(part.path, Choices(self.enough))
 
 
 @dataclass
@@ -118,15 +139,22 @@ class Evidence:
 
     def __init__(self, actions: Iterable[ToolAction], time_zone: str, enough: int) -> None:
         """`enough` is the number of users below which a value says nothing."""
+        actions = tuple(actions)
         self.tools: Mapping[str, ToolEvidence] = {one.name: ToolEvidence(one, enough) for one in actions}
+        self.facts = FactEvidence(actions, enough)
         self.first: str | None = None
         self.last: str | None = None
         self.calls = 0
         self._zone = ZoneInfo(time_zone)
         self._totals: dict[str, _Totals] = {}
 
-    def add(self, calls: Iterable[SeenCall]) -> None:
-        """Add the calls of one decision."""
+    def read(self, seen: SeenCalls, record: Mapping[str, Any]) -> None:
+        """Add a decision, given as JSON. `seen` has read the earlier ones."""
+        self._add(seen.of(record))
+        for one in seen.reads:
+            self.facts.add_read(one, record["header"]["context"]["user_id"])
+
+    def _add(self, calls: Iterable[SeenCall]) -> None:
         in_message: Counter[str] = Counter()
         last: SeenCall | None = None
         for call in calls:
@@ -138,6 +166,7 @@ class Evidence:
             self.last = day
             self.calls += 1
             tool.add(call, local.hour, day)
+            self.facts.add_call(call.tool_name, call.arguments, call.reads, call.user_id)
             in_message[call.tool_name] += 1
             self._count(call, tool, day)
             last = call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,8 @@ from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import AMBIGUOUS
 from graph_agent.reply.text import one_line
 from graph_agent.suggestions.evidence import Evidence, Part, Path, ToolEvidence
-from graph_agent.suggestions.samples import OUTLIERS, Numbers, hours_of, upper_limit, with_margin
+from graph_agent.suggestions.facts import FactEvidence, ReadPath
+from graph_agent.suggestions.samples import OUTLIERS, Choices, Numbers, hours_of, upper_limit, with_margin
 
 MIN_CALLS: Final = 50
 """A tool with fewer calls gets no rule."""
@@ -26,13 +27,15 @@ MAX_HOURS: Final = 16
 _IDENTIFYING: Final = 4
 """A text with so many digits may identify a person, and is never printed. So may one with an @."""
 
+_TRUTHS: Final = {"true", "false"}
+
 _HEAD = """\
 // Suggested from the record: {period}.
 // Outside of what was ordinary, the user is asked. Delete `unless {{ context.confirmed }}` to refuse instead.
 // Read each rule, and delete what was chance. Values of fewer than {enough} users are not in this file.
 
 @id("what the constitution lists")
-permit (principal, action, resource);
+{facts}permit (principal, action, resource);
 """
 
 
@@ -47,6 +50,8 @@ class Suggestion:
     """The reason, as a comment."""
     condition: str
     """The clause without its braces: the call is unusual if it holds."""
+    fact: ReadPath | None = None
+    """The read that gives the fact that it names."""
 
     def text(self, number: int, *, shadow: bool) -> str:
         """Return the rule. `number` makes its name unique, if the name is too long to be printed whole."""
@@ -57,16 +62,16 @@ class Suggestion:
         return f"{lines}when {{ {self.condition} }}\nunless {{ context.confirmed }};\n"
 
 
-def policy_text(suggestions: Sequence[Suggestion], evidence: Evidence, enough: int, *, shadow: bool = False) -> str:
-    """Return the file of conditions."""
-    return file_of(evidence, enough, [one.text(number, shadow=shadow) for number, one in enumerate(suggestions, 1)])
-
-
-def file_of(evidence: Evidence, enough: int, rules: Sequence[str]) -> str:
-    """Return the file of conditions with the texts of some rules."""
+def policy_text(
+    suggestions: Sequence[Suggestion], evidence: Evidence, enough: int, *, shadow: bool = False, tool: str | None = None
+) -> str:
+    """Return the file of conditions, or the part of it that is about one tool."""
+    numbered = [(number, one) for number, one in enumerate(suggestions, 1) if tool in (None, one.tool)]
     period = f"{evidence.calls} calls from {evidence.first} to {evidence.last}" if evidence.calls else "it has no calls"
-    head = _HEAD.format(period=period, enough=enough)
-    return "\n".join([head, *rules])
+    declared = {one.fact.fact: one.fact.declaration for _, one in numbered if one.fact is not None}
+    facts = "".join(f"@{name}({quoted(text)})\n" for name, text in sorted(declared.items()))
+    head = _HEAD.format(period=period, enough=enough, facts=facts)
+    return "\n".join([head, *(one.text(number, shadow=shadow) for number, one in numbered)])
 
 
 def suggested(evidence: Evidence, enough: int, roles: Sequence[str]) -> list[Suggestion]:
@@ -97,6 +102,8 @@ def _about(tool: ToolEvidence, evidence: Evidence, enough: int, roles: Sequence[
         yield from _roles(tool, roles)
         yield from _order(tool, evidence)
         yield from _counts(tool)
+        yield from _sources(tool)
+        yield from _facts(tool, evidence.facts, enough)
     yield from _hours(tool)
 
 
@@ -203,6 +210,50 @@ def _counts(tool: ToolEvidence) -> Iterator[Suggestion]:
             why = f"{_seen(tool)}, {_below(values, limit)} of the sums of a user in a day at most {limit:g}"
             total = f"context.used.day.sum{_access((argument,))}"
             yield Suggestion(f"{name}: {argument} at most {limit:g} a day", name, why, _above(kinds[argument], total, limit))
+
+
+def _sources(tool: ToolEvidence) -> Iterator[Suggestion]:
+    for name in sorted(tool.calls_said):
+        calls, said = tool.calls_sourced[name], tool.calls_said[name]
+        if name in ("user_id", tool.action.bound_argument) or calls < MIN_CALLS or said < calls * (1 - OUTLIERS):
+            continue
+        if len(tool.said[name]) < tool.enough:
+            continue
+        why = f"{_seen(tool)}, {said / calls:.1%} of the values of {name} in the words of the user"
+        condition = f'!["user"].containsAll(context.source{_access((name,))})'
+        yield Suggestion(f"{tool.action.name}: {name} in the words of the user", tool.action.name, why, condition)
+
+
+def _facts(tool: ToolEvidence, facts: FactEvidence, enough: int) -> Iterator[Suggestion]:
+    for path, calls, users, fields in facts.about(tool.action.name):
+        if calls < max(MIN_CALLS, tool.calls * (1 - OUTLIERS)) or users < enough:
+            continue
+        found = list(_fields(tool, path, calls, fields, facts))
+        yield from found
+        if found:
+            # One read before each call is enough.
+            return
+
+
+def _fields(
+    tool: ToolEvidence, path: ReadPath, calls: int, fields: Mapping[Path, Choices], facts: FactEvidence
+) -> Iterator[Suggestion]:
+    for steps, choices in sorted(fields.items()):
+        values = [one for one in choices.common() if not _may_identify(one)]
+        share = sum(choices.calls[one] for one in values) / calls
+        is_text = all(one.startswith("=") for one in choices.calls)
+        if not values or len(values) > MAX_CHOICES or share < 1 - OUTLIERS or not (is_text or set(choices.calls) <= _TRUTHS):
+            continue
+        if facts.is_always(path.tool, steps, values, OUTLIERS):
+            continue
+        listed = ", ".join(quoted(one[1:]) if is_text else one for one in sorted(values))
+        at = f"context.result.{path.fact}"
+        given = "".join(f" && {at}{_access(steps[:depth])} has {quoted(step)}" for depth, step in enumerate(steps))
+        holds = f"context.result has {path.fact}{given} && [{listed}].contains({at}{_access(steps)})"
+        where = f"{path.tool}: {'.'.join(steps)}"
+        one_of = "one of these values" if len(values) > 1 else "this value"
+        why = f"{_seen(tool)}, {calls} after {path.tool} by {path.argument}, {share:.1%} with {one_of}"
+        yield Suggestion(f"{tool.action.name}: by {where}", tool.action.name, why, f"!({holds})", path)
 
 
 def _hours(tool: ToolEvidence) -> Iterator[Suggestion]:

@@ -6,17 +6,21 @@ Decisions come oldest first. What is kept is bounded: the uses of the day that r
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
+from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import UNKNOWN_CODES
-from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
 from graph_agent.suggestions.day_uses import DayUses
+from graph_agent.suggestions.recorded_reads import RecordedReads, SeenRead
+from graph_agent.suggestions.user_words import UserWords
 
 CONVERSATIONS = 20_000
 """The conversations of which the calls are known; an older one counts as new."""
@@ -39,8 +43,18 @@ class SeenCall:
     succeeded: frozenset[str]
     """The tools that had succeeded in its conversation before the decision."""
     attempted: frozenset[str]
+    reads: tuple[SeenRead, ...]
+    """The objects that were read before it in its decision."""
+    words: UserWords
+    position: int
+    """Its number among the calls of `words`, from 0."""
     uses: DayUses
     """The calls of its user on the day, in earlier decisions. It goes on with the day: read it before the next decision."""
+
+    @property
+    def sources(self) -> CallSources:
+        """The sources of its arguments."""
+        return self.words.sources[self.position]
 
 
 @dataclass
@@ -52,14 +66,17 @@ class _Day:
 class SeenCalls:
     """Reads decisions, oldest first."""
 
-    def __init__(self, actions: Iterable[ToolAction], time_zone: str = "UTC") -> None:
+    def __init__(self, policy: CompiledPolicy, time_zone: str = "UTC") -> None:
         """`time_zone` is that of the days in which uses are counted."""
-        self._actions = {one.name: one for one in actions}
+        self._policy = policy
+        self._actions = {one.name: one for one in policy.actions}
         self._time_zone = time_zone
         self._zone = ZoneInfo(time_zone)
         self._days: OrderedDict[str, _Day] = OrderedDict()
         self._made: OrderedDict[str, tuple[set[str], set[str]]] = OrderedDict()
         self.decisions = 0
+        self.reads: list[SeenRead] = []
+        """The reads of the decision that was read last."""
 
     def of(self, record: Mapping[str, Any]) -> Iterator[SeenCall]:
         """Yield the judged calls of a record, given as JSON, in their order."""
@@ -72,6 +89,12 @@ class SeenCalls:
         before = frozenset(succeeded), frozenset(attempted)
         earlier: list[PastCall] = []
         used: list[tuple[str, dict[str, Any], datetime]] = []
+        judged = [one for one in record["invocations"] if one["disposition"] in _JUDGED and isinstance(one["parameters"], dict)]
+        calls = [FunctionCall(name=one["tool_name"], arguments=one["parameters"]) for one in judged]
+        words = UserWords(self._policy, context, calls, sorted(attempted))
+        reads = RecordedReads(self._actions, record.get("entries", ()))
+        self.reads = list(reads.all)
+        position = 0
         for call in record["invocations"]:
             tool, arguments, disposition = call["tool_name"], call["parameters"], call["disposition"]
             sent = disposition == CallDisposition.EXECUTED
@@ -79,8 +102,11 @@ class SeenCalls:
             if disposition in _JUDGED and isinstance(arguments, dict):
                 of_message = bool(context.get("typed")) or not context.get("called")
                 who = header["decision_id"], context["user_id"], tuple(context.get("roles", ()))
-                yield SeenCall(*who, at, tool, arguments, of_message, tuple(earlier), *before, day)
+                yield SeenCall(*who, at, tool, arguments, of_message, tuple(earlier), *before, reads.all, words, position, day)
+                position += 1
             if sent:
+                if (read := reads.add(call)) is not None:
+                    self.reads.append(read)
                 success = bool(call["success"])
                 may_have_run = success or call.get("error_code") in UNKNOWN_CODES
                 earlier.append(PastCall(call["sequence"], tool, arguments, may_have_run, succeeded=success))

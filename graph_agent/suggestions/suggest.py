@@ -10,13 +10,14 @@ from typing import Any
 from graph_agent.audit.export import read_closed
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.db import Database
+from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import MAX_CHARACTERS
 from graph_agent.suggestions.effect import Effect, Judge
 from graph_agent.suggestions.evidence import Evidence
-from graph_agent.suggestions.rules import Suggestion, file_of, left_out, policy_text, suggested
+from graph_agent.suggestions.rules import Suggestion, left_out, policy_text, suggested
 from graph_agent.suggestions.seen import SeenCalls
 
 Records = Callable[[], AsyncIterator[Mapping[str, Any]]]
@@ -42,6 +43,8 @@ class Suggested:
     rules: Sequence[Suggestion]
     decisions: int
     effect: Effect
+    unread: int
+    """The calls for which the facts of their rules were not read in the period."""
     left_out: Sequence[str]
     """Why tools have no rule."""
 
@@ -52,6 +55,10 @@ class Suggested:
             f"Of {effect.calls} calls in {self.decisions} decisions these rules would have asked about {effect.asked} "
             f"and refused {effect.refused}."
         ]
+        if self.unread:
+            found.append(
+                f"Before {self.unread} calls no read was recorded: what the rules about facts decide on them is not known."
+            )
         found += [f"{calls} calls: {rule}" for rule, calls in sorted(effect.by_rule.items(), key=lambda one: (-one[1], one[0]))]
         return [*found, *(f"No rule for {why}." for why in self.left_out)]
 
@@ -71,26 +78,46 @@ async def suggest(
     """
     actions = [one for one in policy.actions if not tools or one.name in tools]
     evidence = Evidence(actions, file.time_zone, enough)
-    seen = SeenCalls(policy.actions, file.time_zone)
+    seen = SeenCalls(policy, file.time_zone)
     async for record in records():
-        evidence.add(seen.of(record))
+        evidence.read(seen, record)
     evidence.end()
-    rules = suggested(evidence, enough, file.roles)
+    found = suggested(evidence, enough, file.roles)
+    # A fact of whose types the tools say something else cannot be used, and no rule in the shadow can name one.
+    rules = [
+        one for one in found if one.fact is None or (not shadow and _fits(policy, file, policy_text([one], evidence, enough)))
+    ]
+    reasons = list(left_out(evidence, enough))
+    if shadow and any(one.fact is not None for one in found):
+        reasons.append("facts: no rule in the shadow can name one; without --shadow they are printed")
     # Tools that were used most come first: a file that is too long for a policy has no rule about the others.
     rules.sort(key=lambda rule: (-evidence.tools[rule.tool].calls, rule.tool))
     while len(text := policy_text(rules, evidence, enough)) + len("@shadow ") * len(rules) > MAX_CHARACTERS:
         rules.pop()
     _compiled(policy, file, text).require_valid()
     # Each rule is about one tool, so a call is judged by those about its own: by all of them it takes twice as long.
-    about: dict[str, list[str]] = {one.name: [] for one in actions}
-    for number, rule in enumerate(rules, 1):
-        about[rule.tool].append(rule.text(number, shadow=False))
-    judges = {name: Judge(_compiled(policy, file, file_of(evidence, enough, texts))) for name, texts in about.items()}
-    effect, judged = Effect(), SeenCalls(policy.actions, file.time_zone)
+    judges = {one.name: _judge(policy, file, rules, evidence, enough, one.name) for one in actions}
+    effect, judged = Effect(), SeenCalls(policy, file.time_zone)
     async for record in records():
         effect.add(judges, judged.of(record))
     printed = policy_text(rules, evidence, enough, shadow=True) if shadow else text
-    return Suggested(printed, rules, seen.decisions, effect, list(left_out(evidence, enough)))
+    return Suggested(printed, rules, seen.decisions, effect, sum(one.unread for one in judges.values()), reasons)
+
+
+def _judge(
+    policy: CompiledPolicy, file: ConditionsFile, rules: Sequence[Suggestion], evidence: Evidence, enough: int, tool: str
+) -> Judge:
+    without = [one for one in rules if one.fact is None]
+    files = [_compiled(policy, file, policy_text(one, evidence, enough, tool=tool)) for one in (rules, without)]
+    return Judge(*files)
+
+
+def _fits(policy: CompiledPolicy, file: ConditionsFile, text: str) -> bool:
+    try:
+        _compiled(policy, file, text).require_valid()
+    except ConfigurationError:
+        return False
+    return True
 
 
 def _compiled(policy: CompiledPolicy, file: ConditionsFile, text: str) -> Conditions:

@@ -19,10 +19,10 @@ ENOUGH = 5
 
 
 def suggestion(business: Business, seed: int = 1, count: int = 10_000) -> str:
-    actions = policy_of(business.tools, None, business.roles).actions
-    evidence, seen = Evidence(actions, "UTC", ENOUGH), SeenCalls(actions)
+    policy = policy_of(business.tools, None, business.roles)
+    evidence, seen = Evidence(policy.actions, "UTC", ENOUGH), SeenCalls(policy)
     for made in decisions(business, count, seed):
-        evidence.add(seen.of(made.record))
+        evidence.read(seen, made.record)
     evidence.end()
     return policy_text(suggested(evidence, ENOUGH, business.roles), evidence, ENOUGH)
 
@@ -32,7 +32,7 @@ def figures(business: Business, text: str, seed: int = 2, count: int = 10_000) -
     policy = policy_of(business.tools, text, business.roles)
     assert policy.conditions is not None
     judge = Judge(policy.conditions).judge
-    seen, ran, total = SeenCalls(policy.actions), Counter[str | None](), Counter[str | None]()
+    seen, ran, total = SeenCalls(policy), Counter[str | None](), Counter[str | None]()
     for made in decisions(business, count, seed):
         decided = [judge(call).decision for call in seen.of(made.record)]
         total[made.planted] += 1

@@ -53,7 +53,7 @@ def test_the_uses_of_a_day_are_those_that_the_guard_counts(zone: str) -> None:
 def test_calls_that_conditions_see_equally_are_decided_as_each_alone(business: Business) -> None:
     policy = policy_of(business.tools, suggestion(business, count=1500), business.roles)
     assert policy.conditions is not None
-    one, seen = Judge(policy.conditions), SeenCalls(policy.actions)
+    one, seen = Judge(policy.conditions), SeenCalls(policy)
     found = set()
     for made in decisions(business, 600, 3):
         for call in seen.of(made.record):

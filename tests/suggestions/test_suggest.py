@@ -57,7 +57,12 @@ def recorded(random: Random, tools: list[ShopTool], count: int) -> list[dict[str
         properties = tool.parameters["properties"]
         arguments = {name: value(random, kind) for name, kind in properties.items() if random.random() < 0.8}
         at = f"2026-09-{1 + number * 28 // count:02}T{random.randrange(8, 18):02}:00:00Z"
-        context = {"user_id": f"u{random.randrange(9)}", "conversation_id": f"c{number // 3}", "roles": ["support"]}
+        context = {
+            "user_id": f"u{random.randrange(9)}",
+            "conversation_id": f"c{number // 3}",
+            "message": "",
+            "roles": ["support"],
+        }
         call = {"sequence": 1, "tool_name": tool.name, "parameters": arguments, "disposition": "executed", "success": True}
         header = {"decision_id": f"d{number:05}", "context": context, "started_at": at}
         found.append({"header": header, "invocations": [{**call, "invoked_at": at}]})
