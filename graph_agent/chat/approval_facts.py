@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.models.decision import ApprovalRequest, DecisionContext
-from graph_agent.models.facts import FactRead, Facts, PastUses, window_start
+from graph_agent.models.facts import FactRead, Facts, PastUses, ShownFact, window_start
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
@@ -59,6 +59,16 @@ async def read_circumstances(engine: LLMAgentEngine, policy: CompiledPolicy, req
         return Circumstances(facts)
     results = await reader.of_call(action.tool_name, action.arguments, (), lambda _: None, request.sources)
     return Circumstances(facts, results)
+
+
+def shown_now(policy: CompiledPolicy, request: ApprovalRequest, known: Circumstances) -> tuple[ShownFact, ...]:
+    """Return the facts of the call of a request as people are shown them."""
+    if known.results is None or policy.conditions is None:
+        return ()
+    # Imported here, because Cedar belongs to an extra. An installation with facts has it.
+    from graph_agent.policy.cedar.fact_values import shown_facts
+
+    return shown_facts(policy.conditions.results, request.action.tool_name, known.results)
 
 
 async def _facts(engine: LLMAgentEngine, policy: CompiledPolicy, request: ApprovalRequest) -> Facts:

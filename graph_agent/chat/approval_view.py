@@ -9,9 +9,12 @@ from graph_agent.chat.conversations.approvals import StoredRequest
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.decision import ApprovalRequest
+from graph_agent.models.facts import ShownFact
 from graph_agent.models.record import CallDisposition, DecisionRecord
-from graph_agent.models.sources import Source
+from graph_agent.models.sources import CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.origins import describe_origin
 
 
 class ApprovalSummary(Frozen):
@@ -30,6 +33,12 @@ class ApprovalSummary(Frozen):
     title: str
     description: str
     """The action as the requester's reply describes it."""
+    origins: dict[str, str]
+    """The origin of each argument, as a clause: `not from the requester's words: it stands in a result of 'List bills'`."""
+    facts: list[ShownFact]
+    """The values that the rules read about the call when it was requested."""
+    by_program: bool
+    """True if a program of the requester has made the call, and no message asked for it."""
     roles: list[str]
     """The roles whose approvals are needed."""
     rules: list[str]
@@ -103,6 +112,8 @@ class ApprovalView(ApprovalSummary):
     """The same, as it is now; None if that cannot be looked up."""
     changed_before: str
     """The changes that the requester's message had made before."""
+    facts_now: list[ShownFact] | None
+    """The `facts` as they are now, if the call was judged anew for this view."""
     confirmed: bool
     """True if the requester has said yes to the call."""
     message: str
@@ -110,7 +121,7 @@ class ApprovalView(ApprovalSummary):
     earlier_messages: list[str]
     """Messages before it, the oldest first, if the installation shows them to approvers."""
     sources: dict[str, list[Source]]
-    """The origin of each argument, if conditions read it: the user's words, results of tools, or the model alone."""
+    """The sources of each argument in short: the requester's words, results of tools, or the model alone."""
     named_in_message: dict[str, bool]
     """True for each argument whose value stands in that message."""
     calls: list[ShownCall]
@@ -148,6 +159,9 @@ def summary_of(stored: StoredRequest, policy: CompiledPolicy) -> ApprovalSummary
         tool=action.tool_name,
         title=action.tool_name if rule is None else rule.title,
         description=action.description,
+        origins={} if request.sources is None else _origins(request, request.sources, policy),
+        facts=list(request.facts),
+        by_program=request.by_program,
         roles=list(request.roles),
         rules=list(request.rules),
         approvals=count_approvals(stored.answers, request.user_id),
@@ -165,6 +179,7 @@ def view_of(
     asked: DecisionRecord | None,
     earlier_messages: int,
     object_now: str | None,
+    facts_now: Sequence[ShownFact] | None,
     earlier: Sequence[StoredRequest],
     yours: YourAnswer | None,
 ) -> ApprovalView:
@@ -178,12 +193,15 @@ def view_of(
         arguments=action.arguments,
         object_then=action.object_text or action.description,
         object_now=object_now,
+        facts_now=None if facts_now is None else list(facts_now),
         changed_before=action.changed_before,
         confirmed=request.confirmed,
         message=message,
         earlier_messages=history[-earlier_messages:] if earlier_messages else [],
         sources={} if request.sources is None else {name: request.sources.labels(name) for name in request.sources.arguments},
-        named_in_message={name: _stands_in(value, message) for name, value in action.arguments.items()},
+        named_in_message={
+            name: not request.by_program and _stands_in(value, message) for name, value in action.arguments.items()
+        },
         calls=[] if asked is None else _calls_of(asked),
         effects=[] if asked is None else asked.decision.effects,
         answers=[shown_answer(one) for one in stored.answers],
@@ -195,6 +213,14 @@ def view_of(
 def shown_answer(answer: ApprovalAnswer) -> ShownAnswer:
     """Return an answer as others see it."""
     return ShownAnswer(**{name: getattr(answer, name) for name in ShownAnswer.model_fields})
+
+
+def _origins(request: ApprovalRequest, sources: CallSources, policy: CompiledPolicy) -> dict[str, str]:
+    return {
+        name: describe_origin(policy, given, by_program=request.by_program)
+        for name, given in sources.arguments.items()
+        if given
+    }
 
 
 def _calls_of(record: DecisionRecord) -> list[ShownCall]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from graph_agent.chat.approval_facts import Circumstances, read_circumstances
+from graph_agent.chat.approval_facts import Circumstances, read_circumstances, shown_now
 from graph_agent.chat.approval_view import (
     ApprovalSummary,
     ApprovalView,
@@ -103,14 +103,16 @@ class ApprovalService:
         policy = (await self._prepare()).policy
         stored = await self._visible(request_id, user_id, roles, policy)
         same = await self._requests.list_same(stored.request)
+        known = await self._known_now(stored, policy, user_id, roles)
         return view_of(
             stored,
             policy,
             asked=await self._asking(stored.request),
             earlier_messages=self._stores.approval_messages,
             object_now=await self._object_now(stored.request, policy),
+            facts_now=None if known is None else shown_now(policy, stored.request, known),
             earlier=[one for one in same if one.created_at < stored.created_at],
-            yours=None if user_id == stored.request.user_id else await self._yours(stored, policy, user_id, roles),
+            yours=None if user_id == stored.request.user_id else self._yours(stored, policy, user_id, roles, known),
         )
 
     async def answer(
@@ -272,7 +274,23 @@ class ApprovalService:
         # A rule that reads the time or what was used may permit the call later.
         return None if _reads_facts(policy, name) else (judged.rule or "it is refused")
 
-    async def _yours(self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]) -> YourAnswer:
+    async def _known_now(
+        self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]
+    ) -> Circumstances | None:
+        """Return what the rules read about the call now, if the user can answer its request; else None."""
+        can_answer = stored.is_open and user_id != stored.request.user_id and not _has_answered(stored, user_id)
+        if not can_answer or not _roles_of(stored, policy, roles):
+            return None
+        return await read_circumstances(self._engine, policy, stored.request)
+
+    def _yours(
+        self,
+        stored: StoredRequest,
+        policy: CompiledPolicy,
+        user_id: str,
+        roles: Sequence[str],
+        known: Circumstances | None,
+    ) -> YourAnswer:
         given = next((one for one in stored.answers if one.approver == user_id), None)
         own = list(_roles_of(stored, policy, roles))
         to_sign = [
@@ -280,11 +298,10 @@ class ApprovalService:
             for role in (() if self._keys is None else own)
             for yes in (True, False)
         ]
-        if given is not None or not stored.is_open or not own:
+        if known is None:
             return YourAnswer(
                 roles=own, to_sign=to_sign, answer=None if given is None else shown_answer(given), effect=None, why=""
             )
-        known = await read_circumstances(self._engine, policy, stored.request)
         counts = count_approvals(stored.answers, stored.request.user_id)
         judged = [_judged(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, known) for role in own]
         best = next((one for one in judged if one.decision is CallDecision.PERMITTED), judged[0])

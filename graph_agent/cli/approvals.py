@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -191,10 +191,12 @@ def text_of(shown: ApprovalView) -> str:
     """Return a request for a terminal: every value is complete, with hidden and bidirectional characters visible."""
     lines = [
         f"{shown.id}  {shown.state}, until {shown.expires_at:%Y-%m-%d %H:%M} UTC",
-        f"{shown.requester} asks for: {shown.title} ({shown.tool})",
-        *(f"  {name} = {canonical_json(value)}{_place(shown, name)}" for name, value in shown.arguments.items()),
+        f"{shown.requester}{', with a program,' if shown.by_program else ''} asks for: {shown.title} ({shown.tool})",
+        *(line for name, value in shown.arguments.items() for line in _argument_lines(shown, name, value)),
         f"It acts on: {shown.object_then}",
         *([f"It acts now on: {shown.object_now}"] if shown.object_now not in (None, shown.object_then) else []),
+        *(f"A server said then: {fact.in_words}" for fact in shown.facts),
+        *([f"A server says now: {fact.in_words}" for fact in shown.facts_now or () if fact not in shown.facts]),
         *([f"Before it: {canonical_json(shown.changed_before)}"] if shown.changed_before else []),
         *(f"Earlier message: {canonical_json(one)}" for one in shown.earlier_messages),
         f"Message: {canonical_json(shown.message)}",
@@ -214,5 +216,7 @@ def _answer_line(one: ShownAnswer) -> str:
     return f"{'Approved' if one.approve else 'Denied'} by {one.approver} as {one.role} ({one.identity}){reason}"
 
 
-def _place(shown: ApprovalView, name: str) -> str:
-    return "" if shown.named_in_message.get(name) else "  (not in the message)"
+def _argument_lines(shown: ApprovalView, name: str, value: Any) -> list[str]:
+    place = "" if shown.named_in_message.get(name) else "  (not in the message)"
+    origin = shown.origins.get(name)
+    return [f"  {name} = {canonical_json(value)}{place}", *([] if origin is None else [f"    {origin}"])]

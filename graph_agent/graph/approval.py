@@ -6,6 +6,7 @@ from graph_agent.graph.card import AskedCall, changed_before
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.models.approval import MAX_OPEN_REQUESTS, MAX_RENEWALS, ApprovalState
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest, PendingAction
+from graph_agent.models.facts import ShownFact
 from graph_agent.models.sources import CallSources
 from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.reply import fixed
@@ -22,7 +23,12 @@ class RequestRefused(Exception):  # noqa: N818 (raised here and caught in EXECUT
 
 
 async def open_request(
-    turn: Turn, runtime: TurnRuntime, asked: AskedCall, needs: NeededApproval, sources: CallSources | None
+    turn: Turn,
+    runtime: TurnRuntime,
+    asked: AskedCall,
+    needs: NeededApproval,
+    sources: CallSources | None,
+    facts: tuple[ShownFact, ...],
 ) -> ApprovalRequest | None:
     """Return the signed request for a call that waits; None if the turn was interrupted. Raises `RequestRefused`.
 
@@ -34,13 +40,15 @@ async def open_request(
         if closed.request.renewals >= MAX_RENEWALS:
             raise RequestRefused("what the call acts on has changed again", fixed.CHANGED_TOO_OFTEN)
         earlier = closed.request
-        changes = {"action": action, "decision_id": turn.decision_id, "renewals": earlier.renewals + 1}
+        changes = {"action": action, "facts": facts, "decision_id": turn.decision_id, "renewals": earlier.renewals + 1}
         return earlier.replace(**changes, prompt=runtime.snapshot.digests["prompt"])
     request = ApprovalRequest(
         action=action,
         roles=needs.roles,
         rules=needs.rules,
         sources=sources,
+        facts=facts,
+        by_program=bool(turn.context.called) and not turn.context.typed,
         confirmed=turn.unused_yes is not None,
         prompt=runtime.snapshot.digests["prompt"],
         user_id=turn.context.user_id,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.state import Turn, TurnCall, TurnRuntime
-from graph_agent.models.facts import Facts, Selected
+from graph_agent.models.facts import Facts, Selected, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
@@ -124,9 +124,13 @@ class Batch:
                 return self.reader.selected_last(fact, call.result)
         return None
 
-    def shown(self, position: int) -> dict[str, Any]:
-        """Return what a question about a call shows of its facts, by name."""
+    def facts_of(self, position: int) -> tuple[ShownFact, ...]:
+        """Return the facts of a call as people are shown them."""
         return self.reader.shown(self.calls[position].name, self.results.get(position))
+
+    def shown(self, position: int) -> dict[str, Any]:
+        """Return what a question about a call shows of its facts, by path."""
+        return {path: value for fact in self.facts_of(position) for path, value in fact.by_path.items()}
 
 
 def _calls_to_judge(turn: Turn) -> list[FunctionCall]:
@@ -140,13 +144,13 @@ def _calls_to_judge(turn: Turn) -> list[FunctionCall]:
 
 
 async def _sources(turn: Turn, runtime: TurnRuntime, calls: Sequence[FunctionCall]) -> BatchSources | None:
-    """Return where the arguments of the batch come from; None if no condition about one of its tools reads it."""
+    """Return where the arguments of the batch come from; None if no condition reads it, and no approver is shown it."""
     if (conditions := runtime.snapshot.policy.conditions) is None:
         return None
     tools = {call.name for call in calls}
     # A read for facts is judged with the sources of the call that it is made for.
     read_too = tools.union(*map(conditions.results.read_by, tools))
-    if not conditions.gathers.reads_sources(read_too):
+    if not conditions.gathers.reads_sources(read_too) and not any(map(conditions.approval_roles, tools)):
         return None
     if (closed := turn.context.approval) is not None and closed.request.sources is not None:
         # Of the call that was requested: the message of a closing decision is code's.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graph_agent.graph.authorized import read_for_facts
 from graph_agent.graph.ports import FactPorts
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.facts import FactRead, Facts, Selected
+from graph_agent.models.facts import FactRead, Facts, Selected, ShownFact
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import Situation
@@ -90,10 +90,10 @@ class FactReader:
         assert self.policy.conditions is not None
         return selected_last(self.policy.conditions.results, fact, result)
 
-    def shown(self, tool_name: str, known: CallFacts | None) -> dict[str, Any]:
-        """Return what a question about a call shows of its facts: values by name, None for an object that does not exist."""
+    def shown(self, tool_name: str, known: CallFacts | None) -> tuple[ShownFact, ...]:
+        """Return the facts of a call as people are shown them."""
         if known is None:
-            return {}
+            return ()
         from graph_agent.policy.cedar.fact_values import shown_facts
 
         assert self.policy.conditions is not None

@@ -64,7 +64,7 @@ class TurnPorts(FactPorts, Protocol):
     ) -> BatchSources | None:
         """Return where the arguments of a batch come from; `made` are the calls that this turn has sent before.
 
-        None only if they are not known and not `needed`, because only rules in the shadow read them.
+        None only if they are not known and not `needed`, because only rules in the shadow and approvers read them.
         """
 
     async def generate(self, request: LLMRequest) -> LLMResponse:

@@ -15,6 +15,7 @@ from graph_agent.models.approval import MAX_RENEWALS, ApprovalAnswer, ApprovalSt
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolCall
@@ -301,7 +302,11 @@ class ApprovalRequest(Frozen):
     rules: tuple[str, ...]
     """The names of these rules."""
     sources: CallSources | None = Field(default=None, exclude_if=not_)
-    """The origin of the arguments when the call was requested, if conditions read it; the end is judged by it too."""
+    """The origin of the arguments when the call was requested; the end is judged by it too. None if it was not known."""
+    facts: tuple[ShownFact, ...] = Field(default=(), exclude_if=not_)
+    """The facts that conditions read about the call when it was requested."""
+    by_program: bool = Field(default=False, exclude_if=not_)
+    """True if a program of the requester has made the call, so that no message asked for it."""
     confirmed: bool = Field(default=False, exclude_if=not_)
     """True if the requester has confirmed the call; an approval is no yes."""
     prompt: str

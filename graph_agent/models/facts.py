@@ -81,6 +81,36 @@ class KnownRead(ToolResult, kw_only=True):
         return cls(success=read.error is None, read=read)
 
 
+class ShownFact(Frozen):
+    """A fact about a call as people are shown it. The values are the words of a server."""
+
+    name: str
+    about: tuple[Any, ...] = ()
+    """The arguments of the read: what tells an object from others."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """The parts of an object that conditions read, by their path there; a value that is no object has the empty path."""
+    missing: str = Field(default="", exclude_if=not_)
+    """The reason why it has no values, as a clause: `not found`, or why it is not known."""
+
+    @property
+    def title(self) -> str:
+        """The name with the object: `order "W1"`."""
+        return " ".join([self.name, *map(canonical_json, self.about)])
+
+    @property
+    def by_path(self) -> dict[str, Any]:
+        """The values by their whole path. None means that there is no such object, and True that there is one."""
+        if self.missing:
+            return {self.name: None}
+        return {f"{self.name}.{path}" if path else self.name: value for path, value in (self.values or {"": True}).items()}
+
+    @property
+    def in_words(self) -> str:
+        """The title and the values: `order "W1": status = "delivered"`."""
+        found = [f"{path} = {canonical_json(value)}" if path else canonical_json(value) for path, value in self.values.items()]
+        return f"{self.title}: {self.missing or ', '.join(found) or 'found'}"
+
+
 class Facts(Frozen):
     """The answer of one recorded question, from which a replay evaluates the conditions again."""
 

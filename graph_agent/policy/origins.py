@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json
@@ -28,6 +28,16 @@ def describe_source(policy: CompiledPolicy, found: FoundSource) -> str:
     return "the model"
 
 
+def describe_origin(policy: CompiledPolicy, given: Sequence[FoundSource], *, by_program: bool) -> str:
+    """Return where an argument of a call comes from, as a clause for people other than the user who requested it."""
+    own = f"from the requester's {'program' if by_program else 'words'}"
+    others = list(dict.fromkeys(_stands(policy, one) for one in given if one.source is not Source.USER))
+    if not others:
+        return own
+    is_mixed = any(one.source is Source.USER for one in given)
+    return f"{'only in part' if is_mixed else 'not'} {own}: {' and '.join(others)}"
+
+
 def warn_of(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any], sources: CallSources) -> tuple[str, ...]:
     """Return a sentence for each argument that is not the user's, as far as a condition about the tool reads its source."""
     found = list(_sentences(policy, tool_name, arguments, sources))
@@ -47,5 +57,8 @@ def _sentences(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any]
             values = [value for _, value, _ in values_of(name, arguments[name])]
             value = values[one.item] if one.item < len(values) else arguments[name]
             shown = quoted(value, _MAX_VALUE) if isinstance(value, str) else exact(canonical_json(value), _MAX_VALUE)
-            stands = "the model wrote it" if one.source is Source.MODEL else f"it stands in {describe_source(policy, one)}"
-            yield f"{one_line(name)} {shown} is not from you: {stands}."
+            yield f"{one_line(name)} {shown} is not from you: {_stands(policy, one)}."
+
+
+def _stands(policy: CompiledPolicy, found: FoundSource) -> str:
+    return "the model wrote it" if found.source is Source.MODEL else f"it stands in {describe_source(policy, found)}"

@@ -250,11 +250,13 @@ class Recorder:
         batch: Sequence[FunctionCall],
         made: Sequence[ReadCall],
         *,
-        needed: bool = True,  # noqa: ARG002 (known in every turn that is made)
-    ) -> BatchSources:
+        needed: bool = True,
+    ) -> BatchSources | None:
         request = digest([[call.name, call.arguments] for call in batch])
         if (entry := self._replay_entry(EntryKind.SOURCES, request)) is not None:
             return BatchSources.model_validate(entry.result)
+        if not needed and self._writer is not None and not self._writer.keeps_results:
+            return None
         self._ports()
         context, earlier = self.header.context, EarlierCalls()
         if self._source_finder is None:

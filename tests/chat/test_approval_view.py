@@ -34,7 +34,7 @@ def value_of(random: Random, depth: int = 0) -> Any:
 def shown(arguments: dict[str, Any]) -> ApprovalView:
     request = REQUEST.replace(action=ACTION.replace(arguments=arguments))
     stored = StoredRequest(request, ApprovalState.OPEN, (), NOW, True, NOW, None, None)
-    return view_of(stored, SHOP, asked=None, earlier_messages=0, object_now=None, earlier=[], yours=None)
+    return view_of(stored, SHOP, asked=None, earlier_messages=0, object_now=None, facts_now=None, earlier=[], yours=None)
 
 
 def test_aisvs_9_2_2_a_thousand_generated_values_are_shown_whole_and_visibly() -> None:

@@ -115,8 +115,15 @@ class NodePorts:
         earlier = [PastUse(tool, {}, now) for tool in WHITELIST for _ in range(self._answers.used)]
         return conditions.facts(now, PastUses(earlier))
 
-    async def sources(self, batch: Sequence[FunctionCall], made: Sequence[ReadCall], *, needed: bool = True) -> BatchSources:  # noqa: ARG002 (of the port)
-        raise AssertionError("no condition reads sources")
+    async def sources(
+        self,
+        batch: Sequence[FunctionCall],  # noqa: ARG002 (of the port)
+        made: Sequence[ReadCall],  # noqa: ARG002
+        *,
+        needed: bool = True,
+    ) -> BatchSources | None:
+        assert not needed, "no condition reads sources"
+        return None
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool

@@ -21,7 +21,6 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRunt
 from graph_agent.models.decision import AfterYes, ApprovalRequest, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, ShadowVerdict
-from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.conditions import NeededApproval
@@ -241,15 +240,15 @@ async def _ask_people(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batc
     processed = await _ask_user(turn, runtime, judged, batch.shown(position))
     if not waits or processed.asked is None:
         return processed
-    return await _wait_for_approval(turn, runtime, judged, processed.asked, batch.sources_of(position))
+    return await _wait_for_approval(turn, runtime, judged, processed.asked, batch, position)
 
 
 async def _wait_for_approval(
-    turn: Turn, runtime: TurnRuntime, judged: JudgedCall, asked: AskedCall, sources: CallSources | None = None
+    turn: Turn, runtime: TurnRuntime, judged: JudgedCall, asked: AskedCall, batch: Batch, position: int
 ) -> _Processed:
-    needs = judged.needs or NeededApproval((), ())
+    needs, read = judged.needs or NeededApproval((), ()), (batch.sources_of(position), batch.facts_of(position))
     try:
-        request = await open_request(turn, runtime, asked, needs, sources)
+        request = await open_request(turn, runtime, asked, needs, *read)
     except RequestRefused as refused:
         return _refused(f"not done: {refused}", ToolErrorCode.ACCESS_DENIED, refused.rule)
     if request is None:
@@ -297,7 +296,11 @@ async def _check_shown(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, bat
     if confirmation.is_unchanged(rule, confirmed, preview, shown):
         return None
     asked = AskedCall.of(rule, judged.arguments, preview, facts=shown)
-    return _asked(asked) if turn.context.approval is None else await _wait_for_approval(turn, runtime, judged, asked)
+    return (
+        _asked(asked)
+        if turn.context.approval is None
+        else await _wait_for_approval(turn, runtime, judged, asked, batch, position)
+    )
 
 
 def _without_preview(preview: ToolResult) -> _Processed:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.facts import NOT_GIVEN, FactRead, KnownRead, Selected
+from graph_agent.models.facts import NOT_GIVEN, FactRead, KnownRead, Selected, ShownFact
 from graph_agent.models.result_size import LEFT_OUT
 from graph_agent.models.tools import ContentKind, ToolResult
 from graph_agent.policy.cedar import values
@@ -191,27 +191,30 @@ def described(declared: DeclaredFacts, named: Iterable[tuple[str, ...]], known: 
     return one_line("; ".join(_object(name, declared, known, shown) for name, shown in fields.items()), _MAX_REASON)
 
 
-def shown_facts(declared: DeclaredFacts, tool_name: str, known: CallFacts) -> dict[str, Any]:
-    """Return what the conditions about a tool read of the objects of a call, by path. None means that there is no such object.
+def shown_facts(declared: DeclaredFacts, tool_name: str, known: CallFacts) -> tuple[ShownFact, ...]:
+    """Return what the conditions about a tool read of the objects of a call. What comes from the arguments is shown as such."""
+    shown = [fact for fact in declared.of_tool[tool_name] if fact.name in declared.types and not declared.is_of_arguments(fact)]
+    return tuple(_shown_fact(declared.types[fact.name], fact.name, known) for fact in shown)
 
-    What comes from the arguments alone is shown as arguments.
-    """
-    found: dict[str, Any] = {}
-    for fact in declared.of_tool[tool_name]:
-        if (type_ := declared.types.get(fact.name)) is None or declared.is_of_arguments(fact):
-            continue
-        found.update(_fields(type_, known.values.get(fact.name), fact.name))
-    return found
+
+def _shown_fact(type_: CedarType, name: str, known: CallFacts) -> ShownFact:
+    about = known.about.get(name, ())
+    if (why := known.failed.get(name)) is not None:
+        return ShownFact(name=name, about=about, missing=f"not known: {why}")
+    if name not in known.values:
+        return ShownFact(name=name, about=about, missing="not found")
+    return ShownFact(name=name, about=about, values=dict(_fields(type_, known.values[name], "")))
 
 
 def _fields(type_: CedarType, value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a fact that conditions name, by their path, with their values."""
+    """Yield the fields of a fact that conditions name, by their path, with their values; none if only its existence is read."""
     if not isinstance(value, dict) or not type_.fields:
-        yield path, True if value == {} else value
+        if value != {} or path:
+            yield path, True if value == {} else value
         return
     for name, part, _ in type_.fields:
         if value.get(name) is not None:
-            yield from _fields(part, value[name], f"{path}.{name}")
+            yield from _fields(part, value[name], f"{path}.{name}" if path else name)
 
 
 def _object(name: str, declared: DeclaredFacts, known: CallFacts, fields: Sequence[str]) -> str:

@@ -4,9 +4,10 @@ import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import { ApiError } from "../shared/client";
 import type { ApprovalSummary, ApprovalView as Shown } from "../shared/client";
-import { shortTime } from "../shared/format";
+import { textOf } from "../shared/json";
 import { Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
+import { Facts, Listed, Row, STATES, when } from "./request";
 import { answerApproval, cancelApproval, EVERY_MS, listApprovals, readApproval } from "./store";
 import type { Which } from "./store";
 
@@ -15,14 +16,6 @@ const TABS: readonly (readonly [Which, string, string])[] = [
   ["own", "Mine", "None of your calls waits for an approval, or did lately."],
   ["ended", "Ended", "No request that you could answer has ended lately."],
 ];
-const STATES: Readonly<Record<string, string>> = {
-  open: "Waits",
-  approved: "Approved",
-  denied: "Denied",
-  cancelled: "Withdrawn",
-  expired: "Expired",
-  void: "Void",
-};
 const EFFECTS: Readonly<Record<string, string>> = {
   runs: "If you approve it, it is done at once.",
   waits: "If you approve it, it still waits for others",
@@ -72,20 +65,7 @@ function Lists(): VNode {
         <ul class="waiting">
           {found.map((one) => (
             <li key={one.id}>
-              <section class="card" aria-label="Request">
-                <header>
-                  <h2>{STATES[one.state]}</h2>
-                  <span class="time">{when(one)}</span>
-                </header>
-                <p class="change">
-                  <Visible text={one.description} />
-                </p>
-                <p class="quiet">
-                  <Visible text={one.requester} />
-                  {" · "}
-                  <a href={addressOf(`/approvals/${one.id}`)}>Read all of it</a>
-                </p>
-              </section>
+              <Listed request={one} />
             </li>
           ))}
         </ul>
@@ -121,18 +101,20 @@ function One({ id }: { id: string }): VNode {
         <Visible text={shown.title} />
       </p>
       <dl>
-        <Row name="Asked by" text={shown.requester} />
+        <Row name="Asked by" text={`${shown.requester}${shown.by_program ? ", with a program" : ""}`} />
         {Object.entries(shown.arguments).map(([name, value]) => (
           <Row
             key={name}
             name={`${name}${shown.named_in_message[name] ? "" : " (not in the message)"}`}
-            text={typeof value === "string" ? value : JSON.stringify(value)}
+            text={textOf(value)}
+            origin={shown.origins[name] ?? ""}
           />
         ))}
         <Row name="It acts on" text={shown.object_then} />
         {shown.object_now !== null && shown.object_now !== shown.object_then && (
           <Row name="It acts now on" text={shown.object_now} />
         )}
+        <Facts facts={shown.facts} now={shown.facts_now} />
         {shown.changed_before && <Row name="Done before" text={shown.changed_before} />}
         {shown.earlier_messages.map((text, number) => (
           <Row key={number} name="Earlier message" text={text} />
@@ -228,21 +210,4 @@ function Answering({ shown, onAnswer }: AnsweringProps): VNode {
       </div>
     </>
   );
-}
-
-function Row({ name, text }: { name: string; text: string }): VNode {
-  return (
-    <>
-      <dt>
-        <Visible text={name} />
-      </dt>
-      <dd>
-        <Visible text={text} />
-      </dd>
-    </>
-  );
-}
-
-function when(one: ApprovalSummary): string {
-  return one.state === "open" ? `until ${shortTime(one.expires_at)}` : shortTime(one.ended_at ?? one.created_at);
 }

@@ -20,6 +20,7 @@ export type ConversationPage = Schemas["ConversationPage"];
 export type OpenConfirmation = Schemas["OpenConfirmation"];
 export type OpenConfirmations = Schemas["OpenConfirmations"];
 export type ApprovalSummary = Schemas["ApprovalSummary"];
+export type ShownFact = Schemas["ShownFact"];
 export type ApprovalList = Schemas["ApprovalList"];
 export type ApprovalView = Schemas["ApprovalView"];
 export type StoredMessage = Schemas["StoredMessage"];
