@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.api.test_approvals import SIGN_IN, headers
+from tests.chat.test_approval_grounds import UNSENT
 from tests.chat.test_approvals import rules
+from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
+from tests.scripted_turns import calls
 
 
 @pytest.fixture
@@ -33,8 +39,7 @@ def sign_in(page: Page, user: str, *groups: str) -> None:
 def open_request(page: Page, user: str, *groups: str) -> None:
     """Sign in, and read the one request that waits for this user."""
     sign_in(page, user, *groups)
-    page.get_by_role("link", name="Inbox").click()
-    page.get_by_role("link", name="Calls of others that wait for your approval, and your own").click()
+    page.get_by_role("link", name=re.compile("^Inbox")).click()
     page.get_by_role("link", name="Read all of it").click()
 
 
@@ -80,3 +85,62 @@ def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int) 
         say(ann, "add a task to buy milk")
         ann.get_by_role("button", name="Withdraw").click()
         expect(ann.get_by_text("You withdrew the request").first).to_be_visible()
+
+
+HIDDEN_TEXT = "paid twice  (see\n1,250.00) \u202eevil"
+
+
+@pytest.fixture
+def desk() -> OrderDesk:
+    orders = {"W-2002": {"status": "delivered <b>", "note": HIDDEN_TEXT}}
+    return OrderDesk(tables={"get_order": orders})
+
+
+@pytest.fixture
+def desk_site(browser: Browser, tmp_path: Path, template: Path, desk: OrderDesk) -> Iterator[Site]:
+    """A desk whose rule reads the order, and whose model copies a reason from what a tool has returned."""
+    cancel = ("cancel_order", {"order_id": "W-2002", "reason": HIDDEN_TEXT})
+    script = [calls(("get_order", {"order_id": "W-2002"})), calls(cancel)]
+    file = ConditionsFile(policy(ORDER, forbid("a manager cancels", "cancel_order", UNSENT)), roles=("finance", "manager"))
+    given = {"conditions": file, "tools": desk, "constitution": CONSTITUTION, "settings": SIGN_IN}
+    with open_site(
+        browser, tmp_path, template, lambda made: made.runtime(ScriptedAdapter(list(script)), **given), bearer=True
+    ) as site:
+        yield site
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1360, 320])
+def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_site: Site, desk: OrderDesk, width: int) -> None:
+    with desk_site.page(refusals=True) as ann, desk_site.page(refusals=True, viewport={"width": width, "height": 800}) as bob:
+        sign_in(bob, "bob", "manager")
+        bob.get_by_role("link", name="Inbox").click()
+        expect(bob.get_by_text("No call of another person waits for your approval.")).to_be_visible()
+        sign_in(ann, "ann", "manager")
+        say(ann, "cancel W-2002")
+        card = bob.get_by_role("region", name="Request", exact=True)
+        expect(bob.get_by_role("link", name="Inbox 1 approval waits")).to_be_visible()
+        # Nobody is told of a request of their own.
+        expect(ann.get_by_role("link", name="Inbox", exact=True)).to_be_visible()
+        expect(card.locator("dt")).to_have_text(["order_id", "reason", "order W-2002"])
+        origin = "not from the requester's words: it stands in a result of 'Get order'"
+        expect(card.locator("dd")).to_have_text(["from the requester's words", origin, "status: delivered <b>"])
+        expect(card.locator(".by-server")).to_have_text(["status: delivered <b>"])
+        assert findings(bob) == []
+        assert bob.evaluate("document.documentElement.scrollWidth") <= width
+        desk.tables["get_order"]["W-2002"]["status"] = "returned"
+        card.get_by_role("link", name="Read all of it").click()
+        expect(bob.get_by_role("heading", name="Approval", exact=True)).to_be_visible()
+        value = bob.locator("dt", has_text="reason").locator("+ dd")
+        # Every character of the value, also spaces, lines and what is invisible.
+        assert value.locator("> span").first.inner_text() == "paid twice  (see\n1,250.00) ‹U+202E›evil"
+        expect(value.locator(".origin")).to_have_text(origin)
+        expect(bob.locator(".by-server")).to_have_text(["status: delivered <b>", "status: returned"])
+        expect(bob.get_by_text("order W-2002, now")).to_be_visible()
+        assert bob.evaluate("document.documentElement.scrollWidth") <= width
+        assert findings(bob) == []
+        bob.get_by_label("Reason, which the requester reads").fill("no")
+        bob.get_by_role("button", name="Deny").click()
+        expect(bob.get_by_role("heading", name="Denied")).to_be_visible()
+        bob.get_by_role("link", name="Inbox", exact=True).click()
+        expect(bob.get_by_text("No call of another person waits for your approval.")).to_be_visible()

@@ -1,13 +1,16 @@
-// What waits for the user's answer in any conversation: asked for while the page is in sight, and at once after each turn.
+// What waits for the user's answer, in any conversation and as an approver: asked for while the page is in sight, and at once after each turn.
 import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { listApprovals } from "../approvals/store";
 import { getJson, signedIn, whenSignedOut } from "../shared/client";
-import type { OpenConfirmation, OpenConfirmations } from "../shared/client";
+import type { ApprovalSummary, OpenConfirmation, OpenConfirmations } from "../shared/client";
 import { now } from "../shared/clock";
 import { turnsChannel } from "../shared/tabs";
 
 /** Null until it is known. */
 export const waiting = signal<readonly OpenConfirmation[] | null>(null);
+/** The requests of others that wait for this user's approval. Null until they are known. */
+export const approvals = signal<readonly ApprovalSummary[] | null>(null);
 
 /** The questions that have not expired. The clock is read only if there are any. */
 export const openCount = computed(
@@ -19,11 +22,13 @@ const FIRST_MS = 600;
 const EVERY_MS = 10_000;
 const EVERY_SHOWN_MS = 3000;
 
-whenSignedOut(() => (waiting.value = null));
+whenSignedOut(() => (waiting.value = approvals.value = null));
 
 export async function loadInbox(): Promise<void> {
-  const found = await getJson<OpenConfirmations>("/api/confirmations");
-  if (signedIn.value) waiting.value = found.confirmations;
+  const [found, requests] = await Promise.all([getJson<OpenConfirmations>("/api/confirmations"), listApprovals("waiting")]);
+  if (!signedIn.value) return;
+  waiting.value = found.confirmations;
+  approvals.value = requests;
 }
 
 /** Keep it current while the page is in sight; more often while the view itself is shown. */

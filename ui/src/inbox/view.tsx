@@ -1,7 +1,9 @@
-// The inbox: what waits for the user's yes or no, from every conversation and from the programs that use the gateway.
+// The inbox: what waits for the user's yes or no, from every conversation and from the programs that use the gateway, and the
+// calls of others that wait for the user's approval.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
+import { Listed } from "../approvals/request";
 import { answerTo, PendingCard } from "../chat/card";
 import { announce } from "../chat/store";
 import { Reply } from "../shared/authored";
@@ -11,7 +13,7 @@ import { CodeLines } from "../shared/code_lines";
 import { parseJson } from "../shared/json";
 import { Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
-import { loadInbox, waiting } from "./store";
+import { approvals, loadInbox, waiting } from "./store";
 
 export function InboxView(): VNode {
   const current = waiting.value;
@@ -43,9 +45,20 @@ export function InboxView(): VNode {
       </section>
       {current && (
         <section aria-label="Approvals">
-          <h2>Approvals</h2>
+          <h2>Waits for your approval</h2>
+          {approvals.value?.length ? (
+            <ul class="waiting">
+              {approvals.value.map((one) => (
+                <li key={one.id}>
+                  <Listed request={one} />
+                </li>
+              ))}
+            </ul>
+          ) : (
+            <p class="state-text">No call of another person waits for your approval.</p>
+          )}
           <p>
-            <a href={addressOf("/approvals")}>Calls of others that wait for your approval, and your own</a>
+            <a href={addressOf("/approvals")}>All approvals, also of your own calls</a>
           </p>
         </section>
       )}
