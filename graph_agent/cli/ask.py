@@ -10,6 +10,7 @@ import typer
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.service import ChatService
+from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of, newest_conversation
 from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, option, with_files
 from graph_agent.cli.other_rules import print_other_rules
@@ -74,6 +75,7 @@ def ask(
 ) -> None:
     """Send one message and print the reply, with a receipt for every change.
 
+    Before it comes what was decided about your calls that waited for an approval, since your last message there.
     Exits with 1 if the message could not be served. To answer a question in the reply, run the command with -c alone in a
     terminal: it shows the question again, and you type yes or no. --yes ID and --no ID do the same for the action with this id,
     which -v prints. With --token-file the answer needs no terminal.
@@ -98,6 +100,13 @@ def ask(
                 conversation = run(_last_conversation(runtime.chat, user, before))
             # A yes answers the question that was shown here, and no later one of another client.
             shown = None if before is None else before.question_in(user, conversation)
+            seen = before if before is not None and shown is not None else None
+            ended = EndedRequests(runtime, run, user, () if seen is None else seen.ended, as_json=as_json)
+            if conversation is not None and ended.print_new(conversation):
+                seen = seen or ShownConversation(user_id=user, conversation_id=conversation, pending=None)
+                remember(settings, seen.replace(ended=ended.printed))
+                if content is None and answers is None and run(runtime.chat.pending_action(user, conversation)) is None:
+                    return
             if not authorized:
                 shown = ShownQuestion()
                 if answers is not None or content is None or read_consent(content) in _ANSWERS:
@@ -105,6 +114,8 @@ def ask(
             asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run}
             sending = send_with_key(runtime.chat, user, content, **asked, roles=roles)
             answer = send_and_print(run, sending, as_json=as_json)
+            if conversation is not None:
+                ended.print_new(conversation, answer.decision_id)
             pending = answer.decision.pending_action
             remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))
             whose = asking_as(user, roles)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of
 from graph_agent.cli.options import Conversation, Model, User, asking_as, with_files
 from graph_agent.cli.other_rules import print_other_rules
@@ -47,14 +48,16 @@ def chat(
     """Chat in one conversation, until /quit or the end of input.
 
     A question that needs a yes or no is highlighted; only a terminal answers it, or input with --token-file. The changes that
-    were made are listed below each reply.
+    were made are listed below each reply. What was decided about your calls that wait for an approval is printed, too.
     """
     answers = has_launch_token(settings, token_file) or shows_questions()
     with open_command_runtime(settings, model=model) as (runtime, run):
         conversation = conversation_id_of(conversation, runtime.chat, user, run)
         print_stderr("/help lists the commands, /quit leaves.")
         pending: PendingAction | None = None
-        whose = asking_as(user)
+        whose, ended = asking_as(user), EndedRequests(runtime, run, user)
+        if conversation is not None:
+            ended.print_new(conversation)
         while (text := _read(after_question=pending is not None)) is not None and text != "/quit":
             if text == "/help":
                 print_text(_HELP)
@@ -63,6 +66,8 @@ def chat(
                 print_stderr("A new conversation.")
             elif text:
                 sent = _SHORTCUTS.get(text, text)
+                if conversation is not None:
+                    ended.print_new(conversation)
                 # A yes answers the question on this screen, and no later one of another client.
                 shown = ShownQuestion(pending_action=pending.id if pending is not None and answers else None)
                 try:
@@ -73,6 +78,8 @@ def chat(
                 except KeyboardInterrupt:
                     print_stderr("Stopped; the log has what was done until then.")
                     continue
+                if conversation is not None:
+                    ended.print_new(conversation, answer.decision_id)
                 conversation, pending = answer.conversation_id, answer.decision.pending_action
                 print_answer(answer.decision)
                 print_other_rules(runtime, run, user, answer, whose)

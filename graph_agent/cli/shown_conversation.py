@@ -27,6 +27,8 @@ class ShownConversation(Frozen):
     user_id: str
     conversation_id: str
     pending: PendingAction | None
+    ended: tuple[str, ...] = ()
+    """The closing decisions of approval requests whose replies were printed since the user's last message."""
 
     def question_in(self, user_id: str, conversation_id: str | None) -> ShownQuestion | None:
         """Return the question that this terminal shows in a conversation; None if it does not show the conversation."""
