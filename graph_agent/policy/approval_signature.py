@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.approval import ApprovalAnswer
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest
 
 NAMESPACE = "graph-agent-approval"
@@ -34,7 +35,10 @@ class SignatureRefused(Exception):  # noqa: N818 (an answer, not an error)
 
 
 def signed_text(request: ApprovalRequest, *, approver: str, approve: bool, role: str) -> str:
-    """Return the text that an approver signs: one line for each fact, and none that a value could add."""
+    """Return the text that an approver signs, with the whole call: one line for each fact, and none that a value could add.
+
+    It is ASCII. Any other character is escaped as in Python, also one that is invisible or turns the text around.
+    """
     facts = {
         "origin": request.origin,
         "request": request.id,
@@ -42,6 +46,8 @@ def signed_text(request: ApprovalRequest, *, approver: str, approve: bool, role:
         "requester": request.user_id,
         "conversation": request.conversation_id,
         "decision": request.decision_id,
+        "tool": request.action.tool_name,
+        "arguments": canonical_json(request.action.arguments),
         # As the record has it, so that a verifier need not know how times are written.
         "expires": str(request.to_json()["action"]["expires_at"]),
         "answer": "approve" if approve else "deny",

@@ -202,7 +202,9 @@ def verify_approvers(decision_text: str, keys_text: str) -> str:
     require(approval and approval["end"] == "approved", "the call of the decision was not approved")
     request, people = approval["request"], []
     action = request["action"]
-    text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text, arguments = (
+        json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for value in (request, action["arguments"])
+    )
     keys = [line.split()[:3] for line in keys_text.splitlines() if line.strip() and not line.startswith("#")]
     for answer in approval["answers"]:
         digest = sha256(text.encode("utf-8", "surrogatepass")).hex()
@@ -215,6 +217,8 @@ def verify_approvers(decision_text: str, keys_text: str) -> str:
             "requester": request["user_id"],
             "conversation": request["conversation_id"],
             "decision": request["decision_id"],
+            "tool": action["tool_name"],
+            "arguments": arguments,
             "expires": action["expires_at"],
             "answer": "approve",
             "approver": answer["approver"],

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy import update
 
 from graph_agent.chat.answer import ChatAnswer
@@ -20,6 +23,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApprovalAnswer, ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest, DecisionType
 from graph_agent.models.record import CallDisposition, DecisionRecord
+from graph_agent.policy.approval_signature import read_approver_keys
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
@@ -352,6 +356,41 @@ async def test_aisvs_9_6_2_after_the_expiry_nothing_runs_although_enough_people_
     await chat.sweep()
     assert await environment.descriptions() == []
     assert "There were not enough approvals until" in (await messages(chat, asked))[-1]
+
+
+async def test_aisvs_9_2_9_with_keys_an_answer_that_the_server_has_made_itself_runs_nothing(
+    each_environment: Environment, tmp_path: Path
+) -> None:
+    """A row with a valid MAC, as only the server can write it, is no approval without the signature of the approver's key."""
+    environment = each_environment
+    key = Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    (tmp_path / "approvers").write_text(f"bob {key}\n")
+    chat = ChatService(
+        environment.engine(ScriptedAdapter([ADD]), conditions=rules()),
+        clock=environment.clock,
+        approver_keys=read_approver_keys(tmp_path / "approvers"),
+    )
+    request = request_of(await chat.send("ann", "add bread"))
+    given: dict[str, Any] = {"digest": request.digest, "identity": ApproverIdentity.KEY, "signature": "signed"}
+    answer = ApprovalAnswer(approver="bob", approve=True, role="manager", answered_at=environment.clock.now(), **given)
+    await ApprovalStore(environment.database, record_key=environment.record_key).answer(request.id, answer)
+    for _ in range(2):
+        await chat.sweep()
+    assert await environment.descriptions() == []
+    (still,) = await requests_of(chat).of_requester("ann")
+    assert still.state == "open"
+
+
+async def test_aisvs_9_2_10_the_approval_of_a_call_covers_no_other_one(each_environment: Environment) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD, calls(("add_task", {"description": "milk"})))
+    first = request_of(await chat.send("ann", "add bread"))
+    second = request_of(await chat.send("ann", "add milk"))
+    with pytest.raises(ServiceError, match="about another text than that of this request"):
+        await respond(chat, second, digest=first.digest)
+    await respond(chat, first)
+    await chat.sweep()
+    assert await environment.descriptions() == ["bread"]
 
 
 async def test_requests_are_pruned_a_month_after_their_end_and_erased_with_their_user(

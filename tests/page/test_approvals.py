@@ -10,7 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.canonical import canonical_json
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES
 from tests.api.test_approvals import SIGN_IN, headers
 from tests.chat.test_approval_grounds import UNSENT
 from tests.chat.test_approvals import rules
@@ -97,9 +99,14 @@ def desk() -> OrderDesk:
 
 
 @pytest.fixture
-def desk_site(browser: Browser, tmp_path: Path, template: Path, desk: OrderDesk) -> Iterator[Site]:
+def reason() -> str:
+    return HIDDEN_TEXT
+
+
+@pytest.fixture
+def desk_site(browser: Browser, tmp_path: Path, template: Path, desk: OrderDesk, reason: str) -> Iterator[Site]:
     """A desk whose rule reads the order, and whose model copies a reason from what a tool has returned."""
-    cancel = ("cancel_order", {"order_id": "W-2002", "reason": HIDDEN_TEXT})
+    cancel = ("cancel_order", {"order_id": "W-2002", "reason": reason})
     script = [calls(("get_order", {"order_id": "W-2002"})), calls(cancel)]
     file = ConditionsFile(policy(ORDER, forbid("a manager cancels", "cancel_order", UNSENT)), roles=("finance", "manager"))
     given = {"conditions": file, "tools": desk, "constitution": CONSTITUTION, "settings": SIGN_IN}
@@ -144,3 +151,23 @@ def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_s
         expect(bob.get_by_role("heading", name="Denied")).to_be_visible()
         bob.get_by_role("link", name="Inbox", exact=True).click()
         expect(bob.get_by_text("No call of another person waits for your approval.")).to_be_visible()
+
+
+LONG = "".join(f"{number}  \u202e\u2066<i>\u200b\n" for number in range(820))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reason", [LONG], ids=["16 KB"])
+def test_aisvs_9_2_2_the_page_shows_every_character_of_the_longest_value(desk_site: Site, reason: str) -> None:
+    assert 0.9 < len(canonical_json(reason).encode()) / MAX_ARGUMENT_BYTES < 1
+    with desk_site.page(refusals=True) as ann, desk_site.page(refusals=True, viewport={"width": 320, "height": 800}) as bob:
+        sign_in(ann, "ann")
+        say(ann, "cancel W-2002")
+        open_request(bob, "bob", "manager")
+        expect(bob.get_by_role("heading", name="Approval", exact=True)).to_be_visible()
+        value = bob.locator("dt", has_text="reason").locator("+ dd > span").first
+        shown = {"\u202e": "‹U+202E›", "\u2066": "‹U+2066›", "\u200b": "‹U+200B›"}
+        assert value.text_content() == reason.translate(str.maketrans(shown))
+        assert value.evaluate("element => getComputedStyle(element).whiteSpaceCollapse") == "preserve"
+        assert value.evaluate("element => element.scrollWidth <= document.documentElement.clientWidth")
+        assert bob.evaluate("document.documentElement.scrollWidth") <= 320

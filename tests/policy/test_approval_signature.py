@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from graph_agent.clock import ManualClock
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest, PendingAction
+from graph_agent.models.facts import ShownFact
+from graph_agent.models.sources import CallSources
 from graph_agent.policy.approval_signature import (
     NAMESPACE,
     SignatureRefused,
@@ -146,6 +148,9 @@ def test_aisvs_9_2_9_what_the_approver_has_not_signed_is_refused(tmp_path: Path,
         {"decision_id": "d2"},
         {"origin": "elsewhere.example/log"},
         {"renewals": 1},
+        {"facts": (ShownFact(name="order", values={"status": "sent"}),)},
+        {"sources": CallSources(after="read_page")},
+        {"by_program": True},
     ],
 )
 def test_aisvs_9_2_8_changing_any_bound_value_voids_the_answer(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -164,7 +169,7 @@ def test_aisvs_9_2_8_an_answer_counts_for_nobody_else_and_nothing_else(tmp_path:
 
 def test_a_value_adds_no_line_to_the_signed_text() -> None:
     text = signed_text(REQUEST.replace(user_id="ann\napprover: eve"), approver="bob", approve=True, role="manager‮")
-    assert text.count("\n") == 11
+    assert text.count("\n") == 13
     assert text.isascii()
 
 
