@@ -28,7 +28,7 @@ from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.session import ChatSession, ChatStores
-from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode
+from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesDigests
 from graph_agent.models.record import DecisionOpening, DecisionRecord
@@ -77,8 +77,7 @@ class ApprovalService:
         stored = await self._requests.find(request_id)
         if stored is None or stored.closing_decision is None:
             return None
-        loaded = await self._stores.audit.load(stored.closing_decision)
-        return loaded if isinstance(loaded, DecisionRecord) else None
+        return await self._load(stored.closing_decision)
 
     async def for_approver(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
         """Return the open requests that wait for an answer of the user, the oldest first."""
@@ -235,7 +234,7 @@ class ApprovalService:
         if request.action.tool_name not in policy.rules and stored.state is ApprovalState.OPEN:
             # Another installation on this database may serve the tool; the time of the request ends in any case.
             return False
-        known = await read_circumstances(self._engine, policy, request)
+        known = await self._circumstances(policy, request)
         if stored.state is ApprovalState.OPEN:
             if (why := self._void_because(request, policy, known)) is not None:
                 await self._requests.void(request_id, why)
@@ -281,7 +280,7 @@ class ApprovalService:
         can_answer = stored.is_open and user_id != stored.request.user_id and not _has_answered(stored, user_id)
         if not can_answer or not _roles_of(stored, policy, roles):
             return None
-        return await read_circumstances(self._engine, policy, stored.request)
+        return await self._circumstances(policy, stored.request)
 
     def _yours(
         self,
@@ -326,8 +325,7 @@ class ApprovalService:
         decision_id: str | None = request.decision_id
         record: DecisionRecord | None = None
         while decision_id is not None:
-            loaded = await self._stores.audit.load(decision_id)
-            record = loaded if isinstance(loaded, DecisionRecord) else None
+            record = await self._load(decision_id)
             closed = None if record is None else record.header.context.approval
             # A closing decision that found its object changed has opened its request anew.
             decision_id = None if closed is None else closed.request.decision_id
@@ -340,6 +338,19 @@ class ApprovalService:
             return None
         preview = await self._engine.external.preview(action.tool_name, action.arguments, request.user_id)
         return confirmation.describe_in_full(rule, action.arguments, preview) if preview.success else None
+
+    async def _load(self, decision_id: str) -> DecisionRecord | None:
+        try:
+            loaded = await self._stores.audit.load(decision_id)
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
+        return loaded if isinstance(loaded, DecisionRecord) else None
+
+    async def _circumstances(self, policy: CompiledPolicy, request: ApprovalRequest) -> Circumstances:
+        try:
+            return await read_circumstances(self._engine, policy, request)
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
 
     async def _prepare(self) -> PolicySnapshot:
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
 from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -14,7 +16,9 @@ import pytest
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
-from graph_agent.errors import ServiceError
+from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.db.backend import Work
+from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.record import DecisionRecord
@@ -39,6 +43,46 @@ async def answered(chat: ChatService, request: Any, who: str, *, approve: bool) 
     """Answer, whatever the answer of the service is."""
     with suppress(ServiceError):
         await respond(chat, request, who, approve=approve)
+
+
+class UnreadDatabase(Database):
+    """A database that answers no read after some."""
+
+    reads = sys.maxsize
+
+    async def read(self, work: Work[Any]) -> Any:
+        self.reads -= 1
+        if self.reads < 0:
+            raise DatabaseUnavailableError
+        return await super().read(work)
+
+
+async def test_whichever_read_fails_a_request_is_unavailable_and_can_be_approved_later(each_environment: Environment) -> None:
+    environment = each_environment
+    database = environment.open_database(UnreadDatabase)
+    conditions = rules(approved="context.approvals.manager >= 1 && context.used.day.calls <= 5")
+    chat = environment.chat(ScriptedAdapter([ADD]), conditions=conditions, database=database)
+    request = request_of(await chat.send("ann", "add bread"))
+    requests, failures = requests_of(chat), list[ServiceErrorCode]()
+    for work in (
+        lambda: requests.view(request.id, "bob", ["manager"]),
+        lambda: requests.close(request.id),
+        lambda: requests.closing(request.id),
+    ):
+        for reads in itertools.count():
+            database.reads = reads
+            try:
+                await work()
+            except ServiceError as error:
+                failures.append(error.code)
+            else:
+                break
+    assert len(failures) > 5
+    assert set(failures) == {ServiceErrorCode.SERVICE_UNAVAILABLE}
+    database.reads = sys.maxsize
+    await respond(chat, request)
+    assert await environment.descriptions() == ["bread"]
+    await database.close()
 
 
 @pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])
