@@ -35,9 +35,12 @@ from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.replays.replayer import Replayer
 from graph_agent.turn.finished import FinishedTurn
+from tests.simulation.approval_checks import check_requests, end_requests
+from tests.simulation.approvers import Person
 from tests.simulation.clients import Attempt, Client, Request, ask_again
 from tests.simulation.history import History
 from tests.simulation.plain import CONVERSATION, PlainCaller
+from tests.simulation.policies import LOOKED_UP
 from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, World
 from tests.simulation.tools import (
     CHANGES,
@@ -53,6 +56,8 @@ from tests.simulation.tools import (
 )
 
 _MAX_ROUNDS = 3
+_CLOSING_KEY = " approval:"
+"""The beginning of the keys of turns that close a request for approval."""
 _ARRIVED_SECONDS = 1.0
 _BEFORE = 8.0
 """For so many seconds before a request its replica has had no trouble, if the request must be answered at once."""
@@ -82,10 +87,13 @@ class _Stored:
         )
 
 
-async def check_outcome(world: World, replicas: list[Replica], clients: list[Client], callers: list[PlainCaller]) -> None:
+async def check_outcome(
+    world: World, replicas: list[Replica], clients: list[Client], callers: list[PlainCaller], people: list[Person]
+) -> None:
     """Check everything that must hold once all faults are over."""
     history = world.history
     await _check_left_open(world, replicas)
+    await end_requests(world, replicas)
     stored = world.database.look(_Stored.read)
     requests = [request for client in clients for request in client.requests]
     records = {
@@ -106,6 +114,7 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_shown(world, records)
     _check_budgets(world)
     _check_read_first(world, records)
+    check_requests(world, people, records, [turn.id for turn in stored.turns if turn.stopped])
     await _check_answers(world, replicas, requests, stored)
     for replica in replicas:
         replica.kill()
@@ -149,7 +158,8 @@ def _check_closed(world: World, stored: _Stored) -> None:
         for role in Role:
             if said[turn.id, role] != 1 and turn.state is TurnState.DONE:
                 history.violated(f"{name(turn.id)} has {said[turn.id, role]} messages of the {role.value}")
-    for message, count in Counter(row.message for row in of_chats).items():
+    closings = {turn.id for turn in stored.turns if (turn.idem_key or "").startswith(_CLOSING_KEY)}
+    for message, count in Counter(row.message for row in of_chats if row.decision_id not in closings).items():
         if count > 1:
             history.violated(f"{message!r} has {count} decisions")
 
@@ -301,6 +311,9 @@ def _check_plain(history: History, callers: list[PlainCaller], records: dict[str
 
 def _check_confirmed(world: World, stored: _Stored, records: dict[str, DecisionRecord]) -> None:
     """A yes of a chat is used up only with its call, unless the question has expired or the user has stopped the turn."""
+    if world.faults.approvals and world.faults.policy_changes:
+        # A process with other rules than those of the question does not follow the yes.
+        return
     followed = {turn.id for turn in stored.turns if not turn.stopped}
     sent = {call.operation_key for call in world.tools.sent}
     for decision_id, record in records.items():
@@ -335,17 +348,18 @@ def _check_cards(world: World, records: dict[str, DecisionRecord]) -> None:
 
 def _check_shown(world: World, records: dict[str, DecisionRecord]) -> None:
     """A confirmed call runs only on an object that was read after the yes as the question had shown it, and may be acted on."""
-    if not world.faults.budgets:
-        return
+    looked_up = {*(CONFIRMED if world.faults.budgets else ()), *(LOOKED_UP if world.faults.approvals else ())}
     for decision_id, record in records.items():
         pending, states = record.header.context.pending_confirmation, {}
+        if (closed := record.header.context.approval) is not None:
+            pending = closed.request.action
         if pending is None or not (record.decision.decision_type is DecisionType.EXECUTE_PENDING or record.decision.confirmed):
             continue
         for entry in record.entries:
             if entry.kind is EntryKind.READ:
                 states[entry.result["arguments"]["token"]] = entry.result["values"].get("object", {}).get("state")
         for shown, call in zip(pending.each, record.invocations, strict=False):
-            if call.disposition is not CallDisposition.EXECUTED or call.tool_name not in CONFIRMED:
+            if call.disposition is not CallDisposition.EXECUTED or call.tool_name not in looked_up:
                 continue
             state = states.get(call.parameters["token"])
             if state in (None, FROZEN) or f"object.state = '{state}'" not in shown.description:

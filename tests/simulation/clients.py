@@ -10,6 +10,7 @@ from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import ConfirmationAnswer
+from tests.simulation.policies import REQUESTER_ROLES
 from tests.simulation.replicas import Replica, World
 
 _AGAIN = frozenset(
@@ -62,7 +63,7 @@ class Client:
         self.requests: list[Request] = []
         self._world = world
         self._replicas = replicas
-        self._user_id = f"user{number}"
+        self.user_id = f"user{number}"
         self._conversation_id: str | None = None
 
     async def converse(self) -> None:
@@ -82,9 +83,9 @@ class Client:
 
     async def _ask(self, answers: ConfirmationAnswer | None) -> ChatAnswer | None:
         random, faults = self._world.random, self._world.faults
-        content = f"{self._user_id} message {len(self.requests) + 1}"
+        content = f"{self.user_id} message {len(self.requests) + 1}"
         keyed = random.random() >= faults.keyless
-        request = Request(self._user_id, content, content.replace(" ", "-") if keyed else None, self._conversation_id, answers)
+        request = Request(self.user_id, content, content.replace(" ", "-") if keyed else None, self._conversation_id, answers)
         alone = answers is None
         self.requests.append(request)
         if not keyed:
@@ -117,7 +118,7 @@ class Client:
         attempt.ended = loop.time()
         attempt.outcome = outcome
         said = outcome if isinstance(outcome, str) else f"{outcome.decision.outcome_category}: {outcome.reply!r}"
-        world.history.add(self._user_id, f"{request.content.partition(' ')[2]} at {attempt.process.name}: {said}")
+        world.history.add(self.user_id, f"{request.content.partition(' ')[2]} at {attempt.process.name}: {said}")
         return outcome
 
     async def _reply(self, request: Request, replica: Replica) -> ChatAnswer | str:
@@ -152,6 +153,7 @@ async def _serve(chat: ChatService, request: Request) -> ChatAnswer:
         conversation_id=request.conversation_id,
         answers=request.answers,
         idem_key=request.key,
+        roles=REQUESTER_ROLES,
     )
 
 

@@ -39,11 +39,12 @@ _TREE = ("tree_", "record_leaves")
 
 @dataclass(frozen=True)
 class Change:
-    """A row of a decision that a transaction has inserted or changed."""
+    """A row of a decision, or of a request for approval, that a transaction has inserted or changed."""
 
     table: str
     operation: str
     decision_id: str
+    """That of the request for the tables of requests."""
 
 
 Observer = Callable[[Process, Connection, list[Change]], None]
@@ -274,7 +275,7 @@ def _empty_database() -> bytes:
             conversation_tables.create_all(connection)
             connection.exec_driver_sql(f"CREATE TABLE {_TOUCHED} (source TEXT, operation TEXT, decision_id TEXT)")
             for table in (*record_tables.tables.values(), *conversation_tables.tables.values()):
-                names = {"turns": "id"}
+                names = {"turns": "id", "approvals": "id", "approval_answers": "approval_id"}
                 name = names.get(table.name, "decision_id" if "decision_id" in table.c else "")
                 for operation in ("INSERT", "UPDATE") if name else ():
                     connection.exec_driver_sql(

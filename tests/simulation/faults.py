@@ -64,6 +64,12 @@ class Faults:
     """The number of decisions without a chat for each client."""
     budgets: bool
     """True if a policy limits what a user may do in a day."""
+    approvals: bool
+    """True if a policy demands the approval of other people, and the model requests such calls."""
+    approval_seconds: float
+    """The time for which a call waits for them."""
+    policy_changes: float
+    """A host is killed, and its next process has other rules."""
 
     @classmethod
     def draw(cls, random: Random) -> Faults:
@@ -104,4 +110,7 @@ class Faults:
             stops=sometimes(0.2, 0.2),
             plain=random.choice((0, 0, 1, 5)),
             budgets=random.random() < 0.5,
+            approvals=random.random() < 0.5,
+            approval_seconds=random.choice((10.0, 30.0, 86_400.0)),
+            policy_changes=sometimes(0.1, 0.5),
         )

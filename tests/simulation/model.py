@@ -12,7 +12,7 @@ from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from tests.simulation.faults import Faults
-from tests.simulation.tools import CHANGES, DECLARATIONS, PAYS, PUBLISHES, READ_FIRST
+from tests.simulation.tools import APPROVED, DECLARATIONS, PAYS, PUBLISHES, READ_FIRST, UNAPPROVED
 
 _ERRORS: tuple[type[LLMError], ...] = (LLMError, LLMTimeoutError, RateLimitError)
 
@@ -41,7 +41,8 @@ class ModelWorld:
         random = self.random
         if random.random() < 0.1:
             return [FunctionCall(name=name, arguments=self._arguments(name)) for name in (READ_FIRST, PUBLISHES)]
-        names = [random.choice((*CHANGES, "send_note", "look_up")) for _ in range(random.choice((1, 1, 2, 3)))]
+        requested = APPROVED if self.faults.approvals and random.random() < 0.6 else (*UNAPPROVED, "send_note", "look_up")
+        names = [random.choice(requested) for _ in range(random.choice((1, 1, 2, 3)))]
         return [FunctionCall(name=name, arguments=self._arguments(name)) for name in names]
 
     def _arguments(self, name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from graph_agent.errors import ServiceError, TurnTakenOverError
 from graph_agent.models.decision import DecisionContext
 from graph_agent.turn.finished import FinishedTurn
 from tests.simulation.clients import NO_REPLY
+from tests.simulation.policies import REQUESTER_ROLES
 from tests.simulation.replicas import Replica, World
 
 CONVERSATION = "plain"
@@ -48,9 +49,11 @@ class PlainCaller:
         await asyncio.sleep(moment)
         engine, conversation = random.choice(self._replicas), f"{CONVERSATION}-{self._user_id}-{number}"
         if not hurries and random.random() < 0.7:
-            context = DecisionContext(user_id=self._user_id, message=f"{conversation} asks", conversation_id=conversation)
+            context = DecisionContext(
+                user_id=self._user_id, message=f"{conversation} asks", conversation_id=conversation, roles=REQUESTER_ROLES
+            )
         else:
-            context = DecisionContext.for_calls(self._user_id, world.model.calls(), conversation)
+            context = DecisionContext.for_calls(self._user_id, world.model.calls(), conversation, REQUESTER_ROLES)
         asked = await self._run(engine, lambda one: one.engine.run(context), context.message)
         if isinstance(asked, FinishedTurn) and asked.decision.pending_action is not None:
             yes, message = random.random() < 0.8, f"{conversation} answers"

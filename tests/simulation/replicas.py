@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from graph_agent.bootstrap.record_tree import seal_if_possible
+from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
@@ -30,7 +31,8 @@ from tests.simulation.event_loop import Process, SimulatedLoop
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
 from tests.simulation.model import ModelWorld, SimulatedModel
-from tests.simulation.tools import BUDGETS, CONSTITUTION, SimulatedTools, ToolWorld
+from tests.simulation.policies import REDECLARED, USUAL, conditions
+from tests.simulation.tools import CONSTITUTION, SimulatedTools, ToolWorld
 from tests.simulation.watch import Watch
 
 KEY = b"a key for simulations only"
@@ -86,6 +88,8 @@ class Replica:
         self.head = SimulatedHead(world.random)
         self.clock: SimulatedClock
         self.died: asyncio.Future[None]
+        self.policy = USUAL
+        """The policy of its next process."""
         self._world = world
         self._starts = 0
 
@@ -98,7 +102,8 @@ class Replica:
         self.died = died = world.loop.create_future()
         process.on_killed = lambda: None if died.done() else died.set_result(None)
         self.clock = SimulatedClock(world.loop, ahead)
-        world.history.add(process.name, f"starts with a clock that is {ahead:+.3f} s ahead")
+        rules = f", and the {self.policy} policy" if world.faults.approvals else ""
+        world.history.add(process.name, f"starts with a clock that is {ahead:+.3f} s ahead{rules}")
         process.context().run(self._start_services)
 
     def kill(self) -> None:
@@ -126,20 +131,23 @@ class Replica:
     def _start_services(self) -> None:
         world, ids = self._world, RandomUuids(self._world.random)
         database = world.database.open(self.process)
-        audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY)
-        tools = SimulatedTools(world.tools, self.process)
+        approvals = ApprovalStore(database, record_key=KEY, origin=LOG_KEYS.origin)
+        audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY, turn=OpensRequests(approvals))
+        tools = SimulatedTools(world.tools, self.process, redeclared=self.policy == REDECLARED)
+        faults = world.faults
         self.engine = LLMAgentEngine(
             SimulatedModel(world.model),
             tools,
             CONSTITUTION,
-            ports=EnginePorts(audit, self.clock, ids, Signer(KEY), ConfirmationStore(database, clock=self.clock)),
+            ports=EnginePorts(audit, self.clock, ids, Signer(KEY), ConfirmationStore(database, clock=self.clock), approvals),
             options=EngineOptions(
                 config=AgentEngineConfig(
                     max_iterations=3,
                     timeout_seconds=self._timeout_seconds(),
                     after_yes=world.random.choice(tuple(AfterYes)),
+                    approval_hours=faults.approval_seconds / 3600,
                 ),
-                conditions=BUDGETS if world.faults.budgets else None,
+                conditions=conditions(budgets=faults.budgets, approvals=faults.approvals, policy=self.policy),
                 graph=shipped_graph(),
             ),
         )
@@ -148,14 +156,19 @@ class Replica:
         jobs = (settler.settle, tree.seal)
         self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
         world.watch.services[self.process] = self.chat
+        world.watch.policies[self.process] = self.policy
         world.loop.spawn(self.process, self._sweep_forever(self.chat))
         world.loop.spawn(self.process, self._seal_forever(audit, tree))
         world.loop.spawn(self.process, settler.settle_forever())
 
     async def _sweep_forever(self, chat: ChatService) -> None:
         while True:
-            with suppress(ServiceError):
+            try:
                 await chat.sweep()
+            except ServiceError:
+                pass
+            except Exception as error:
+                self._world.history.violated(f"the sweep raises {error!r}")
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _seal_forever(self, audit: DatabaseAuditWriter, tree: RecordTree) -> None:

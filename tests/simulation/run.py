@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 
+from tests.simulation.approvers import Person
 from tests.simulation.checks import check_outcome
 from tests.simulation.clients import Client
 from tests.simulation.database import DatabaseServer
@@ -18,6 +19,7 @@ from tests.simulation.faults import SECONDS, Faults
 from tests.simulation.history import History
 from tests.simulation.model import ModelWorld
 from tests.simulation.plain import PlainCaller
+from tests.simulation.policies import APPROVERS, DEMANDS
 from tests.simulation.replicas import Replica, World
 from tests.simulation.tools import ToolWorld
 from tests.simulation.watch import Watch
@@ -104,6 +106,9 @@ async def _run(loop: SimulatedLoop, random: Random, faults: Faults, history: His
     callers = [PlainCaller(world, replicas, number) for number in range(1, faults.clients + 1)]
     conversing = [asyncio.ensure_future(client.converse()) for client in clients]
     conversing += [asyncio.ensure_future(caller.decide()) for caller in callers]
+    names = [*APPROVERS, *(client.user_id for client in clients)] if faults.approvals else []
+    people = [Person(world, replicas, name) for name in names]
+    conversing += [asyncio.ensure_future(person.attend()) for person in people]
     faulting = [asyncio.ensure_future(_trouble_replica(world, replica)) for replica in replicas]
     faulting.append(asyncio.ensure_future(_trouble_database(world)))
     await asyncio.wait(conversing, timeout=SECONDS)
@@ -114,7 +119,7 @@ async def _run(loop: SimulatedLoop, random: Random, faults: Faults, history: His
     await asyncio.sleep(_SWEEP_SECONDS)
     for task in conversing:
         task.cancel()
-    await check_outcome(world, replicas, clients, callers)
+    await check_outcome(world, replicas, clients, callers, people)
 
 
 async def _trouble_replica(world: World, replica: Replica) -> None:
@@ -135,6 +140,9 @@ async def _trouble_replica(world: World, replica: Replica) -> None:
                 replica.kill()
             else:
                 process.callbacks_to_live = random.randrange(1, random.choice((20, 200, 600)))
+        elif faults.approvals and random.random() < faults.policy_changes * _FAULT_SECONDS:
+            replica.policy = random.choice(tuple(DEMANDS))
+            replica.kill()
         elif random.random() < faults.restarts * _FAULT_SECONDS:
             await replica.shut_down()
         elif random.random() < faults.cut_offs * _FAULT_SECONDS:

@@ -1,7 +1,6 @@
 """The simulated tool server, which all processes share, and the connection that each process has to it.
 
-`send_note`, `publish` and `wire_money` keep no ledger: each call that arrives has its effect. `add_task` and `drop_task`
-keep one.
+`add_task`, `drop_task` and `pay_out` keep a ledger. Of the other tools each call that arrives has its effect.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import SentCall
 from tests.simulation.event_loop import Process, SimulatedLoop
@@ -31,15 +29,21 @@ You are an assistant.
 - send_note: Send a note
 - wire_money: Send money (requires confirmation)
 - publish: Publish what was looked up
+- refund: Refund an order
+- pay_out: Pay out a balance
+- erase: Erase an account (requires confirmation)
 - look_up: Look something up (reads)
 
 ## Behavioral Rules
 1. Do what the user says.
 """
 READS = frozenset({"look_up"})
-WITH_LEDGER = frozenset({"add_task", "drop_task"})
+WITH_LEDGER = frozenset({"add_task", "drop_task", "pay_out"})
 CONFIRMED = frozenset({"drop_task", "wire_money"})
-CHANGES = ("add_task", "drop_task", "send_note", "wire_money", "publish")
+APPROVED = ("refund", "pay_out", "erase")
+"""The calls that need the approval of other people, in simulations with approvals; only these ask for them."""
+UNAPPROVED = ("add_task", "drop_task", "send_note", "wire_money", "publish")
+CHANGES = (*UNAPPROVED, *APPROVED)
 
 READ_FIRST, PUBLISHES = "look_up", "publish"
 """In simulations with budgets the second tool may be called only after the first one has succeeded in the conversation."""
@@ -52,31 +56,16 @@ MAX_AMOUNT = 100
 FROZEN = "frozen"
 _STATES = ("new", "checked", "signed", FROZEN)
 """The states of the object of each call, which follow one another; nobody may act on a frozen one."""
-BUDGETS = ConditionsFile(
-    '@id("all") @object("look_up(token = arguments.token)") permit (principal, action, resource);'
-    + "".join(
-        f'@id("not frozen: {name}") forbid (principal, action == Action::"{name}", resource) '
-        f'unless {{ context.result has object && context.result.object.state != "{FROZEN}" }};'
-        for name in sorted(CONFIRMED)
-    )
-    + "".join(
-        f'@id("{name}") forbid (principal, action == Action::"{name}", resource) when {{ context.used.day.calls > {limit} }};'
-        for name, limit in LIMITS.items()
-    )
-    + f'@id("read first") forbid (principal, action == Action::"{PUBLISHES}", resource) '
-    f'unless {{ context.succeeded.contains(Action::"{READ_FIRST}") }};'
-    + f'@id("money") forbid (principal, action == Action::"{PAYS}", resource) '
-    f"when {{ context.used.day.sum.amount > {MAX_AMOUNT} }};"
-)
 
 
-def _declaration(name: str) -> ToolDeclaration:
+def _declaration(name: str, more: str = "") -> ToolDeclaration:
     properties = {"token": {"type": "string"}, **({"amount": {"type": "integer", "minimum": 0}} if name == PAYS else {})}
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
-    return ToolDeclaration(name=name, description=f"{name.replace('_', ' ')}.", parameters=parameters)
+    return ToolDeclaration(name=name, description=f"{name.replace('_', ' ')}.{more}", parameters=parameters)
 
 
 DECLARATIONS = tuple(map(_declaration, (*CHANGES, "look_up")))
+_REDECLARED = tuple(_declaration(name, " As of today." if name in APPROVED else "") for name in (*CHANGES, "look_up"))
 _LOST = ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, "the connection was lost")
 _FAILED = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "the tool failed")
 _VOIDED = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "it was never done")
@@ -160,9 +149,10 @@ class ToolWorld:
 class SimulatedTools:
     """A process's connection to the server: a `ToolServer`."""
 
-    def __init__(self, world: ToolWorld, process: Process) -> None:
+    def __init__(self, world: ToolWorld, process: Process, *, redeclared: bool) -> None:
         self._world = world
         self._process = process
+        self._declared = _REDECLARED if redeclared else DECLARATIONS
 
     async def start(self) -> bool:
         return True
@@ -171,7 +161,7 @@ class SimulatedTools:
         return [tool.name for tool in DECLARATIONS]
 
     def declarations(self) -> list[ToolDeclaration]:
-        return list(DECLARATIONS)
+        return list(self._declared)
 
     def traits(self, tool_name: str) -> ToolTraits:
         return ToolTraits(read_only=tool_name in READS, destructive=False, ledger=tool_name in WITH_LEDGER)

@@ -17,11 +17,12 @@ from graph_agent.chat.service import ChatService
 from graph_agent.models.record import CallState
 from graph_agent.record.tables import call_operations, decision_logs
 from graph_agent.turn.handle import TurnHandle
+from tests.simulation.approval_watch import ApprovalWatch
 from tests.simulation.database import Change, DatabaseServer
 from tests.simulation.event_loop import Process, SimulatedLoop
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
-from tests.simulation.tools import WITH_LEDGER, Sent
+from tests.simulation.tools import APPROVED, WITH_LEDGER, Sent
 
 _AFTER_TROUBLE = LEASE.total_seconds() + 1.5
 """For so long after trouble with the database a process may lose its turns."""
@@ -33,6 +34,7 @@ _FENCED_AFTER_JUMP_SECONDS = _FENCED_SECONDS + LEASE.total_seconds()
 """The same if the clock of the database may have ended the lease."""
 _EXPIRED_SECONDS = LEASE.total_seconds() + _FENCED_SECONDS
 _AROUND = timedelta(minutes=1)
+_OF_REQUESTS = frozenset({"approvals", "approval_answers"})
 _AFTER_THE_END = frozenset({"call_operations"})
 """Tables in which the outcome of a call may be settled after its decision was closed."""
 
@@ -51,6 +53,8 @@ class Watch:
 
     def __init__(self, loop: SimulatedLoop, database: DatabaseServer, faults: Faults, history: History) -> None:
         self.services: dict[Process, ChatService] = {}
+        self.policies: dict[Process, str] = {}
+        """The policy of each process."""
         self.opened_by: dict[str, Process] = {}
         """The process that has opened each decision without a chat."""
         self._loop = loop
@@ -62,6 +66,7 @@ class Watch:
         self._begun: set[tuple[str, int]] = set()
         """The attempts that have written more than their claim."""
         self._names: dict[str, str] = {}
+        self._requests = ApprovalWatch(database.clock, history)
 
     @property
     def running(self) -> list[tuple[str, str]]:
@@ -74,6 +79,10 @@ class Watch:
 
     def on_commit(self, process: Process, connection: Connection, changes: list[Change]) -> None:
         """Check the changes of a transaction that is about to be committed."""
+        of_requests = [change.decision_id for change in changes if change.table in _OF_REQUESTS]
+        if of_requests:
+            self._requests.on_commit(process.name, self.policies[process], connection, dict.fromkeys(of_requests))
+        changes = [change for change in changes if change.table not in _OF_REQUESTS]
         for decision_id in dict.fromkeys(change.decision_id for change in changes):
             tables = sorted({change.table for change in changes if change.decision_id == decision_id})
             name = self.name(decision_id)
@@ -81,6 +90,8 @@ class Watch:
             if found is None:
                 if Change("decision_logs", "INSERT", decision_id) in changes:
                     self.opened_by[decision_id] = process
+                if {"decision_logs", "record_entries"} & set(tables):
+                    # It has no attempts: whoever finishes it appends to its entries, whose numbers only one process gets.
                     self._attempts[decision_id, process].add(1)
                 if Change("decision_logs", "UPDATE", decision_id) in changes:
                     self._check_abandoned(process, connection, decision_id)
@@ -111,6 +122,9 @@ class Watch:
         what = f"{sent.tool_name} {sent.token}"
         if not rows:
             self._history.violated(f"{what} is sent without its operation")
+        if sent.tool_name in APPROVED:
+            policy = self.policies[sent.process]
+            self._database.look(lambda connection: self._requests.on_send(connection, sent.operation_key, policy))
         for row in rows:
             if sent.tool_name in WITH_LEDGER:
                 continue
