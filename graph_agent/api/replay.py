@@ -2,7 +2,8 @@
 
 start    {"total": 50}
 report   {"message": "...", "recorded": {...}, "decision_id": "...", "identical": false, "differences": [...], "steps": [...]}
-flows    {"items": [{"decision_id": "...", "message": "...", "before": "runs", "after": "asks", "tool_name": "..."}]}
+flows    {"items": [{"decision_id": "...", "message": "", "before": "runs", "after": "asks", "tool_name": "...", "shadow": []}]}
+trial    {"decisions": 50, "ended_early": 0, "rules": {"no milk": {"asked": 0, "refused": 2, "by_user": {"ann": 2}, ...}}}
 end      {"total": 50}
 """
 
@@ -32,13 +33,14 @@ from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.chat.service import well_formed_id
-from graph_agent.errors import ConstitutionError, ServiceError, ServiceErrorCode
+from graph_agent.errors import ConfigurationError, ConstitutionError, ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
-from graph_agent.models.record import RecordStatus
+from graph_agent.models.record import RecordStatus, ShadowedCall
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
 from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log
+from graph_agent.suggestions.trial import Trial
 
 router = APIRouter(prefix="/api", tags=["replay"])
 
@@ -49,8 +51,13 @@ MAX_FLOWS = 10_000
 _PAGE = 500
 _MESSAGE_CHARACTERS = 200
 """The part of a message that identifies a decision in a list."""
+_CALL_CHARACTERS = 300
 _FLUSH_SECONDS = 0.1
 """Flows are sent together this often: an event for each would take the page longer than the replay."""
+_TRIAL_SECONDS = 1.0
+"""The figures of the trial are sent this often: each time whole."""
+_MOST = 20
+"""The tools and users that are named in the figures of a rule."""
 
 
 class OtherRules(Frozen):
@@ -91,13 +98,17 @@ async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
 @router.post(
     "/replay/flows",
     **stream_route(
-        "start, the flows of several decisions each time, and end or error.", ["start", "flows", "end"], _ERRORS, FlowsRequest
+        "start, the flows of several decisions each time, the trial of the rules in the shadow, and end or error.",
+        ["start", "flows", "trial", "end"],
+        _ERRORS,
+        FlowsRequest,
     ),
 )
 async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run decisions again, the newest first, and stream the flow of their calls from the recorded to the other rules.
 
-    The replay ends when the client disconnects.
+    The trial says of each rule in the shadow of these rules which calls it would have decided otherwise. The replay ends when
+    the client disconnects.
     """
     return await _replay(request, caller, await read_model(request, FlowsRequest, MAX_RULES_BYTES), flow_only=True)
 
@@ -157,8 +168,24 @@ async def _replay(request: Request, caller: Caller, asked: ReplayRequest, *, flo
             yield await load_from_log(runtime.database, row.decision_id)
 
     replays = state.replays.replay_all(sources(), what_if, flow_only=flow_only)
-    total, events = min(asked.last, page.total), _flows if flow_only else _reports
-    return EventStream(events(total, replays, messages), state.replay_streams, caller.user_id)
+    total = min(asked.last, page.total)
+    if flow_only:
+        events = _flows(total, replays, messages, Trial(await _shadow_rules(runtime, what_if)))
+    else:
+        events = _reports(total, replays, messages)
+    return EventStream(events, state.replay_streams, caller.user_id)
+
+
+async def _shadow_rules(runtime: Runtime, what_if: WhatIf) -> list[str]:
+    """Return the names of the rules in the shadow of the other conditions, or else of those in force."""
+    policy = (await runtime.engine.prepare()).policy
+    if what_if.conditions is not None:
+        try:
+            policy = policy.with_conditions(what_if.conditions)
+        except ConfigurationError:
+            # Each replay says why they cannot be used.
+            return []
+    return [] if policy.conditions is None else [one.name for one in policy.conditions.described() if one.shadow]
 
 
 async def _closed(
@@ -194,18 +221,30 @@ async def _reports(expected: int, replays: _Replays, messages: dict[str, str]) -
     yield event("end", {"total": total, "identical": identical})
 
 
-async def _flows(expected: int, replays: _Replays, messages: dict[str, str]) -> AsyncIterator[ServerSentEvent]:
-    """Yield the flows of replays, as `_reports` their reports."""
+async def _flows(expected: int, replays: _Replays, messages: dict[str, str], trial: Trial) -> AsyncIterator[ServerSentEvent]:
+    """Yield the flows of replays, as `_reports` their reports, and what `trial` counts of them."""
     yield event("start", {"total": expected})
     items: list[dict[str, Any]] = []
-    total, now = 0, asyncio.get_running_loop().time
-    sent = 0.0
+    now = asyncio.get_running_loop().time
+    sent, counted = 0.0, now()
     async with aclosing(replays):
         async for found, flow in replays:
-            total += 1
-            items.append({"decision_id": found.name, "message": messages.pop(found.name)[:_MESSAGE_CHARACTERS], **flow})
+            calls = [ShadowedCall(**{**call, "call": call["call"][:_CALL_CHARACTERS]}) for call in flow.pop("shadow")]
+            user_id = "" if found.record is None else found.record.header.context.user_id
+            trial.add_what_if(found.name, user_id, calls, flow.pop("ended_early"))
+            message = messages.pop(found.name)[:_MESSAGE_CHARACTERS]
+            items.append({"decision_id": found.name, "message": message, **flow, "shadow": [call._asdict() for call in calls]})
             if now() - sent >= _FLUSH_SECONDS:
                 yield event("flows", {"items": items})
                 items, sent = [], now()
+            if now() - counted >= _TRIAL_SECONDS:
+                yield event("trial", _figures(trial))
+                counted = now()
     yield event("flows", {"items": items})
-    yield event("end", {"total": total})
+    yield event("trial", _figures(trial))
+    yield event("end", {"total": trial.decisions})
+
+
+def _figures(trial: Trial) -> dict[str, Any]:
+    rules = {name: one.to_json(_MOST) for name, one in trial.rules.items()}
+    return {"decisions": trial.decisions, "ended_early": len(trial.differing), "rules": rules}

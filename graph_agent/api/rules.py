@@ -54,6 +54,8 @@ class ConditionRow(Frozen):
 
     name: str
     line: int
+    number: int
+    """Its place among the conditions of the text, from 0."""
     effect: str
     shadow: bool
     """True if it is judged, and decides nothing."""
@@ -187,7 +189,7 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
         grant, rule = grants.get(tool), policy.rules.get(tool)
         traits = runtime.tools.traits(tool)
         about = [
-            ConditionRow(name=one.name, line=one.line, effect=one.effect, shadow=one.shadow)
+            ConditionRow(name=one.name, line=one.line, number=one.number, effect=one.effect, shadow=one.shadow)
             for one in described
             if tool in one.tools
         ]

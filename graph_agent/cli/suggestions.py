@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,10 @@ from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.options import AsJson, filter_by, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error, print_stderr
 from graph_agent.cli.show import json_line, print_text, shorten
+from graph_agent.errors import GraphAgentError
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.shadow import has_shadow_rules
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import read_log
 from graph_agent.reply.text import counted, visible
@@ -21,7 +24,6 @@ from graph_agent.settings import Settings
 from graph_agent.suggestions.suggest import Suggested, records_in, suggest
 from graph_agent.suggestions.trial import Trial
 
-_SHADOW = re.compile(r"@\s*shadow\b")
 _SHOWN = 1000
 """The characters of a line about a rule."""
 
@@ -82,10 +84,23 @@ def try_policy(*, filters: DecisionFilter, settings: Settings, as_json: AsJson =
 
 async def _replay(log: Any, filters: DecisionFilter, trial: Trial) -> None:
     replayer = Replayer()
+    known: dict[str, bool] = {}
     async for loaded in read_log(log, filters):
         record = loaded.record
-        text = "" if record is None else loaded.texts.get(record.header.conditions or "", "")
-        if record is None or not record.states or _SHADOW.search(text) is None:
+        if record is None or not record.states or record.header.conditions is None:
             continue
-        report = await loaded.replay(replayer)
-        trial.add(record, report.replayed, report.departure)
+        digests = record.header.digests
+        key = record.header.conditions
+        if key not in known:
+            known[key] = _has_shadow_rules(loaded.texts, digests)
+        if known[key]:
+            report = await loaded.replay(replayer)
+            trial.add(record, report.replayed, report.departure)
+
+
+def _has_shadow_rules(texts: Mapping[str, str], digests: Mapping[str, str]) -> bool:
+    try:
+        return has_shadow_rules(PolicySnapshot.from_texts(texts, digests).policy)
+    except (GraphAgentError, ValueError, TypeError, LookupError):
+        # The replay says why the snapshot cannot be read.
+        return True

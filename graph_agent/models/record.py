@@ -17,6 +17,7 @@ from pydantic import Field, field_validator
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import LLMResponse, TokenUsage
@@ -201,7 +202,24 @@ class ShadowVerdict(Frozen):
 
     rule: str
     """The name of the rule: its `@id`, or its line."""
-    decision: Literal["asks", "waits", "refused"]
+    decision: Literal["asks", "waits", "refused", "unknown"]
+    """`unknown` only in a what-if replay: the record does not have what the rule reads."""
+
+
+class ShadowedCall(NamedTuple):
+    """A call about which rules in the shadow have a verdict."""
+
+    sequence: int
+    tool_name: str
+    call: str
+    """The tool and the arguments, as text."""
+    verdicts: Sequence[tuple[str, str]]
+    """Name of the rule, and its decision."""
+
+    @classmethod
+    def of(cls, sequence: int, tool_name: str, arguments: dict[str, Any], shadow: Sequence[ShadowVerdict]) -> ShadowedCall:
+        verdicts = [(one.rule, one.decision) for one in shadow]
+        return cls(sequence, tool_name, f"{tool_name} {canonical_json(arguments)}", verdicts)
 
 
 class ToolInvocation(Frozen):
@@ -290,3 +308,9 @@ class DecisionRecord(Frozen):
     invocations: list[ToolInvocation] = Field(default_factory=list)
     ended_at: UtcDatetime
     duration_ms: int = Field(ge=0)
+
+    @property
+    def shadowed(self) -> list[ShadowedCall]:
+        """The calls about which rules in the shadow have a verdict."""
+        calls = self.invocations
+        return [ShadowedCall.of(one.sequence, one.tool_name, one.parameters, one.shadow) for one in calls if one.shadow]

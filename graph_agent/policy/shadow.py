@@ -31,4 +31,4 @@ def shadow_verdicts(
         return ConditionsDecision(Decision.ASKS) if asks and made.decision is Decision.RUNS else made
 
     found = conditions.shadow.judge(decided, tool_name, arguments, situation)
-    return tuple(ShadowVerdict.model_validate({"rule": one.rule, "decision": str(one.decision)}) for one in found)
+    return tuple(ShadowVerdict.model_validate({"rule": one.rule, "decision": str(one.decision or "unknown")}) for one in found)

@@ -204,7 +204,10 @@ def _report(replayer: Replayer, found: LoadedRecord, what_if: WhatIf, flow_only:
     report = asyncio.run(found.replay(replayer, what_if))
     flow = Flow.of(found.record, report).to_json()
     if flow_only:
-        return flow
+        # A record that is not replayed as it was made is not tried under other rules.
+        is_judged = report.identical or report.is_what_if
+        ended_early = report.departure if is_judged else flow["why"]
+        return {**flow, "ended_early": ended_early, "shadow": [one._asdict() for one in report.shadowed if is_judged]}
     steps = [
         {"state": step.state, "outcome": step.outcome, "refused": refused_in(step), "changes": summarize(step)}
         for step in report.steps

@@ -9,7 +9,7 @@ from typing import Any
 from graph_agent.graph.state import Turn
 from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.record import CallDisposition, DecisionRecord
+from graph_agent.models.record import CallDisposition, DecisionRecord, ShadowedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,12 @@ class ReplayReport:
     def turn(self) -> Turn | None:
         """The state of the turn after the last step."""
         return self.steps[-1].turn if self.steps else None
+
+    @property
+    def shadowed(self) -> list[ShadowedCall]:
+        """The calls of the replayed turn about which rules in the shadow have a verdict."""
+        calls = () if self.turn is None else self.turn.calls
+        return [ShadowedCall.of(one.sequence, one.call.name, one.arguments, one.shadow) for one in calls if one.shadow]
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.record import DecisionRecord, ShadowedCall
 
 EXAMPLES: Final = 3
 """The calls of a rule that are shown."""
@@ -22,16 +22,20 @@ class RuleTrial:
     waited: int = 0
     """The calls that would have waited for the approval of other people."""
     refused: int = 0
+    unknown: int = 0
+    """The calls that cannot be judged, because their record does not have what the rule reads."""
     decisions: int = 0
+    """The decisions with a call that the rule would have decided otherwise."""
     by_tool: Counter[str] = field(default_factory=Counter)
     by_user: Counter[str] = field(default_factory=Counter)
     examples: list[tuple[str, str]] = field(default_factory=list)
     """Decision and call."""
 
-    def to_json(self) -> dict[str, Any]:
-        found = {"asked": self.asked, "waited": self.waited, "refused": self.refused, "decisions": self.decisions}
-        counts = {"by_tool": dict(_ordered(self.by_tool)), "by_user": dict(_ordered(self.by_user))}
-        return {**found, **counts, "examples": [list(one) for one in self.examples]}
+    def to_json(self, most: int | None = None) -> dict[str, Any]:
+        """Return the counts and the examples, at most `most` of the tools and users."""
+        found = {"asked": self.asked, "waited": self.waited, "refused": self.refused, "unknown": self.unknown}
+        counts = {"by_tool": dict(_ordered(self.by_tool)[:most]), "by_user": dict(_ordered(self.by_user)[:most])}
+        return {**found, "decisions": self.decisions, **counts, "examples": [list(one) for one in self.examples]}
 
     def lines(self) -> list[str]:
         """Return the counts and the examples, as sentences."""
@@ -64,21 +68,34 @@ class Trial:
             self.differing.append((name, why or "the replay has ended early"))
         elif (found := _verdicts(replayed)) != (known := _verdicts(recorded)):
             self.differing.append((name, f"recorded {canonical_json(known)}, replayed {canonical_json(found)}"))
+        self._count(name, recorded.header.context.user_id, recorded.shadowed)
+
+    def add_what_if(self, decision_id: str, user_id: str, calls: Iterable[ShadowedCall], ended_early: str | None) -> None:
+        """Add a decision as a what-if replay finds it, with the reason if the replay has not come to its end."""
+        self.decisions += 1
+        if ended_early is not None:
+            self.differing.append((decision_id, ended_early))
+        self._count(decision_id, user_id, calls)
+
+    def _count(self, decision_id: str, user_id: str, calls: Iterable[ShadowedCall]) -> None:
         counted: set[str] = set()
-        for call in recorded.invocations:
-            for verdict in call.shadow:
-                rule = self.rules.setdefault(verdict.rule, RuleTrial())
-                rule.asked += verdict.decision == "asks"
-                rule.waited += verdict.decision == "waits"
-                rule.refused += verdict.decision == "refused"
+        for call in calls:
+            for name, decision in call.verdicts:
+                rule = self.rules.setdefault(name, RuleTrial())
+                if decision == "unknown":
+                    rule.unknown += 1
+                    continue
+                rule.asked += decision == "asks"
+                rule.waited += decision == "waits"
+                rule.refused += decision == "refused"
                 rule.by_tool[call.tool_name] += 1
-                rule.by_user[recorded.header.context.user_id] += 1
-                counted.add(verdict.rule)
+                rule.by_user[user_id] += 1
+                counted.add(name)
                 if len(rule.examples) < EXAMPLES:
-                    rule.examples.append((name, f"{call.tool_name} {canonical_json(call.parameters)}"))
+                    rule.examples.append((decision_id, call.call))
         for one in counted:
             self.rules[one].decisions += 1
 
 
 def _verdicts(record: DecisionRecord) -> list[list[Any]]:
-    return [[call.sequence, one.rule, one.decision] for call in record.invocations for one in call.shadow]
+    return [[call.sequence, *one] for call in record.shadowed for one in call.verdicts]

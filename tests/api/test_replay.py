@@ -121,7 +121,7 @@ def flows(server: LiveServer, **asked: Any) -> dict[str, tuple[str, str, str | N
     """Return, by the message, what was decided about the calls, what would be, and the tool."""
     events = replayed(server, "/api/replay/flows", **asked)
     assert [kind for kind, _ in (events[0], events[-1])] == ["start", "end"]
-    items = [item for _, data in events[1:-1] for item in data["items"]]
+    items = [item for kind, data in events if kind == "flows" for item in data["items"]]
     assert len(items) == events[0][1]["total"] == events[-1][1]["total"]
     return {item["message"]: (item["before"], item["after"], item["tool_name"]) for item in items}
 
@@ -154,6 +154,63 @@ def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_h
         confirmed = TEXT.replace("Mark tasks as done", "Mark tasks as done (requires confirmation)")
         (flow,) = flows(server, decision_id=done["decision_id"], rules={"constitution": confirmed}).values()
         assert flow == ("runs", "asks", "complete_task")
+
+
+def trial(events: list[tuple[str, Any]]) -> tuple[dict[str, Any], list[tuple[str, str, list[list[str]]]]]:
+    """Return the figures of the trial, and message, call and verdicts of the calls in the order of the events."""
+    *_, figures = (data for kind, data in events if kind == "trial")
+    items = [item for kind, data in events if kind == "flows" for item in data["items"]]
+    calls = [(item["message"], call["call"], call["verdicts"]) for item in items for call in item["shadow"]]
+    return figures, calls
+
+
+SHADOW = """permit (principal, action, resource);
+@shadow @id("no mom") forbid (principal, action == Action::"add_task", resource)
+when { context.arguments.description like "*mom*" };
+@shadow @id("a yes") forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };
+@shadow @id("none a day") forbid (principal, action == Action::"list_tasks", resource) when { context.used.day.calls > 0 };
+@shadow @id("no deletion") forbid (principal, action == Action::"delete_task", resource);"""
+
+
+@pytest.mark.usefixtures("said")
+def test_a_trial_says_what_each_edited_rule_in_the_shadow_would_have_changed(server: LiveServer) -> None:
+    figures, calls = trial(replayed(server, "/api/replay/flows", last=3, rules={"conditions": SHADOW}))
+    added = 'add_task {"description":"call mom"}'
+    assert calls == [
+        ("show my tasks", "list_tasks {}", [["none a day", "unknown"]]),
+        ("add a task to call mom", added, [["no mom", "refused"], ["a yes", "asks"]]),
+    ]
+    assert (figures["decisions"], figures["ended_early"], list(figures["rules"])) == (3, 0, [
+        "no mom", "a yes", "none a day", "no deletion"
+    ])  # fmt: skip
+    nothing = {
+        "asked": 0,
+        "waited": 0,
+        "refused": 0,
+        "unknown": 0,
+        "decisions": 0,
+        "by_tool": {},
+        "by_user": {},
+        "examples": [],
+    }
+    user = next(iter(figures["rules"]["no mom"]["by_user"]))
+    [example] = figures["rules"]["no mom"]["examples"]
+    of_add = {"decisions": 1, "by_tool": {"add_task": 1}, "by_user": {user: 1}, "examples": [example]}
+    assert example[1] == added
+    assert figures["rules"]["no mom"] == {**nothing, "refused": 1, **of_add}
+    assert figures["rules"]["a yes"] == {**nothing, "asked": 1, **of_add}
+    assert figures["rules"]["none a day"] == {**nothing, "unknown": 1}
+    assert figures["rules"]["no deletion"] == nothing
+
+
+@pytest.mark.usefixtures("said")
+def test_a_trial_counts_what_the_other_rules_let_through_and_names_what_it_could_not_try(server: LiveServer) -> None:
+    enforced = SHADOW.replace('@shadow @id("no mom")', '@id("no mom")')
+    figures, calls = trial(replayed(server, "/api/replay/flows", last=3, rules={"conditions": enforced}))
+    assert [call for _, call, _ in calls] == ["list_tasks {}"]
+    assert (figures["ended_early"], figures["rules"]["a yes"]["asked"]) == (1, 0)
+    unusable = replayed(server, "/api/replay/flows", last=3, rules={"conditions": "permit (principal, action);"})
+    assert trial(unusable) == ({"decisions": 3, "ended_early": 3, "rules": {}}, [])
 
 
 def test_the_number_of_flows_is_limited(server: LiveServer) -> None:

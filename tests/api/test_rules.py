@@ -95,7 +95,7 @@ async def test_other_texts_make_other_rows(client: httpx.AsyncClient) -> None:
     listed = TEXT.replace("- add_task: Create new tasks", found["add_task"]["grant"])
     assert (await rows(client, constitution=listed))["add_task"]["verdict"] == "runs"
     milk = (await rows(client, conditions=MILK))["add_task"]
-    assert milk["conditions"] == [{"name": "no milk", "line": 2, "effect": "forbid", "shadow": False}]
+    assert milk["conditions"] == [{"name": "no milk", "line": 2, "number": 1, "effect": "forbid", "shadow": False}]
     only_reads = 'permit (principal, action in Action::"all reads", resource);'
     found = await rows(client, conditions=only_reads)
     assert (found["add_task"]["why"], found["list_tasks"]["verdict"]) == ("no condition permits it", "runs")

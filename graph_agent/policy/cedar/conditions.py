@@ -96,6 +96,8 @@ class ConditionDescription(NamedTuple):
 
     name: str
     line: int
+    number: int
+    """Its place among the conditions of the file, from 0."""
     effect: str
     tools: tuple[str, ...]
     """The tools that it is about."""

@@ -324,7 +324,7 @@ class CedarConditions:
         found = []
         for key, condition in self.gathers.by_key.items():
             tools = tuple(name for name, action in self.actions.items() if covers(condition, action))
-            place = self.names[key], self._line(_number(key))
+            place = self.names[key], self._line(_number(key)), _number(key)
             like, approvals = denies_by_like(condition), denies_by_approvals(condition)
             shadow = key not in self.by_key
             found.append(ConditionDescription(*place, condition.effect, tools, like, approvals, shadow))

@@ -28,8 +28,8 @@ class ShadowedDecision(NamedTuple):
 
     rule: str
     """The name of the rule."""
-    decision: Decision
-    """The decision with the rule, stricter than the one that was made."""
+    decision: Decision | None
+    """The decision with the rule, stricter than the one that was made. None if what the rule reads is not known."""
 
 
 class ShadowRules:
@@ -65,10 +65,9 @@ class ShadowRules:
         self, decided: Callable[[], ConditionsDecision], tool_name: str, arguments: dict[str, Any], situation: Situation
     ) -> Sequence[ShadowedDecision]:
         """Return what each rule would have decided about a call, if it is stricter than what `decided` returns."""
-        if self.everything.lacks_facts(tool_name, situation):
-            # A record that was made without these rules may not have what they read.
-            return ()
-        strictest = self._strictest(tool_name, arguments, situation)
+        # A record that was made without these rules may not have what some of them read.
+        lacks = self.everything.lacks_facts(tool_name, situation)
+        strictest = Decision.REFUSED if lacks else self._strictest(tool_name, arguments, situation)
         if strictest is Decision.RUNS:
             return ()
         made = _STRICTNESS.index(decided().decision)
@@ -78,7 +77,11 @@ class ShadowRules:
         for key, name in self._names.items():
             if not self.everything.is_about(key, tool_name):
                 continue
-            decision = self._with(key).judge(tool_name, arguments, situation).decision
+            conditions = self._with(key)
+            if lacks and conditions.lacks_facts(tool_name, situation):
+                found.append(ShadowedDecision(name, None))
+                continue
+            decision = conditions.judge(tool_name, arguments, situation).decision
             if _STRICTNESS.index(decision) > made:
                 found.append(ShadowedDecision(name, decision))
         return found

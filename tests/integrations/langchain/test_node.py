@@ -20,6 +20,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.integrations.langchain.chat_model import THREAD, answer_to, graph_with, resume, said
+from tests.order_desk import ONLY_PENDING, cancel, conversation, forbid
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
 
 DELETE = calls(("delete_task", {"task_id": "t1"}))
@@ -91,6 +92,31 @@ async def test_after_a_no_nothing_is_done() -> None:
     (asked,) = (await graph.ainvoke(said("delete it"), THREAD))["__interrupt__"]
     ended = await graph.ainvoke(resume(asked, "no, don't"), THREAD)
     assert (ended["messages"][-1].text, server.sent) == ("OK, I won't do that. Nothing was changed.", [])
+
+
+async def test_a_node_reads_the_facts_that_its_rules_name_and_a_refusal_names_them() -> None:
+    run = conversation(ONLY_PENDING, calls(cancel("W1")), says("Done."), calls(cancel("W2")), says("Sorry."))
+    graph = graph_with(as_node(run.engine))
+    await graph.ainvoke(said("cancel W1"), THREAD)
+    assert run.desk.made == ["get_order W1", "cancel_order W1"]
+    refused = await graph.ainvoke(said("cancel W2"), THREAD)
+    assert run.desk.made[2:] == ["get_order W2"]
+    why = "Not done: cancel order: order_id = 'W2'. Only a pending order (order 'W2': status = 'delivered')."
+    assert refused["messages"][-1].response_metadata["decision"]["notices"] == [why]
+    assert "delivered" not in str([one.content for one in refused["messages"][:-1]])
+
+
+async def test_a_node_reads_the_facts_again_after_the_yes() -> None:
+    asks_first = ONLY_PENDING + forbid("ask first", "cancel_order", "context.confirmed")
+    run = conversation(asks_first, calls(cancel("W1")), says("Sorry."))
+    graph = graph_with(as_node(run.engine))
+    (asked,) = (await graph.ainvoke(said("cancel W1"), THREAD))["__interrupt__"]
+    assert run.desk.made == ["get_order W1"]
+    run.desk.tables["get_order"]["W1"]["status"] = "delivered"
+    ended = await graph.ainvoke(resume(asked, True), THREAD)
+    assert run.desk.made == ["get_order W1", "get_order W1"]
+    (notice,) = ended["messages"][-1].response_metadata["decision"]["notices"]
+    assert "order 'W1': status = 'delivered'" in notice
 
 
 async def test_after_five_minutes_a_yes_asks_anew_with_a_new_preview() -> None:
