@@ -131,7 +131,7 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
     elif rule.traits.ledger:
         promises = ["changes something exactly once: its server keeps a ledger"]
     elif rule.key is not None:
-        promises = [f"changes something exactly once, as its server promises for the operation key in '{rule.key.name}'"]
+        promises = [f"changes something exactly once, as its server promises for the operation key in {rule.key.location}"]
     elif grant.done_if is not None:
         promises = [f"changes something at most once in a turn: an unknown outcome is looked up by {grant.done_if.tool}"]
     else:

@@ -97,6 +97,14 @@ class ToolResult(Frozen, kw_only=False):
         return self.success or self.unknown
 
 
+class Transport(StrEnum):
+    """The way to an MCP server."""
+
+    HTTP = "HTTP"
+    STDIO = "stdio"
+    MEMORY = "memory"
+
+
 class ToolTraits(Frozen):
     """The properties that a server declares for one of its tools. The defaults apply if it declares nothing."""
 
@@ -114,6 +122,8 @@ class ToolTraits(Frozen):
     # Left out of the JSON if there are none.
     untrusted: bool = Field(default=False, exclude_if=not_)
     """True if the operator does not trust the server."""
+    transport: Transport | None = Field(default=None, exclude_if=_is_none)
+    """The way to the MCP server; None for tools of an application."""
     output: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)
     """The JSON Schema that the server declares for the data of results. None for a declared write, or if it declares none."""
     unread: tuple[str, ...] | None = Field(default=None, exclude_if=not_)

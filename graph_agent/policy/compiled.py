@@ -13,12 +13,13 @@ from graph_agent.errors import ConfigurationError, ToolDefinitionError, ToolGran
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
-from graph_agent.models.tools import ToolTraits
+from graph_agent.models.tools import ToolTraits, Transport
 from graph_agent.policy.cedar.compiled import Conditions, compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
-from graph_agent.policy.operation_key import KeyArgument, KeyArgumentError
+from graph_agent.policy.key_location import KeyLocation, KeyPlace
+from graph_agent.policy.operation_key import KeyArgumentError, OperationKey
 from graph_agent.policy.outcome_reads import problem_of
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
@@ -36,6 +37,13 @@ MAX_TITLE = 200
 
 NOT_SERVED = "the server of this tool does not serve it now"
 """The usual reason for which a granted tool is unavailable."""
+
+_TRANSPORTS = {
+    KeyPlace.ARGUMENT: (None, *Transport),
+    KeyPlace.HEADER: (Transport.HTTP,),
+    KeyPlace.META: tuple(Transport),
+}
+"""The ways to a server for each place of an operation key."""
 
 _MAX_SERVER_TEXT = 4_000
 """The number of characters of a server's text that are kept and searched for tool names, so that a long text costs little."""
@@ -65,8 +73,8 @@ class ToolRule:
 
     served: ToolDeclaration
     """The declaration of the server: `declaration` leaves out an argument that the runtime fills with the operation key."""
-    key: KeyArgument | None = None
-    """The argument that has the operation key."""
+    key: OperationKey | None = None
+    """The operation key as the server takes it."""
     takes_user_id: bool = False
     """True if the schema declares a property `user_id`: then it is an argument like any other."""
     hidden: frozenset[str] = frozenset()
@@ -253,7 +261,7 @@ def compile_policy(
         bound = grant.bound_argument
         if bound is not None and bound not in declaration.parameters.get("properties", {}):
             raise ToolGrantError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
-        key = _key_argument(grant, declaration, declared)
+        key = _operation_key(grant, declaration, declared)
         shown = declaration if key is None else key.hidden_in(declaration)
         check = _check_of(grant.name, canonical_json(shown.parameters))
         by_user = _declares_user_id(shown.parameters)
@@ -267,19 +275,25 @@ def compile_policy(
     return CompiledPolicy(constitution, rules, absent, servers)
 
 
-def _key_argument(grant: ToolGrant, declaration: ToolDeclaration, traits: ToolTraits) -> KeyArgument | None:
-    if (name := grant.key_argument) is None:
+def _operation_key(grant: ToolGrant, declaration: ToolDeclaration, traits: ToolTraits) -> OperationKey | None:
+    if (location := grant.key) is None:
         return None
     tool = f"the tool '{grant.name}'"
     if traits.read_only or traits.ledger:
         why = "only reads" if traits.read_only else "has the operation key already: its server keeps a ledger"
-        raise ToolGrantError(grant.name, f"{tool} {why}: its line cannot have (operation key in {name})")
-    if name == grant.bound_argument:
-        raise ToolGrantError(grant.name, f"the argument '{name}' of {tool} cannot be the user and the operation key")
+        raise ToolGrantError(grant.name, f"{tool} {why}: its line cannot have (operation key in {location})")
+    if traits.transport not in _TRANSPORTS[location.place]:
+        raise ToolGrantError(grant.name, f"{tool} takes no {location.place} for the operation key: {_reached(traits)}")
+    if location == KeyLocation(KeyPlace.ARGUMENT, grant.bound_argument or ""):
+        raise ToolGrantError(grant.name, f"the argument '{location}' of {tool} cannot be the user and the operation key")
     try:
-        return KeyArgument.of(name, declaration.parameters)
+        return OperationKey.of(location, declaration.parameters)
     except KeyArgumentError as exc:
         raise ToolGrantError(grant.name, f"{tool} {exc}") from None
+
+
+def _reached(traits: ToolTraits) -> str:
+    return "its server is no MCP server" if traits.transport is None else f"its server is reached over {traits.transport}"
 
 
 def _require_readable(tool: str, what: str, text: str, limit: int) -> None:

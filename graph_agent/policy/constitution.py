@@ -30,6 +30,7 @@ from typing import Any
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
+from graph_agent.policy.key_location import LOCATION, KeyLocation
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.reply.text import visible
 
@@ -39,7 +40,8 @@ MAX_CHARACTERS = 256 * 1024
 """The constitution is part of every request to the model; a longer text is a wrong file. Also the limit of `policy.cedar`."""
 MARKERS = (
     "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
-    "(ARGUMENT is the signed-in user), (operation key in ARGUMENT), (done if TOOL(PARAMETER = ARGUMENT) PATH), (complete)"
+    "(ARGUMENT is the signed-in user), (operation key in ARGUMENT), (operation key in header HEADER), "
+    "(operation key in _meta NAME), (done if TOOL(PARAMETER = ARGUMENT) PATH), (complete)"
 )
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
@@ -51,7 +53,7 @@ _MARKER = re.compile(
     r"(?P<before>.*?) "
     r"\((?P<words>requires confirmation|without confirmation|reads|trusted results"
     r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user"
-    r"|operation key in (?P<key>[A-Za-z_][A-Za-z0-9_-]*)"
+    rf"|operation key in {LOCATION}"
     rf"|done if (?P<reader>{_NAME}|{_QUOTED_NAME})\((?P<filled>{_FILLED}(?:, {_FILLED})*)\) (?P<path>\$[!#-'*-~ ]*)"
     r"|complete)\)"
 )
@@ -96,8 +98,8 @@ class ToolGrant:
     """The number of calls that one message of the user permits."""
     bound_argument: str | None = None
     """The argument that the runtime sets to the id of the signed-in user."""
-    key_argument: str | None = None
-    """The argument that the runtime sets to the operation key: the server promises that a key takes effect once."""
+    key: KeyLocation | None = None
+    """The part of a request that the runtime sets to the operation key: the server promises that a key takes effect once."""
     done_if: DoneIf | None = None
     """The read that tells whether a call was made whose answer was lost."""
     line: int = field(default=0, compare=False)
@@ -224,9 +226,11 @@ def _read_entry(line: str, number: int) -> ToolGrant:
     if not summary:
         raise ConstitutionError(f"'{name}' has no summary", number)
     grant = ToolGrant(name, summary, line=number, **markers)
+    if grant.key is not None and grant.key.is_reserved:
+        raise ConstitutionError(f"the operation key cannot be in {grant.key}, which is reserved", number)
     if grant.requires_confirmation and grant.without_confirmation:
         raise ConstitutionError("a line cannot have both (requires confirmation) and (without confirmation)", number)
-    if grant.reads and (grant.key_argument is not None or grant.done_if is not None):
+    if grant.reads and (grant.key is not None or grant.done_if is not None):
         raise ConstitutionError("a line with (reads) has neither (operation key in ...) nor (done if ...)", number)
     return grant
 
@@ -252,8 +256,8 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
 def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
     if marker["limit"]:
         return "max_per_message", int(marker["limit"])
-    if marker["key"]:
-        return "key_argument", marker["key"]
+    if (key := KeyLocation.found(marker)) is not None:
+        return "key", key
     if marker["reader"]:
         filled = tuple(
             (parameter, name) for parameter, _, name in (one.partition(" = ") for one in marker["filled"].split(", "))

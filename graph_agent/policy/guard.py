@@ -8,7 +8,7 @@ creates an `AuthorizedCall`, and a tool server accepts nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +23,8 @@ from graph_agent.models.sources import BatchSources, CallSources, FoundSource, S
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy, ToolRule
+from graph_agent.policy.key_location import KeyPlace
+from graph_agent.policy.operation_key import SentKey
 from graph_agent.policy.outcome_reads import arguments_of
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
@@ -91,8 +93,8 @@ class AuthorizedCall:
     decision_id: str = ""
     attempt: int = 1
     """The number of the attempt of the turn that sends the call."""
-    key: Mapping[str, str] = field(default_factory=dict)
-    """The argument that has the operation key, if the server takes it there: such a call may be sent again."""
+    key: SentKey | None = None
+    """The operation key as the server takes it: such a call may be sent again."""
     read_back: OutcomeRead | None = None
     """The read that tells whether the call took effect."""
     request: str | None = None
@@ -105,12 +107,12 @@ class AuthorizedCall:
 
     def as_sent(self, attempt: int) -> Self:
         """Return the same permission as the attempt sends it: with the arguments that the runtime fills."""
-        return replace(self, arguments={**self.arguments, **self.key}, attempt=attempt, seal=_SEAL)
+        return replace(self, arguments=_with_key(self.arguments, self.key), attempt=attempt, seal=_SEAL)
 
     @property
     def may_be_sent_again(self) -> bool:
         """True if its server performs it at most once, however often it is sent."""
-        return self.ledger or bool(self.key)
+        return self.ledger or self.key is not None
 
     def unsettled_after(self, result: ToolResult) -> Self | None:
         """Return the call with all that can tell its outcome after this result; None if nothing can, or if it is known."""
@@ -118,8 +120,8 @@ class AuthorizedCall:
             return None
         # A server that reports a failure has not lost its answer: the same call is not sent again.
         lost = result.error_code is not ToolErrorCode.TOOL_REPORTED_FAILURE
-        call = self if lost else replace(self, key={}, seal=_SEAL)
-        return call if call.ledger or call.key or call.read_back is not None else None
+        call = self if lost else replace(self, key=None, seal=_SEAL)
+        return call if call.may_be_sent_again or call.read_back is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +291,11 @@ def _authorized(
     roles: tuple[str, ...],
     facts: Facts | None,
 ) -> AuthorizedCall:
-    key = {} if rule.key is None else rule.key.filled(operation_key)
-    name = rule.grant.name
-    whole = [name, policy.servers.get(name, ONE_SERVER), {**arguments, **key}, user_id]
+    key = None if rule.key is None else rule.key.filled(operation_key)
+    name, sent = rule.grant.name, _with_key(arguments, key)
+    whole = [name, policy.servers.get(name, ONE_SERVER), sent, user_id]
+    if key is not None and key.location.place is not KeyPlace.ARGUMENT:
+        whole.append([str(key.location), key.value])
     return AuthorizedCall(
         name,
         arguments,
@@ -302,10 +306,14 @@ def _authorized(
         rule.traits.ledger,
         decision_id=decision_id,
         key=key,
-        read_back=_outcome_read(policy, rule, {**arguments, **key}, user_id, roles, facts),
+        read_back=_outcome_read(policy, rule, sent, user_id, roles, facts),
         request=digest(whole) if rule.mutating and not rule.traits.ledger else None,
         seal=_SEAL,
     )
+
+
+def _with_key(arguments: dict[str, Any], key: SentKey | None) -> dict[str, Any]:
+    return arguments if key is None else {**arguments, **key.at(KeyPlace.ARGUMENT)}
 
 
 def _outcome_read(
@@ -571,8 +579,8 @@ def _for_user(rule: ToolRule, arguments: dict[str, Any], user_id: str) -> dict[s
     named = [] if rule.takes_user_id else [value for key, value, _ in _nested(arguments) if key == "user_id"]
     if bound is not None and bound in arguments:
         named.append(arguments[bound])
-    if rule.key is not None and rule.key.name in arguments:
-        raise _Refusal(f"'{rule.key.name}' is set by the runtime: leave it out")
+    if rule.key is not None and rule.key.argument in arguments:
+        raise _Refusal(f"'{rule.key.argument}' is set by the runtime: leave it out")
     if any(value != user_id for value in named):
         text = "only the signed-in user's own data can be used"
         raise _Refusal(text, ToolErrorCode.ACCESS_DENIED, rule=_OWN_DATA_ONLY)

@@ -1,6 +1,6 @@
-"""The argument of a tool that the runtime fills with the operation key: its value, and the schema that is left for the model.
+"""The operation key as a server takes it: its value, and the schema that is left for the model.
 
-A server that takes such an argument promises that calls with the same value take effect once, and that a repeated call gets the
+A server that takes a key promises that calls with the same value take effect once, and that a repeated call gets the
 answer of the first one. The value follows from the operation key and from the schema alone.
 """
 
@@ -19,6 +19,7 @@ from uuid import UUID, uuid5
 
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
+from graph_agent.policy.key_location import KeyLocation, KeyPlace
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.upgrade import upgraded
@@ -105,50 +106,80 @@ class KeyForm:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyArgument:
-    """An argument that has the operation key."""
+class SentKey:
+    """An operation key in a request."""
 
-    name: str
+    location: KeyLocation
+    value: str
+
+    def at(self, place: KeyPlace) -> dict[str, str]:
+        """Return the name and the value if the key is at this place; else nothing."""
+        return {self.location.name: self.value} if self.location.place is place else {}
+
+    def without_echo(self, data: Any) -> Any:
+        """Return the data of a result without the fields that repeat the key under its name."""
+        match data:
+            case dict():
+                return {name: self.without_echo(one) for name, one in data.items() if not self._is_repeated(name, one)}
+            case list():
+                return [self.without_echo(one) for one in data]
+        return data
+
+    def _is_repeated(self, name: str, value: Any) -> bool:
+        # A result has no headers, so that it repeats the key under a similar name.
+        return bool(value == self.value) and _words(name) == _words(self.location.name.rpartition("/")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class OperationKey:
+    """The location and the form in which a tool takes the operation key."""
+
+    location: KeyLocation
     form: KeyForm
 
     @classmethod
-    def of(cls, name: str, schema: Mapping[str, Any]) -> Self:
-        """Return the argument `name` of a tool with this input schema. Raises `KeyArgumentError`."""
-        return cls(name, _form(name, canonical_json(schema)))
+    def of(cls, location: KeyLocation, schema: Mapping[str, Any]) -> Self:
+        """Return the key of a tool with this input schema. Raises `KeyArgumentError`.
 
-    def filled(self, operation_key: str) -> dict[str, str]:
-        """Return the argument with its value."""
-        return {self.name: self.form.value(operation_key)}
+        No schema says which form a header has, or a field of `_meta`: it is a UUID.
+        """
+        if location.place is not KeyPlace.ARGUMENT:
+            return cls(location, KeyForm(is_uuid=True))
+        return cls(location, _form(location.name, canonical_json(schema)))
+
+    def filled(self, operation_key: str) -> SentKey:
+        """Return the key of an operation."""
+        return SentKey(self.location, self.form.value(operation_key))
+
+    @property
+    def argument(self) -> str | None:
+        """The argument that has the key; None if it is elsewhere."""
+        return self.location.name if self.location.place is KeyPlace.ARGUMENT else None
 
     def hidden_in(self, declaration: ToolDeclaration) -> ToolDeclaration:
         """Return the declaration without the argument, which neither the model nor a condition sees."""
+        if self.argument is None:
+            return declaration
         schema = {**declaration.parameters}
-        schema["properties"] = {name: one for name, one in schema["properties"].items() if name != self.name}
+        schema["properties"] = {name: one for name, one in schema["properties"].items() if name != self.argument}
         if isinstance(schema.get("required"), list):
-            schema["required"] = [name for name in schema["required"] if name != self.name]
+            schema["required"] = [name for name in schema["required"] if name != self.argument]
         return declaration.replace(parameters=schema)
-
-
-def without_echo(data: Any, key: Mapping[str, str]) -> Any:
-    """Return the data of a result without the fields that repeat an argument which the runtime has filled."""
-    match data:
-        case dict():
-            return {name: without_echo(one, key) for name, one in data.items() if name not in key or one != key[name]}
-        case list():
-            return [without_echo(one, key) for one in data]
-    return data
 
 
 def takes_key(name: str, schema: Mapping[str, Any]) -> bool:
     """True if an argument is named like one for operation keys, and can have one."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[-_. ]+", "_", name).lower()
-    if words not in _USUAL_NAMES:
+    if _words(name) not in _USUAL_NAMES:
         return False
     try:
-        KeyArgument.of(name, schema)
+        _form(name, canonical_json(schema))
     except KeyArgumentError:
         return False
     return True
+
+
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[-_. ]+", "_", name).lower()
 
 
 # Cached, because policies are compiled often.

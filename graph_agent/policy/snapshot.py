@@ -92,7 +92,7 @@ def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:
     if grant.reads != earlier.reads or grant.bound_argument not in (None, earlier.bound_argument):
         return False
     # A call that was sent is sent again only under the key that it had.
-    if grant.key_argument != earlier.key_argument:
+    if grant.key != earlier.key:
         return False
     limit, earlier_limit = grant.max_per_message, earlier.max_per_message
     return limit is None or (earlier_limit is not None and earlier_limit <= limit)

@@ -40,6 +40,8 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.key_location import KeyPlace
+from graph_agent.policy.operation_key import SentKey
 from graph_agent.policy.schema.check import ResultCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.ports import Clock, SentCall
@@ -58,7 +60,7 @@ from graph_agent.tools.session import (
     attempt,
     start_seconds,
 )
-from graph_agent.tools.transport import NO_ANSWER, HttpServer, Server
+from graph_agent.tools.transport import HEADERS_META, NO_ANSWER, HttpServer, Server, transport_of
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +114,7 @@ class McpToolExecutor:
         """The tools whose definition cannot be used, and why."""
         self._trusted = isinstance(server, MCPServer) if trusted is None else trusted
         self._server = server
+        self._transport = transport_of(server)
         self._name = name
         self._timeout = timeout
         self._start_timeout = start_seconds(timeout, start_timeout)
@@ -207,13 +210,20 @@ class McpToolExecutor:
         if not self._trusted:
             # A hint can only restrict. A title would be what the user confirms, so the operator's own summary is shown.
             read_only = False if hints.read_only_hint is False else None
-            return ToolTraits(read_only=read_only, destructive=destructive or None, untrusted=True, output=_data_schema(tool))
+            return ToolTraits(
+                read_only=read_only,
+                destructive=destructive or None,
+                untrusted=True,
+                transport=self._transport,
+                output=_data_schema(tool),
+            )
         meta = tool.meta or {}
         return ToolTraits(
             title=tool.title or hints.title,
             read_only=hints.read_only_hint,
             destructive=destructive,
             ledger=meta.get(LEDGER_META) is True,
+            transport=self._transport,
             preview=isinstance(meta.get(PREVIEW_META), str),
             action=action if isinstance(action := meta.get(ACTION_META), str) else None,
             output=_data_schema(tool),
@@ -229,7 +239,7 @@ class McpToolExecutor:
         if call.mutating:
             attempt = {"decision": call.decision_id, "sequence": call.sequence, "attempt": call.attempt}
             # A TypedDict with an extra key, as in `_meta`.
-            meta = cast("RequestParamsMeta", {**meta, ATTEMPT_META: attempt})
+            meta = cast("RequestParamsMeta", {**meta, ATTEMPT_META: attempt, **_key_meta(call.key)})
         progress = _Progress(progress_listener())
         answer = await self._ask(_tool_call(tool, call.arguments, meta, progress), deadline)
         if check is not None and isinstance(answer, CallToolResult) and not answer.is_error:
@@ -393,6 +403,14 @@ class McpToolExecutor:
 
     def _with_duration(self, result: ToolResult, started: float) -> ToolResult:
         return result.model_copy(update={"duration_ms": max(0, round((self._clock.monotonic() - started) * 1000))})
+
+
+def _key_meta(key: SentKey | None) -> dict[str, Any]:
+    """Return the fields of `_meta` for the operation key of a call; the transport makes a header of one of them."""
+    if key is None:
+        return {}
+    headers = key.at(KeyPlace.HEADER)
+    return {**key.at(KeyPlace.META), **({HEADERS_META: headers} if headers else {})}
 
 
 def _data_schema(tool: types.Tool) -> dict[str, Any] | None:

@@ -6,7 +6,6 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.result_size import fit_data
 from graph_agent.models.tools import ReadBack, ToolResult
 from graph_agent.policy.guard import AuthorizedCall, OutcomeRead
-from graph_agent.policy.operation_key import without_echo
 from graph_agent.policy.outcome_reads import values_in
 from graph_agent.ports import ToolServer
 
@@ -15,9 +14,9 @@ FOUND_NOT_DONE = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The answ
 
 
 async def send(tools: ToolServer, call: AuthorizedCall, seconds: float) -> ToolResult:
-    """Send a call with all its arguments; the result is without those that the runtime has filled."""
+    """Send a call with all its arguments; the result is without the operation key that the runtime has filled in."""
     result = await tools.execute(call, deadline=seconds)
-    return result.replace(data=without_echo(result.data, call.key)) if call.key else result
+    return result if call.key is None else result.replace(data=call.key.without_echo(result.data))
 
 
 async def learn_outcome(
@@ -25,7 +24,7 @@ async def learn_outcome(
 ) -> ToolResult:
     """Return the outcome of a call that may have been sent, within `seconds`; unknown if it is not learned.
 
-    A ledger is asked without running the call. Where the server takes the operation key as an argument, the same call is sent
+    A ledger is asked without running the call. Where the server takes the operation key, the same call is sent
     again. Only its success is an outcome: a failure may be about the repetition alone, as that of a server which is still
     busy with the first call, or does not answer now. A read tells what was done; `has_arrived` says that the call is not on its
     way any more, so that a read which finds everything proves that it was not done.

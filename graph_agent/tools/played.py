@@ -16,6 +16,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import FACT_READS
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.key_location import KeyPlace
 from graph_agent.ports import SentCall
 
 ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
@@ -99,7 +100,8 @@ class PlayedTools:
         """Return the next result of this call."""
         if call.sequence > FACT_READS and (given := self._reads[_call_text(call.tool_name, call.arguments)]):
             return KnownRead.of(given.popleft())
-        return self._next(call.tool_name, {name: value for name, value in call.arguments.items() if name not in call.key})
+        hidden = {} if call.key is None else call.key.at(KeyPlace.ARGUMENT)
+        return self._next(call.tool_name, {name: value for name, value in call.arguments.items() if name not in hidden})
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:  # noqa: ARG002 (of the port)
         """Return that the outcome stays unknown: no ledger is asked."""

@@ -9,16 +9,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import httpx2
-from anyio.abc import ObjectReceiveStream
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp.types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
@@ -27,9 +27,11 @@ from mcp.types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCRequest,
     JSONRPCResponse,
 )
 
+from graph_agent.models.tools import Transport
 from graph_agent.net.addresses import RefusedAddressError, is_loopback, require_allowed_host, require_protected
 from graph_agent.tools.json_text import WellFormedText
 from graph_agent.tools.listed_tools import UnusableToolError, usable_tool
@@ -87,6 +89,43 @@ def transport_to(server: Server, observer: Observer) -> Any:
     return _observed(stdio_transport(server, observer.on_stderr), observer, over_http=False)
 
 
+def transport_of(server: Server) -> Transport:
+    """Return the way to a server."""
+    if isinstance(server, MCPServer):
+        return Transport.MEMORY
+    return Transport.STDIO if isinstance(server, StdioServerParameters) else Transport.HTTP
+
+
+HEADERS_META: Final = "graph_agent/headers"
+"""In a request's `_meta`, only inside this process: further HTTP headers of its message."""
+
+_OWN_HEADERS: Final = "x-graph-agent-headers"
+"""A header with the names of those of one message, only inside this process: no configured header replaces them."""
+
+
+class _HeaderStream(ObjectSendStream[Any]):
+    """A write stream that sends what a message has under `HEADERS_META` as headers of its HTTP request."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def send(self, item: Any) -> None:
+        message = item.message if isinstance(item, SessionMessage) else None
+        if isinstance(message, JSONRPCRequest) and HEADERS_META in (meta := (message.params or {}).get("_meta") or {}):
+            others = {name: value for name, value in meta.items() if name != HEADERS_META}
+            message = message.model_copy(update={"params": {**(message.params or {}), "_meta": others}})
+            metadata = item.metadata if isinstance(item.metadata, ClientMessageMetadata) else ClientMessageMetadata()
+            headers = {**(metadata.headers or {}), **meta[HEADERS_META], _OWN_HEADERS: ",".join(meta[HEADERS_META])}
+            item = SessionMessage(message, replace(metadata, headers=headers))
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 @asynccontextmanager
 async def _over_http(server: HttpServer, observer: Observer) -> AsyncIterator[Any]:
     await asyncio.to_thread(require_allowed_host, server.url)
@@ -101,7 +140,7 @@ async def _over_http(server: HttpServer, observer: Observer) -> AsyncIterator[An
     async with size_limited_client(server, client=partial(_EachForItself, observer)) as client:
         client.event_hooks = {**client.event_hooks, "response": [_limit_body, require_session]}
         async with streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams:
-            yield streams
+            yield streams[0], _HeaderStream(streams[1])
 
 
 class _EachForItself(httpx2.AsyncClient):
@@ -141,9 +180,11 @@ def size_limited_client(
         require_protected(str(request.url), allow_http=server.allow_http)
         if is_loopback(request.url.host) and not is_loopback(own.host):
             raise RefusedAddressError("a server on another machine leads to an address of this machine")
+        own_of_message = request.headers.pop(_OWN_HEADERS, "").lower().split(",")
         # A sign-in leads to other servers, which must not see these headers.
         if (request.url.scheme, request.url.netloc) == (own.scheme, own.netloc):
-            request.headers.update(server.headers)
+            configured = {name: value for name, value in server.headers.items() if name.lower() not in own_of_message}
+            request.headers.update(configured)
 
     return client(
         headers={"Accept-Encoding": "identity"},

@@ -6,19 +6,22 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any, Literal
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from pydantic import Field
 
 from graph_agent.tools.server_file import ServerConfig
 from tests.chat.lossy_server import LossyServer
 
-Kind = Literal["keyed", "listed", "plain"]
+Kind = Literal["keyed", "header", "meta", "listed", "plain"]
+KEYED: list[Kind] = ["keyed", "header", "meta"]
+META_NAME = "com.example/idempotency-key"
 
 
 class PaymentServer(LossyServer):
     """A server with the tool `pay`, whose calls are lost.
 
-    One that is `keyed` performs a key once, one that is `listed` has a second tool that finds payments by their reference.
+    Those of `KEYED` perform a key once, which is an argument, an HTTP header or a field of `_meta`. One that is `listed` has a
+    second tool that finds payments by their reference.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -38,11 +41,11 @@ class PaymentServer(LossyServer):
         return sum(paid == amount for paid, _ in self.payments)
 
     def paid(self, amount: int, key: str) -> dict[str, Any]:
-        if self.kind == "keyed" and key in self._answers:
+        if self.kind in KEYED and key in self._answers:
             return self._answers[key]
         self.payments.append((amount, key))
         answer = {"payment": f"p{len(self.payments)}", "amount": amount}
-        return self._answers.setdefault(key, {**answer, "idempotency_key": key} if self.kind == "keyed" else answer)
+        return self._answers.setdefault(key, {**answer, "idempotency_key": key} if self.kind in KEYED else answer)
 
 
 def _mcp_server(owner: PaymentServer) -> MCPServer:
@@ -54,6 +57,15 @@ def _mcp_server(owner: PaymentServer) -> MCPServer:
         def pay(amount: int, idempotency_key: Annotated[str, Field(pattern=r"^pay_[0-9a-f]{32}$")]) -> dict[str, Any]:
             """Pay an amount; the same key pays once."""
             return owner.paid(amount, idempotency_key)
+
+    elif owner.kind in KEYED:
+
+        @server.tool(name="pay")
+        def pay_with_key_beside(amount: int, context: Context[Any, Any]) -> dict[str, Any]:
+            """Pay an amount; the same key pays once."""
+            request: Any = context.request_context
+            key = request.request.headers["Idempotency-Key"] if owner.kind == "header" else request.meta[META_NAME]
+            return owner.paid(amount, key)
 
     elif owner.kind == "listed":
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
+from mcp import StdioServerParameters
 from sqlalchemy import select, update
 
 from graph_agent.audit.findings import findings
@@ -16,7 +22,7 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock, RandomIds, SystemClock
 from graph_agent.db import Database
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import ToolErrorCode, ToolGrantError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import AgentEngineConfig
@@ -28,17 +34,21 @@ from graph_agent.ports import Clock
 from graph_agent.record.tables import call_operations, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
+from graph_agent.tools.transport import HttpServer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.sent_calls import SentCalls
 from tests.chat.lossy_server import Fault
-from tests.chat.payment_servers import Kind, PaymentServer, serving
+from tests.chat.payment_servers import KEYED, META_NAME, Kind, PaymentServer, serving
 from tests.record.trees import verified
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
 
 LINES = {
     "keyed": ["keyed.pay: Pay an amount (without confirmation) (operation key in idempotency_key)"],
+    "header": ["header.pay: Pay an amount (without confirmation) (operation key in header Idempotency-Key)"],
+    "meta": [f"meta.pay: Pay an amount (without confirmation) (operation key in _meta {META_NAME})"],
     "listed": [
         "listed.pay: Pay an amount (without confirmation) (done if listed.find_payments(reference = reference) $.payments[*])",
         "listed.find_payments: Find payments (reads)",
@@ -97,9 +107,12 @@ async def opened(log: Database, kind: Kind, lines: list[str] | None = None) -> A
             await shop.tools.aclose()
 
 
+@pytest.mark.parametrize("kind", KEYED)
 @pytest.mark.parametrize("fault", LOSSES)
-async def test_a_call_with_a_key_is_sent_again_in_the_turn_and_takes_effect_once(log: Database, fault: Fault) -> None:
-    async with opened(log, "keyed") as shop:
+async def test_a_call_with_a_key_is_sent_again_in_the_turn_and_takes_effect_once(
+    log: Database, fault: Fault, kind: Kind
+) -> None:
+    async with opened(log, kind) as shop:
         finished = await shop.pay(5, fault)
         if await shop.states() == ["unknown"]:
             # The turn had no connection left.
@@ -111,8 +124,9 @@ async def test_a_call_with_a_key_is_sent_again_in_the_turn_and_takes_effect_once
         assert (await verified(log, key=None)).violations == []
 
 
-async def test_a_call_with_a_key_that_stays_unknown_is_sent_again_by_the_sweep_as_it_was(log: Database) -> None:
-    async with opened(log, "keyed") as shop:
+@pytest.mark.parametrize("kind", KEYED)
+async def test_a_call_with_a_key_that_stays_unknown_is_sent_again_by_the_sweep_as_it_was(log: Database, kind: Kind) -> None:
+    async with opened(log, kind) as shop:
         for amount, fault in enumerate(LOSSES, 1):
             await shop.pay(amount, fault, fault, fault)
         assert await shop.states() == ["unknown"] * 4
@@ -123,8 +137,9 @@ async def test_a_call_with_a_key_that_stays_unknown_is_sent_again_by_the_sweep_a
         assert (await verified(log, key=None)).violations == []
 
 
-async def test_neither_the_model_nor_the_record_sees_the_key(log: Database) -> None:
-    async with opened(log, "keyed") as shop:
+@pytest.mark.parametrize("kind", KEYED)
+async def test_neither_the_model_nor_the_record_sees_the_key(log: Database, kind: Kind) -> None:
+    async with opened(log, kind) as shop:
         finished = await shop.pay(5)
         policy = (await shop.engine().prepare()).policy
         assert [tool.parameters["properties"].keys() for tool in policy.declarations] == [{"amount"}]
@@ -132,6 +147,8 @@ async def test_neither_the_model_nor_the_record_sees_the_key(log: Database) -> N
         assert (invocation.parameters, invocation.result) == ({"amount": 5}, {"payment": "p1", "amount": 5})
         [(_, key)] = shop.server.payments
         assert key not in canonical_json(finished.record.to_json())
+        if kind != "keyed":
+            return
         refused = (await shop.pay(6, idempotency_key="pay_" + "0" * 32)).record.invocations[0]
         assert refused.error_message == "'idempotency_key' is set by the runtime: leave it out"
         assert shop.server.of(6) == 0
@@ -327,3 +344,49 @@ async def test_a_call_that_another_attempt_may_have_sent_is_sent_again_under_its
     # That nothing was sent now says nothing about the other attempt.
     codes = [call.error_code for call in record.invocations]
     assert codes == [None, None if answered else ToolErrorCode.UNKNOWN_ERROR]
+
+
+@pytest.mark.parametrize("fault", ["before", "after"])
+async def test_a_server_over_stdio_gets_the_same_key_in_meta_again(log: Database, tmp_path: Path, fault: str) -> None:
+    (tmp_path / "faults").write_text(fault)
+    (tmp_path / "payments").touch()
+    command = StdioServerParameters(command=sys.executable, args=["-m", "tests.chat.stdio_payments", str(tmp_path)])
+    tools = McpServerGroup([ServerConfig("shop", command, prefixed=True)], granted=["shop.pay"])
+    audit = DatabaseAuditWriter(log)
+    text = f"## Available Tools\n- shop.pay: Pay an amount (without confirmation) (operation key in _meta {META_NAME})\n"
+    script = [calls(("shop.pay", {"amount": 5})), says("See above.")]
+    engine = LLMAgentEngine(ScriptedAdapter(script), tools, text, **grouped(audit=audit, signer=Signer(SECRET)))
+    try:
+        record = (await engine.run(asks("pay 5"))).record
+        if record.invocations[0].error_code is not None:
+            clock = ManualClock(SystemClock().now())
+            assert await OutcomeSettler(tools, log, clock=clock, sent_calls=SentCalls(engine)).settle() == 1
+    finally:
+        await tools.aclose()
+    [(amount, key)] = [json.loads(line) for line in (tmp_path / "payments").read_text().splitlines()]
+    assert (amount, UUID(key).version) == (5, 5)
+    assert key not in canonical_json(record.to_json())
+
+
+async def test_a_header_is_refused_for_a_server_that_is_not_reached_over_http(log: Database, tmp_path: Path) -> None:
+    command = StdioServerParameters(command=sys.executable, args=["-m", "tests.chat.stdio_payments", str(tmp_path)])
+    tools = McpServerGroup([ServerConfig("shop", command, prefixed=True)], granted=["shop.pay"])
+    text = "## Available Tools\n- shop.pay: Pay (without confirmation) (operation key in header Idempotency-Key)\n"
+    engine = LLMAgentEngine(ScriptedAdapter([]), tools, text, **grouped(audit=DatabaseAuditWriter(log)))
+    try:
+        with pytest.raises(ToolGrantError, match=r"'shop.pay' takes no header .* its server is reached over stdio"):
+            await engine.prepare()
+    finally:
+        await tools.aclose()
+
+
+async def test_a_configured_header_does_not_replace_the_key(log: Database) -> None:
+    async with opened(log, "header") as shop:
+        server = shop.server.config.server
+        assert isinstance(server, HttpServer)
+        server = replace(server, headers={"idempotency-key": "the same for all", "X-Shop": "own"})
+        await shop.tools.aclose()
+        shop.tools = McpServerGroup([replace(shop.server.config, server=server)], granted=["header.pay"])
+        await shop.pay(5)
+        await shop.pay(6)
+        assert len({key for _, key in shop.server.payments} - {"the same for all"}) == 2

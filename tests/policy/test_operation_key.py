@@ -11,12 +11,17 @@ from jsonschema_rs import validator_for
 
 from graph_agent.errors import ConstitutionError, ToolGrantError
 from graph_agent.models.llm import ToolDeclaration
-from graph_agent.models.tools import ToolTraits
+from graph_agent.models.tools import ToolTraits, Transport
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.operation_key import KeyArgument, KeyArgumentError, takes_key, without_echo
+from graph_agent.policy.key_location import KeyLocation, KeyPlace
+from graph_agent.policy.operation_key import KeyArgumentError, OperationKey, SentKey, takes_key
 
+IN_ARGUMENT = KeyLocation(KeyPlace.ARGUMENT, "key")
 OPERATION = "019c0000-0000-7000-8000-000000000001:3"
+
+
+STDIO = ToolTraits(transport=Transport.STDIO)
 
 
 def schema(key: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -25,7 +30,7 @@ def schema(key: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def value(key: dict[str, Any], operation: str = OPERATION, **more: Any) -> str:
-    return KeyArgument.of("key", schema(key, **more)).filled(operation)["key"]
+    return OperationKey.of(IN_ARGUMENT, schema(key, **more)).filled(operation).value
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,18 @@ def test_an_argument_is_suggested_by_its_name_and_its_schema(name: str) -> None:
 
 def test_only_the_key_itself_is_taken_out_of_a_result() -> None:
     data = {"key": "k", "other": "k", "list": [{"key": "k"}, {"key": "j"}]}
-    assert without_echo(data, {"key": "k"}) == {"other": "k", "list": [{}, {"key": "j"}]}
+    assert SentKey(IN_ARGUMENT, "k").without_echo(data) == {"other": "k", "list": [{}, {"key": "j"}]}
+
+
+@pytest.mark.parametrize(
+    "location",
+    [KeyLocation(KeyPlace.HEADER, "Idempotency-Key"), KeyLocation(KeyPlace.META, "com.example/idempotencyKey")],
+)
+def test_a_key_beside_the_arguments_is_a_uuid_that_results_do_not_repeat(location: KeyLocation) -> None:
+    key = OperationKey.of(location, schema({})).filled(OPERATION)
+    assert UUID(key.value).version == 5
+    data = {"id": "p1", "idempotency_key": key.value, "idempotencyKey": "another"}
+    assert key.without_echo(data) == {"id": "p1", "idempotencyKey": "another"}
 
 
 def policy(markers: str, key: dict[str, Any] | None = None, traits: ToolTraits | None = None) -> CompiledPolicy:
@@ -121,6 +137,10 @@ def test_a_policy_shows_the_tool_without_the_argument_and_records_it_as_its_serv
         ("(operation key in token)", ToolTraits(), "has no argument 'token'"),
         ("(operation key in key)", ToolTraits(read_only=True), "only reads"),
         ("(operation key in key)", ToolTraits(ledger=True), "keeps a ledger"),
+        ("(operation key in header Idempotency-Key)", ToolTraits(), "takes no header for the operation key"),
+        ("(operation key in header Idempotency-Key)", STDIO, "takes no header .* is reached over stdio"),
+        ("(operation key in _meta com.example/key)", ToolTraits(), "takes no _meta .* its server is no MCP server"),
+        ("(operation key in header Idempotency-Key)", ToolTraits(ledger=True), "keeps a ledger"),
         ("(key is the signed-in user) (operation key in key)", ToolTraits(), "cannot be the user and the operation key"),
     ],
 )
@@ -134,6 +154,13 @@ def test_a_marker_that_does_not_fit_the_tool_is_refused(markers: str, traits: To
     [
         "- pay: Pay (reads) (operation key in key)",
         "- pay: Pay (operation key in key) (operation key in token)",
+        "- pay: Pay (operation key in key) (operation key in header Idempotency-Key)",
+        "- pay: Pay (reads) (operation key in _meta key)",
+        "- pay: Pay (operation key in header)key",
+        "- pay: Pay (operation key in header a key)",
+        "- pay: Pay (operation key in Header Idempotency-Key)",
+        "- pay: Pay (operation key in _meta com..example/key)",
+        "- pay: Pay (operation key in _meta /key)",
         "- pay: Pay (operation key key)",
         "- pay: Pay with operation key",
     ],
@@ -141,3 +168,45 @@ def test_a_marker_that_does_not_fit_the_tool_is_refused(markers: str, traits: To
 def test_a_line_with_a_contradictory_or_misspelt_marker_is_refused(line: str) -> None:
     with pytest.raises(ConstitutionError):
         Constitution.parse(f"## Available Tools\n{line}\n")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "header Authorization",
+        "header authorization",
+        "header Content-Type",
+        "header Mcp-Session-Id",
+        "header Host",
+        "header Cookie",
+        "header X-Api-Key",
+        "header Transfer-Encoding",
+        "header Traceparent",
+        "_meta progressToken",
+        "_meta io.modelcontextprotocol/key",
+        "_meta mcp.dev/key",
+        "_meta com.mcp.tools/key",
+    ],
+)
+def test_a_reserved_header_or_field_is_refused(location: str) -> None:
+    with pytest.raises(ConstitutionError, match=f"line 2: the operation key cannot be in {location}, which is reserved"):
+        Constitution.parse(f"## Available Tools\n- pay: Pay (operation key in {location})\n")
+
+
+@pytest.mark.parametrize(
+    ("location", "transport"),
+    [
+        ("header Idempotency-Key", Transport.HTTP),
+        ("_meta com.example.mcp/key", Transport.STDIO),
+        ("_meta idempotency_key", Transport.MEMORY),
+        ("header", Transport.HTTP),
+    ],
+)
+def test_a_key_may_be_in_a_header_or_in_meta(location: str, transport: Transport) -> None:
+    constitution = Constitution.parse(f"## Available Tools\n- pay: Pay (operation key in {location})\n")
+    tool = ToolDeclaration(name="pay", description="", parameters={"properties": {"header": {"type": "string"}}})
+    compiled = compile_policy(constitution, [tool], {"pay": ToolTraits(transport=transport)})
+    key = compiled.rules["pay"].key
+    assert key is not None
+    assert str(key.location) == location
+    assert compiled.rules["pay"].proof == "key"

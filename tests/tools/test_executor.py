@@ -23,7 +23,7 @@ from graph_agent.api.server import HttpServerConfig
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.models.tools import ToolResult, ToolTraits, Transport
 from graph_agent.ports import ToolServer
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
@@ -99,11 +99,14 @@ async def test_declarations_and_traits_are_known_after_start(tasks: Database) ->
         ledger=True,
         preview=True,
         action="Delete",
+        transport=Transport.MEMORY,
         unread=("user_id",),
     )
     listed = executor.traits("list_tasks")
     assert listed.output is not None
-    assert listed.replace(output=None) == ToolTraits(title="List tasks", read_only=True, unread=("user_id",))
+    assert listed.replace(output=None) == ToolTraits(
+        title="List tasks", read_only=True, transport=Transport.MEMORY, unread=("user_id",)
+    )
     assert executor.traits("nobodys") == ToolTraits()
     await executor.aclose()
 
