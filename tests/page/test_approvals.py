@@ -166,7 +166,7 @@ def test_aisvs_9_2_2_the_page_shows_every_character_of_the_longest_value(desk_si
         open_request(bob, "bob", "manager")
         expect(bob.get_by_role("heading", name="Approval", exact=True)).to_be_visible()
         value = bob.locator("dt", has_text="reason").locator("+ dd > span").first
-        shown = {"\u202e": "‹U+202E›", "\u2066": "‹U+2066›", "\u200b": "‹U+200B›"}
+        shown: dict[str, str | int | None] = {"\u202e": "‹U+202E›", "\u2066": "‹U+2066›", "\u200b": "‹U+200B›"}
         assert value.text_content() == reason.translate(str.maketrans(shown))
         assert value.evaluate("element => getComputedStyle(element).whiteSpaceCollapse") == "preserve"
         assert value.evaluate("element => element.scrollWidth <= document.documentElement.clientWidth")
