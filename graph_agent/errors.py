@@ -100,6 +100,8 @@ class ServiceErrorCode(StrEnum):
     """The approval request has ended; the text says how."""
     APPROVAL_CONFLICT = "APPROVAL_CONFLICT"
     """The caller has answered otherwise, or the answer names another digest than that of the request."""
+    NOT_UNDOABLE = "NOT_UNDOABLE"
+    """Nothing that the decision has done can be undone now; the text says why."""
     CONVERSATION_BUSY = "CONVERSATION_BUSY"
     """Another turn of the conversation is still running."""
     REQUEST_IN_PROGRESS = "REQUEST_IN_PROGRESS"

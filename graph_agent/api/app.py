@@ -30,6 +30,7 @@ from graph_agent.api import (
     rules,
     tasks,
     transparency,
+    undo,
 )
 from graph_agent.api.authenticator import authenticator
 from graph_agent.api.bodies import MESSAGES, add_schemas
@@ -175,7 +176,7 @@ def _routes(agui: ModuleType | None, *, secured: bool) -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, chat, approvals, decisions, replay, rules, behavior, tasks):
+    for module in (about, chat, approvals, decisions, undo, replay, rules, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
     routes.include_router(_route_without_agui() if agui is None else agui.router, dependencies=scheme)
     for module in (monitoring, transparency):

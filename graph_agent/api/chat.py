@@ -90,8 +90,7 @@ async def _answer(request: Request, caller: Caller, sent: MessageRequest, idem_k
 async def start_turn(request: Request, caller: Caller, sent: MessageRequest, idem_key: str | None) -> StartedTurn:
     """Start the turn of a message once it is admitted, or return the answer that it got before."""
     state = services(request)
-    now = asyncio.get_running_loop().time()
-    waited: float = now - getattr(request.state, ARRIVED_AT, now)
+    waited = waited_seconds(request)
     arrived_at = state.runtime.clock.monotonic() - waited
     return await state.turn_admission.start(
         caller.user_id,
@@ -108,6 +107,13 @@ async def start_turn(request: Request, caller: Caller, sent: MessageRequest, ide
         ),
         waited=waited,
     )
+
+
+def waited_seconds(request: Request) -> float:
+    """Return for how long a request has waited since it arrived."""
+    now = asyncio.get_running_loop().time()
+    waited: float = now - getattr(request.state, ARRIVED_AT, now)
+    return waited
 
 
 @router.post(

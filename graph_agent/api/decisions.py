@@ -72,6 +72,8 @@ class DecisionDetail(LoggedDecision):
     """The time when each of `states` ended, in microseconds after the turn began; empty while the turn runs."""
     operations: dict[int, CallState]
     """The states of the calls that may change something, by their sequence."""
+    undone_by: dict[int, str]
+    """The decisions that have undone calls, or may have, by the sequence of the call."""
     violations: list[Violation] | None
     """Differences between the decision and its seal: empty if the seal verifies, None while the turn runs."""
 
@@ -114,6 +116,7 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
         llm_calls=[_without_adapter_text(call) for call in trace.llm_calls],
         state_ends_us=[] if record is None else record.state_ends_us,
         operations=trace.operations,
+        undone_by=trace.undone_by,
         violations=None if record is None else await verify_decision(database, row.decision_id, keys=tree.keys, key=tree.key),
     )
 

@@ -35,6 +35,7 @@ STATUS: dict[ServiceErrorCode, int] = {
     ServiceErrorCode.APPROVAL_NOT_FOUND: 404,
     ServiceErrorCode.APPROVAL_CLOSED: 409,
     ServiceErrorCode.APPROVAL_CONFLICT: 409,
+    ServiceErrorCode.NOT_UNDOABLE: 409,
     ServiceErrorCode.CONVERSATION_BUSY: 409,
     ServiceErrorCode.REQUEST_IN_PROGRESS: 409,
     ServiceErrorCode.DUPLICATE_NAME: 409,

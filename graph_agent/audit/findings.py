@@ -75,18 +75,25 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     if not record.entries and not record.states and record.decision.outcome_category in _REFUSED_MESSAGES:
         yield _REFUSED_MESSAGES[record.decision.outcome_category]
     yield from _confirmation(record)
+    if (undoes := record.header.context.undoes) is not None:
+        numbers = ", ".join(str(one.sequence) for one in undoes.calls)
+        yield f"The undo of decision {undoes.decision_id} was asked for, of its calls {numbers}."
     yield from _model_calls(record)
     for entry in record.entries:
         if entry.kind is EntryKind.READ:
             read = FactRead.model_validate(entry.result)
             what = f"{read.tool} {canonical_json(read.arguments)}"
-            yield f"The runtime read {one_line(what, 200)} for the conditions: {one_line(read.in_words, 400)}."
+            yield f"The runtime read {one_line(what, 200)} {_purpose(read)}: {one_line(read.in_words, 400)}."
+        if entry.kind is EntryKind.UNDO:
+            yield from _undo(entry.result)
         if entry.kind is EntryKind.SETTLE:
             yield from _settled(ToolResult.model_validate(entry.result), "The answer of a call was lost")
         if entry.kind is EntryKind.RESERVE:
             yield f"Budget of {entry.result['tool']}, with this call: {used_text(entry.result['used'])}."
     for invocation in record.invocations:
         yield from _tool_call(invocation)
+    for sequence, by in sorted(trace.undone_by.items()):
+        yield f"Tool call {sequence} was undone by decision {by}, or may have been."
     for settlement in trace.settlements:
         if settlement.result.read_back is not None:
             yield from _settled(
@@ -102,6 +109,21 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     yield from _slowness(record)
     if trace.constitution is not None and trace.constitution.previous_digest is not None:
         yield from _constitution_change(trace.constitution)
+
+
+def _purpose(read: FactRead) -> str:
+    if read.restores is None:
+        return "for the conditions"
+    return f"{'after' if read.is_after else 'before'} call {read.restores}, for an undo"
+
+
+def _undo(claim: dict[str, Any]) -> Iterator[str]:
+    decision_id, _, number = claim["undoes"].rpartition(":")
+    by = claim["undone_by"]
+    if by is None:
+        yield f"A call of this decision undoes call {number} of decision {decision_id}."
+    else:
+        yield f"Call {number} of decision {decision_id} was not undone here: decision {by} had undone it, or may have."
 
 
 def used_text(used: dict[str, Any]) -> str:

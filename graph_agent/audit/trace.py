@@ -22,7 +22,7 @@ from graph_agent.models.record import (
     RecordStatus,
     ToolInvocation,
 )
-from graph_agent.record.operations import states_of
+from graph_agent.record.operations import states_of, undone_by
 from graph_agent.record.settlements import Settlement, settlements_of
 from graph_agent.record.tables import (
     call_operations,
@@ -181,6 +181,8 @@ class DecisionTrace(Frozen):
     settlements: list[Settlement] = Field(default_factory=list)
     operations: dict[int, CallState] = Field(default_factory=dict)
     """The states of the calls that may change something, by their sequence."""
+    undone_by: dict[int, str] = Field(default_factory=dict)
+    """The decisions that have undone calls, or may have, by the sequence of the call."""
 
 
 def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None:
@@ -201,6 +203,7 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
         constitution=None if row["constitution"] is None else _constitution(connection, row["constitution"]),
         settlements=settlements_of(connection, decision_id),
         operations=states_of(connection, decision_id),
+        undone_by={number: by for number, (by, _) in undone_by(connection, decision_id).items()},
     )
 
 

@@ -40,7 +40,8 @@ from graph_agent.models.decision import (
     content_problem,
 )
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import DecisionOpening
+from graph_agent.models.record import DecisionOpening, DecisionRecord
+from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy.approval_signature import ApproverKeys
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -51,6 +52,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.run import OpenedTurn, TurnStart
+from graph_agent.turn.undo import Undoable, load_own
 
 _log = logging.getLogger(__name__)
 
@@ -178,6 +180,55 @@ class ChatService:
         request = TurnRequest(user_id, content, conversation_id, idem_key, roles=roles, called=tuple(called))
         started = await self._start(request)
         return started if isinstance(started, ChatAnswer) else await started.result()
+
+    async def undo(
+        self,
+        user_id: str,
+        decision_id: str,
+        *,
+        idem_key: str | None = None,
+        roles: tuple[str, ...] = (),
+        arrived_at: float | None = None,
+    ) -> ChatAnswer:
+        """Ask the user about the undo of a decision of theirs, in its conversation; see `LLMAgentEngine.undo`.
+
+        Without that conversation, as after a call of the command line, it is a new one. The yes is an answer like any other.
+        """
+        started = await self.start_undo(user_id, decision_id, idem_key=idem_key, roles=roles, arrived_at=arrived_at)
+        return started if isinstance(started, ChatAnswer) else await started.result()
+
+    async def start_undo(
+        self,
+        user_id: str,
+        decision_id: str,
+        *,
+        idem_key: str | None = None,
+        roles: tuple[str, ...] = (),
+        arrived_at: float | None = None,
+    ) -> StartedTurn:
+        """Like `undo`, but return once the turn has begun."""
+        decision_id = well_formed_id(decision_id)
+        same = UndoneDecision(decision_id=decision_id, calls=())
+        content = DecisionContext.for_calls(user_id, (), NO_CONVERSATION, undoes=same).message
+        record = await load_own(self._engine.audit, decision_id, user_id)
+        conversation_id = await self._conversations.existing(user_id, record.header.context.conversation_id)
+        asked = TurnRequest(user_id, content, conversation_id, idem_key, roles=roles, undoes=same, arrived_at=arrived_at)
+        request = _well_formed(asked)
+        if (before := await self._turns.answered(request)) is not None:
+            # What it has undone meanwhile cannot be undone again.
+            return before
+        _, found = await self.undoable(user_id, decision_id)
+        return await self._start(replace(request, called=found.called, undoes=found.decision(decision_id)))
+
+    async def undoable(self, user_id: str, decision_id: str) -> tuple[DecisionRecord, Undoable]:
+        """Return a decision of the user, and what can be undone of it now. Raises `ServiceError` DECISION_NOT_FOUND."""
+        try:
+            return await self._engine.undoable(well_formed_id(decision_id), user_id)
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
+        except ConfigurationError as exc:
+            text = "The service is not ready. Please try again later."
+            raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from exc
 
     async def start(
         self,

@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "budget": Command(
             "log:budget", "Print what a user has used in this hour and day of the budgets that conditions set, by tool."
         ),
+        "undo": Command("undo:undo", "Undo what a decision has done, as far as its tools can."),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
         "witness": Command(
             "witness:witness",

@@ -27,8 +27,13 @@ def send_and_print(run: Run, sending: Coroutine[Any, Any, ChatAnswer], *, as_jso
         if as_json:
             typer.echo(json_line(_error(exc)))
         raise
-    print_result(_answer(answer), lambda: print_answer(answer.decision), as_json=as_json)
+    print_reply(answer, as_json=as_json)
     return answer
+
+
+def print_reply(answer: ChatAnswer, *, as_json: bool) -> None:
+    """Print an answer."""
+    print_result(_answer(answer), lambda: print_answer(answer.decision), as_json=as_json)
 
 
 def print_hints(answer: ChatAnswer, whose: list[str], *, named: bool, verbose: bool) -> None:

@@ -165,6 +165,8 @@ def _print_header(header: RecordHeader, author: TextAuthor | None) -> None:
     _row("conversation", f"{shorten(context.conversation_id)}, user {shorten(context.user_id)}")
     _row("started", f"{header.started_at:%Y-%m-%d %H:%M:%S} UTC")
     _row("model", f"{shorten(header.model)}, constitution {header.constitution[:12]}")
+    if context.undoes is not None:
+        _row("undoes", f"decision {shorten(context.undoes.decision_id)}")
     if context.pending_confirmation is not None:
         for number, call in enumerate(context.pending_confirmation.each):
             _row("" if number else "waiting", f"{shorten(call.tool_name)} {shorten(call.arguments)}")
@@ -207,9 +209,10 @@ def _print_sources(batch: BatchSources) -> None:
 
 
 def _print_fact_read(entry: RecordEntry) -> None:
-    """Print a read of the runtime for conditions, and what these have seen of it."""
+    """Print a read of the runtime for conditions, or around a change that can be undone, and what was kept of it."""
     read = FactRead.model_validate(entry.result)
-    _row("rules read", f"{shorten(read.tool)} {shorten(read.arguments)}, {entry.ms} ms", "magenta")
+    label = "rules read" if read.restores is None else "read after" if read.is_after else "read before"
+    _row(label, f"{shorten(read.tool)} {shorten(read.arguments)}, {entry.ms} ms", "magenta")
     _row("", shorten(read.in_words))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_agent.graph.card import AskedCall, changed_before
+from graph_agent.graph.card import AskedCall, changed_before, earliest
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.models.approval import MAX_OPEN_REQUESTS, MAX_RENEWALS, ApprovalState
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest, PendingAction
@@ -80,10 +80,11 @@ def _action(turn: Turn, runtime: TurnRuntime, asked: AskedCall) -> PendingAction
         whole_digest=call.whole_digest,
         by_id_only=bool(call.whole_digest),
         object_text=call.object_text,
+        undoes=call.undoes,
         changed_before=changed_before(turn, runtime.snapshot.policy, [asked]),
         asked_under=runtime.snapshot.policy.digests([call.tool_name]),
         created_at=created_at,
-        expires_at=created_at + runtime.snapshot.config.approval_lifetime,
+        expires_at=earliest(created_at + runtime.snapshot.config.approval_lifetime, [call]),
     )
     return action.replace(signature=runtime.ports.sign(action))
 

@@ -39,3 +39,9 @@ async def read_for_facts(
     """
     assert not call.mutating
     return await ports.read_fact(call, keep, first=first)
+
+
+async def read_restored(call: AuthorizedCall, ports: TurnPorts, keep: Callable[[ToolResult], FactRead]) -> FactRead:
+    """Make a read that the guard has permitted for the undo of a change, and return what `keep` keeps of its result."""
+    assert not call.mutating
+    return await ports.read_for_undo(call, keep)

@@ -62,7 +62,7 @@ class Batch:
             policy=runtime.snapshot.policy,
             user_id=turn.context.user_id,
             decision_id=turn.decision_id,
-            past=_past(turn),
+            past=past_calls(turn),
             max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
             confirmed=turn.unused_yes,
             done_before=() if turn.confirmed is None else turn.confirmed.done_before,
@@ -76,6 +76,7 @@ class Batch:
             fact_reads=self.reader.made,
             approvals=_approvals(turn),
             yes=turn.has_yes,
+            asks=turn.context.undoes is not None,
         )
         certain = list(_certain(judged_calls, runtime.snapshot.policy))
         # A confirmed call runs only if the one before it was done.
@@ -85,7 +86,7 @@ class Batch:
     def situation(self, turn: Turn, position: int) -> Situation:
         """Return the circumstances of a call, after the calls before it have ended."""
         context = turn.context
-        earlier, results = [*_past(turn), *self.reader.made], self.results.get(position)
+        earlier, results = [*past_calls(turn), *self.reader.made], self.results.get(position)
         known = self.facts, earlier, context.is_of_message, self.sources_of(position), results
         return Situation(context.user_id, context.roles, *known, approvals=_approvals(turn))
 
@@ -103,7 +104,7 @@ class Batch:
         call = self.calls[position]
         if not self.reader.needs(call.name):
             return
-        past, policy = _past(turn), runtime.snapshot.policy
+        past, policy = past_calls(turn), runtime.snapshot.policy
         is_left_out = turn.unused_yes is None and any(one.waits for one in past) and not policy.is_write(call.name)
         arguments = checked_arguments(
             call,
@@ -160,7 +161,7 @@ async def _sources(turn: Turn, runtime: TurnRuntime, calls: Sequence[FunctionCal
     return await runtime.ports.sources(calls, read, needed=conditions.reads_sources(read_too))
 
 
-def _past(turn: Turn) -> list[PastCall]:
+def past_calls(turn: Turn) -> list[PastCall]:
     shown = len(turn.confirmed_calls)
     return [_past_call(call, dry_run=turn.context.dry_run, confirmed=call.sequence <= shown) for call in turn.calls]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneCall
 from graph_agent.policy import confirmation
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.objects import NamedObjects, named_objects
@@ -47,8 +49,12 @@ class AskedCall:
         preview: ToolResult | None,
         because: str = "",
         facts: Mapping[str, Any] = MappingProxyType({}),
+        undoes: UndoneCall | None = None,
     ) -> Self:
-        """Return a call of the tool of `rule`, whose object the `preview` describes, or else the `facts`."""
+        """Return a call of the tool of `rule`, whose object the `preview` describes, or else the `facts`.
+
+        `undoes` is the earlier call that it undoes.
+        """
         shown = confirmation.is_shown_in_full(arguments, preview, facts)
         call = PendingCall(
             tool_name=rule.grant.name,
@@ -56,6 +62,7 @@ class AskedCall:
             description=confirmation.describe_in_full(rule, arguments, preview, facts),
             whole_digest="" if shown else confirmation.digest_of_action(rule, arguments, preview, facts),
             object_text=confirmation.unshown_text(preview),
+            undoes=undoes,
         )
         return cls(call, because)
 
@@ -78,11 +85,12 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         whole_digest=calls[0].whole_digest,
         by_id_only=bool(calls[0].whole_digest),
         object_text=calls[0].object_text,
+        undoes=calls[0].undoes,
         changed_before=changed_before(turn, policy, asked),
         origins=tuple(dict.fromkeys(sentence for one in asked for sentence in one.origins)),
         asked_under=policy.digests([one.tool_name for one in calls]),
         created_at=created_at,
-        expires_at=created_at + CONFIRMATION_LIFETIME,
+        expires_at=earliest(created_at + CONFIRMATION_LIFETIME, calls),
         calls=calls if len(calls) > 1 else (),
         done_before=() if then is AfterYes.END else _done_before(turn, policy),
         then=then,
@@ -91,6 +99,11 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
     rules = [f"{fixed.by_rule(one.because)} " for one in asked if one.because]
     text = _why_anew(turn) + "".join(dict.fromkeys(rules)) + fixed.pending_question(pending)
     return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
+
+
+def earliest(expires_at: datetime, calls: Sequence[PendingCall]) -> datetime:
+    """Return the time until which calls can be confirmed, or approved: nothing is undone later than its line permits."""
+    return min([expires_at, *(one.undoes.until for one in calls if one.undoes is not None)])
 
 
 def is_too_long_together(turn: Turn, policy: CompiledPolicy, asked: Sequence[AskedCall]) -> bool:
@@ -106,6 +119,8 @@ def changed_before(turn: Turn, policy: CompiledPolicy, asked: Sequence[AskedCall
     """
     if turn.unused_yes is not None:
         return turn.unused_yes.changed_before
+    if turn.context.undoes is not None:
+        return " ".join(turn.context.undoes.left_out)
     objects = [_objects(policy, one.call.tool_name, one.call.arguments) for one in asked]
     unseen = [call for call in turn.calls[len(turn.confirmed_calls) :] if call.receipt]
     related = [

@@ -14,7 +14,7 @@ from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import Situation
 from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy
-from graph_agent.policy.guard import judge_fact_read
+from graph_agent.policy.guard import AuthorizedCall, judge_fact_read
 from graph_agent.policy.past_call import PastCall
 
 if TYPE_CHECKING:
@@ -117,11 +117,26 @@ class FactReader:
         first: bool,
     ) -> FactRead:
         """Return the answer of one read, which may be known. Raises `UnreadableError` if it is not permitted."""
-        from graph_agent.policy.cedar.fact_values import UnreadableError, read_of
+        from graph_agent.policy.cedar.fact_values import read_of
 
         key = canonical_json([tool_name, arguments])
         if key in self._known:
             return self._known[key][1]
+        assert self.policy.conditions is not None
+        declared = self.policy.conditions.results
+        call = await self.permitted(tool_name, arguments, past, sources)
+        read = await read_for_facts(
+            call, self.ports, lambda result: read_of(declared, tool_name, call.arguments, result), first=first
+        )
+        self._known[key] = self._server(tool_name), read
+        return read
+
+    async def permitted(
+        self, tool_name: str, arguments: dict[str, Any], past: Sequence[PastCall], sources: CallSources | None
+    ) -> AuthorizedCall:
+        """Return the permission of one more read, which is counted. Raises `UnreadableError` if there is none."""
+        from graph_agent.policy.cedar.fact_values import UnreadableError
+
         if len(self.made) >= MAX_READS:
             raise UnreadableError(_TOO_MANY)
         judged = judge_fact_read(
@@ -141,22 +156,16 @@ class FactReader:
         if judged.authorized is None:
             raise UnreadableError(f"the read is not permitted: {judged.rule or judged.error}")
         conditions = self.policy.conditions
-        assert conditions is not None
         # A read counts for a condition in the shadow too, which does not judge it.
-        if self.policy.counts(tool_name):
+        if conditions is not None and self.policy.counts(tool_name):
             earlier = [*past, *self.made]
             situation = Situation(self.user_id, self.roles, self.facts, earlier, self.of_message, sources, for_facts=True)
             decided = await self.ports.reserve(judged.authorized, conditions, situation, confirmed=False)
             if decided is None or not decided.permits(confirmed=False):
                 why = "the turn has ended" if decided is None else decided.reason
                 raise UnreadableError(f"the read is not permitted: {why}")
-        declared, given = conditions.results, judged.authorized.arguments
-        read = await read_for_facts(
-            judged.authorized, self.ports, lambda result: read_of(declared, tool_name, given, result), first=first
-        )
-        self.made = (*self.made, PastCall(0, tool_name, given, attempted=False))
-        self._known[key] = self._server(tool_name), read
-        return read
+        self.made = (*self.made, PastCall(0, tool_name, judged.authorized.arguments, attempted=False))
+        return judged.authorized
 
 
 @dataclass

@@ -12,6 +12,7 @@ from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
 from graph_agent.policy.guard import AuthorizedCall
@@ -65,6 +66,15 @@ class TurnPorts(FactPorts, Protocol):
         """Return where the arguments of a batch come from; `made` are the calls that this turn has sent before.
 
         None only if they are not known and not `needed`, because only rules in the shadow and approvers read them.
+        """
+
+    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
+        """Make a read before or after a change, or before its undo, and return what `keep` keeps of its result."""
+
+    async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:
+        """Commit that a call undoes another one; return the decision that has undone it before, empty if none has.
+
+        None if the turn is interrupted.
         """
 
     async def generate(self, request: LLMRequest) -> LLMResponse:

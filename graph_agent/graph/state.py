@@ -20,6 +20,7 @@ from graph_agent.models.decision import (
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition, RecordHeader, ShadowVerdict
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.authored import Parts, plain, reattributed
@@ -136,6 +137,12 @@ class Turn:
     def confirmed_calls(self) -> tuple[TurnCall, ...]:
         """The calls that the user has confirmed, with their results: the first of the turn."""
         return () if self.confirmed is None else self.calls[: len(self.confirmed.each)]
+
+    def undone_by_call(self, position: int) -> UndoneCall | None:
+        """Return the earlier call that the call at this place of the batch undoes; None if it undoes none."""
+        if (yes := self.unused_yes) is not None:
+            return yes.each[position].undoes
+        return None if self.context.undoes is None else self.context.undoes.calls[position]
 
     @classmethod
     def of(cls, header: RecordHeader) -> Turn:

@@ -19,6 +19,7 @@ from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolCall
+from graph_agent.models.undo import UndoneCall, UndoneDecision
 
 MAX_MESSAGE_LENGTH = 4000
 MAX_HISTORY_MESSAGES = 20
@@ -176,6 +177,7 @@ class PendingCall(Frozen):
     description: str
     whole_digest: str = Field(default="", exclude_if=not_)
     object_text: str = Field(default="", exclude_if=not_)
+    undoes: UndoneCall | None = Field(default=None, exclude_if=not_)
 
 
 class EarlierCall(Frozen):
@@ -213,6 +215,8 @@ class PendingAction(Frozen):
     """True if `description` does not show all of it: only an answer by id confirms it, with the digest as `read`."""
     object_text: str = Field(default="", exclude_if=not_)
     """The whole text of the object that the preview describes, if `description` shows only a part of it."""
+    undoes: UndoneCall | None = Field(default=None, exclude_if=not_)
+    """The earlier call that this one undoes. The same in each of `calls`."""
     changed_before: str = Field(default="", exclude_if=not_)
     """The sentences before the question: what its message had changed before, but for what was certainly another object."""
     origins: tuple[str, ...] = Field(default=(), exclude_if=not_)
@@ -429,6 +433,9 @@ class DecisionContext(Frozen):
     called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=not_)
     """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""
     # As above.
+    undoes: UndoneDecision | None = Field(default=None, exclude_if=not_)
+    """The decision whose changes the `called` calls undo. Each of them needs the user's yes."""
+    # As above.
     approval: ClosedRequest | None = Field(default=None, exclude_if=not_)
     """For a closing decision: the request that has ended. It asks no model, and answers nothing else."""
 
@@ -444,6 +451,8 @@ class DecisionContext(Frozen):
             raise ValueError("a decision without a model cannot answer a confirmation")
         if self.called and self.approval is not None:
             raise ValueError("a closing decision has no calls but that of its request")
+        if self.undoes is not None and len(self.undoes.calls) != len(self.called):
+            raise ValueError("each call of a decision that undoes another one undoes one call of it")
         return self
 
     @field_validator("called")
@@ -470,9 +479,13 @@ class DecisionContext(Frozen):
         roles: tuple[str, ...] = (),
         *,
         typed: bool = False,
+        undoes: UndoneDecision | None = None,
     ) -> DecisionContext:
-        """Return the input of a decision without a model. Its message names the calls, for the reader of the log."""
-        text = _calls_text(called)
+        """Return the input of a decision without a model.
+
+        Its message names the calls, or the decision that they undo, for the reader of the log.
+        """
+        text = _calls_text(called) if undoes is None else f"undo decision {undoes.decision_id}"
         message = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"
         return cls(
             user_id=user_id,
@@ -481,6 +494,7 @@ class DecisionContext(Frozen):
             roles=roles,
             called=tuple(called),
             typed=typed,
+            undoes=undoes,
         )
 
 

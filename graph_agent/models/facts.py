@@ -53,6 +53,11 @@ class FactRead(Selected):
     arguments: dict[str, Any]
     error: str | None = Field(default=None, exclude_if=lambda error: error is None)
     """The reason, a clause, if there is no result at all."""
+    # Left out of the JSON of a read for conditions.
+    restores: int | None = Field(default=None, ge=1, exclude_if=lambda number: number is None)
+    """For a read that an undo needs: the number of the call, and the values are those that the undo restores, by path."""
+    is_after: bool = Field(default=False, exclude_if=not_)
+    """True if it was made after that call."""
 
     @property
     def in_words(self) -> str:

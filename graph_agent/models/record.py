@@ -50,6 +50,7 @@ class EntryKind(StrEnum):
     KNOWN_REQUESTS = "known_requests"
     RESERVE = "reserve"
     SOURCES = "sources"
+    UNDO = "undo"
     MODEL = "model"
     PREVIEW = "preview"
     READ = "read"
@@ -88,7 +89,7 @@ class RecordEntry(Frozen):
     at: UtcDatetime | None = None
     # Left out of the JSON of all other entries.
     operation: int | None = Field(default=None, ge=1, exclude_if=not_)
-    """The number of the call whose operation is stored: of a permitted reservation, and of a change that was sent."""
+    """The number of the call whose operation is stored: of a permitted reservation or undo, and of a change that was sent."""
 
 
 SNAPSHOT_TEXTS = ("constitution", "tools", "settings", "prompt")
@@ -278,6 +279,8 @@ class CallOperation(NamedTuple):
     """The amounts that count, as in `PastUse`; None if it is not counted."""
     request: str | None = None
     """The digest of exactly what is sent, if it may be sent again; see `AuthorizedCall.request`."""
+    undoes: str | None = None
+    """The operation that it undoes, as DECISION:NUMBER."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -14,13 +14,13 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits, Transport
+from graph_agent.policy import outcome_reads, undo
 from graph_agent.policy.cedar.compiled import Conditions, compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.key_location import KeyLocation, KeyPlace
 from graph_agent.policy.operation_key import KeyArgumentError, OperationKey
-from graph_agent.policy.outcome_reads import problem_of
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.upgrade import upgraded
@@ -267,12 +267,23 @@ def compile_policy(
         by_user = _declares_user_id(shown.parameters)
         rules[grant.name] = ToolRule(grant, shown, declared, check, declaration, key, by_user, names)
     for name, rule in rules.items():
-        if rule.grant.done_if is not None and rule.grant.done_if.tool not in names:
-            raise ToolGrantError(name, f"the tool '{name}' has (done if {rule.grant.done_if.tool} ...), which is not granted")
-        if (problem := problem_of(rule.grant, rules, servers)) is not None:
+        for granted, marker in _named_tools(rule.grant):
+            if granted not in names:
+                raise ToolGrantError(name, f"the tool '{name}' has ({marker} {granted} ...), which is not granted")
+        if problem := outcome_reads.problem_of(rule.grant, rules, servers) or undo.problem_of(rule.grant, rules, servers):
             raise ToolGrantError(name, f"the tool '{name}' {problem}")
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
     return CompiledPolicy(constitution, rules, absent, servers)
+
+
+def _named_tools(grant: ToolGrant) -> Iterator[tuple[str, str]]:
+    """Yield the tools that the markers of a line name, each with the words before it."""
+    if grant.done_if is not None:
+        yield grant.done_if.tool, "done if"
+    if grant.undone_by is not None:
+        yield grant.undone_by.tool, "undone by"
+        if grant.undone_by.before is not None:
+            yield grant.undone_by.before.tool, "before is"
 
 
 def _operation_key(grant: ToolGrant, declaration: ToolDeclaration, traits: ToolTraits) -> OperationKey | None:

@@ -24,9 +24,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
@@ -41,13 +42,18 @@ MAX_CHARACTERS = 256 * 1024
 MARKERS = (
     "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
     "(ARGUMENT is the signed-in user), (operation key in ARGUMENT), (operation key in header HEADER), "
-    "(operation key in _meta NAME), (done if TOOL(PARAMETER = ARGUMENT) PATH), (complete)"
+    "(operation key in _meta NAME), (done if TOOL(PARAMETER = ARGUMENT) PATH), (complete), "
+    "(undone by TOOL(PARAMETER = WHERE) for N minutes), (before is TOOL(PARAMETER = arguments.ARGUMENT))"
 )
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 # MCP allows names that could be read as something else here, such as "1st: tool"; ASCII, so that none is a look-alike.
 _QUOTED_NAME = r'"(?=[^"]*[!#-~])[ !#-~]{1,192}"'
 _FILLED = r"[A-Za-z_][A-Za-z0-9_-]* = [A-Za-z_][A-Za-z0-9_-]*"
+_WHERE = (
+    r"[A-Za-z_][A-Za-z0-9_-]* = "
+    r"(?:arguments\.[A-Za-z_][A-Za-z0-9_-]*|(?:result|before)\.[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\])*)"
+)
 _ENTRY = re.compile(rf"- (?P<name>{_NAME}|{_QUOTED_NAME}): (?P<rest>\S.*)")
 _MARKER = re.compile(
     r"(?P<before>.*?) "
@@ -55,14 +61,17 @@ _MARKER = re.compile(
     r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user"
     rf"|operation key in {LOCATION}"
     rf"|done if (?P<reader>{_NAME}|{_QUOTED_NAME})\((?P<filled>{_FILLED}(?:, {_FILLED})*)\) (?P<path>\$[!#-'*-~ ]*)"
-    r"|complete)\)"
+    r"|complete"
+    rf"|undone by (?P<undo>{_NAME}|{_QUOTED_NAME})\((?P<wheres>{_WHERE}(?:, {_WHERE})*)\)"
+    r" for (?P<number>[1-9][0-9]{0,3}) (?P<unit>minute|hour|day)s?"
+    rf"|before is (?P<look>{_NAME}|{_QUOTED_NAME})\((?P<looked>{_WHERE}(?:, {_WHERE})*)\))\)"
 )
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
 _LATIN = re.compile(r"[ -~À-ɏ]*")
 # Brackets, the syntax of comments, strike-through and HTML in Markdown and in programming languages, markers without brackets.
 _SYNTAX = re.compile(
-    r"[()\[\]{}<>~`|\\\"]|//|/\*|\*\*|__|--|(?:^|\s)#|&#?\w+;|\bconfirm\w*|per message|signed-in user|operation key",
+    r"[()\[\]{}<>~`|\\\"]|//|/\*|\*\*|__|--|(?:^|\s)#|&#?\w+;|\bconfirm\w*|per message|signed-in user|operation key|undone by",
     re.IGNORECASE,
 )
 # A grant or another comment in it is an error: it would look like a line that is in force.
@@ -79,6 +88,41 @@ class DoneIf:
     path: str
     is_complete: bool = False
     """The read finds every change that was made: one that it does not find was not."""
+
+
+class Where(NamedTuple):
+    """The place of a value: an argument of a call, or a path in its result or in what was read before it."""
+
+    root: str
+    """"arguments", "result" or "before"."""
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.root}.{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeRead:
+    """A read of what a change is about, made before and after it."""
+
+    tool: str
+    parameters: tuple[tuple[str, Where], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneBy:
+    """The call that undoes a change, for a time after it."""
+
+    tool: str
+    parameters: tuple[tuple[str, Where], ...]
+    """The parameters of the call, each with the place of its value."""
+    lifetime: timedelta
+    before: BeforeRead | None = None
+
+    @property
+    def restored(self) -> tuple[str, ...]:
+        """The paths in what was read before the change that the call restores. A later change of one of them prevents it."""
+        return tuple(dict.fromkeys(where.path for _, where in self.parameters if where.root == "before"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +146,8 @@ class ToolGrant:
     """The part of a request that the runtime sets to the operation key: the server promises that a key takes effect once."""
     done_if: DoneIf | None = None
     """The read that tells whether a call was made whose answer was lost."""
+    undone_by: UndoneBy | None = None
+    """The call that undoes one of this tool."""
     line: int = field(default=0, compare=False)
     """The number of the line, counted from 1."""
 
@@ -223,6 +269,12 @@ def _read_entry(line: str, number: int) -> ToolGrant:
         if "done_if" not in markers:
             raise ConstitutionError("(complete) stands beside (done if ...), about its read", number)
         markers["done_if"] = replace(markers["done_if"], is_complete=True)
+    if (before := markers.pop("before", None)) is not None:
+        if "undone_by" not in markers:
+            raise ConstitutionError("(before is ...) stands beside (undone by ...), which restores what it reads", number)
+        markers["undone_by"] = replace(markers["undone_by"], before=before)
+    if (undone_by := markers.get("undone_by")) is not None:
+        _require_before(undone_by, number)
     if not summary:
         raise ConstitutionError(f"'{name}' has no summary", number)
     grant = ToolGrant(name, summary, line=number, **markers)
@@ -230,8 +282,9 @@ def _read_entry(line: str, number: int) -> ToolGrant:
         raise ConstitutionError(f"the operation key cannot be in {grant.key}, which is reserved", number)
     if grant.requires_confirmation and grant.without_confirmation:
         raise ConstitutionError("a line cannot have both (requires confirmation) and (without confirmation)", number)
-    if grant.reads and (grant.key is not None or grant.done_if is not None):
-        raise ConstitutionError("a line with (reads) has neither (operation key in ...) nor (done if ...)", number)
+    if grant.reads and (grant.key is not None or grant.done_if is not None or grant.undone_by is not None):
+        text = "a line with (reads) has none of (operation key in ...), (done if ...) and (undone by ...)"
+        raise ConstitutionError(text, number)
     return grant
 
 
@@ -263,7 +316,32 @@ def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
             (parameter, name) for parameter, _, name in (one.partition(" = ") for one in marker["filled"].split(", "))
         )
         return "done_if", DoneIf(marker["reader"].strip('"'), filled, marker["path"].strip())
+    if marker["undo"]:
+        lifetime = timedelta(**{f"{marker['unit']}s": int(marker["number"])})
+        return "undone_by", UndoneBy(marker["undo"].strip('"'), _places(marker["wheres"]), lifetime)
+    if marker["look"]:
+        return "before", BeforeRead(marker["look"].strip('"'), _places(marker["looked"]))
     return ("bound_argument", marker["argument"]) if marker["argument"] else (marker["words"].replace(" ", "_"), True)
+
+
+def _places(filled: str) -> tuple[tuple[str, Where], ...]:
+    pairs = (one.partition(" = ") for one in filled.split(", "))
+    return tuple((parameter, Where(*where.split(".", 1))) for parameter, _, where in pairs)
+
+
+def _require_before(undone_by: UndoneBy, number: int) -> None:
+    if undone_by.before is None and undone_by.restored:
+        text = f"before.{undone_by.restored[0]} needs (before is TOOL(PARAMETER = arguments.ARGUMENT)) beside it"
+        raise ConstitutionError(text, number)
+    if undone_by.before is not None and not undone_by.restored:
+        raise ConstitutionError("(before is ...) stands beside (undone by ...) that restores a before.PATH", number)
+    read = () if undone_by.before is None else undone_by.before.parameters
+    if any(where.root != "arguments" for _, where in read):
+        raise ConstitutionError("(before is ...) is read before the call: its values are arguments.ARGUMENT", number)
+    for named in (undone_by.parameters, read):
+        names = [parameter for parameter, _ in named]
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise ConstitutionError(f"the parameter '{repeated[0]}' is filled twice", number)
 
 
 def _require_plain_text(summary: str, number: int) -> None:

@@ -184,6 +184,7 @@ def judge_batch(
     for_facts: bool = False,
     approvals: Mapping[str, int] = MappingProxyType({}),
     yes: bool = True,
+    asks: bool = False,
 ) -> tuple[JudgedCall, ...]:
     """Judge `batch` as a whole.
 
@@ -197,7 +198,7 @@ def judge_batch(
     another call that needs some is deferred. `fact_reads` are the reads that the runtime has made for such facts in this turn,
     which count as calls. With `for_facts` the batch itself is one. A call that needs more than the `approvals` of other people,
     counted by role, waits alone, after the calls before it. Without `yes` the calls of `confirmed` have approvals only, and not
-    the user's yes.
+    the user's yes. With `asks` every change needs it.
     """
     known = list(past)
     judged_calls: list[JudgedCall] = []
@@ -242,20 +243,21 @@ def judge_batch(
             needs, has_yes = decided.needs, key is not None and yes
             if decided.decision is Decision.WAITS:
                 needs = needs or NeededApproval((), ())
-            asks = not has_yes and (rule.grant.requires_confirmation or decided.decision is Decision.ASKS)
+            must_ask = rule.grant.requires_confirmation or decided.decision is Decision.ASKS or (asks and rule.mutating)
+            waits_for_yes = must_ask and not has_yes
             if waits and needs is not None:
                 judged_calls.append(
                     JudgedCall(sequence, call.name, arguments, CallDecision.SKIPPED, error=LEFT_OUT, needs=needs)
                 )
                 continue
-            if asks or waits or needs is not None:
+            if waits_for_yes or waits or needs is not None:
                 # The user is not asked about what would be refused after the yes.
                 _require_below_limit(rule, running)
         except _Refusal as refusal:
             judged_calls.append(_refused(JudgedCall(sequence, call.name, call.arguments, CallDecision.REFUSED), refusal))
             continue
-        if asks or waits or needs is not None:
-            decision = CallDecision.AWAITING if asks or needs is None else CallDecision.WAITS
+        if waits_for_yes or waits or needs is not None:
+            decision = CallDecision.AWAITING if waits_for_yes or needs is None else CallDecision.WAITS
             judged_calls.append(_awaiting(JudgedCall(sequence, call.name, arguments, decision, needs=needs), decided))
             known.append(PastCall.waiting(sequence, call.name, arguments))
             waits = True

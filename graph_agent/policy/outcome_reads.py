@@ -30,7 +30,7 @@ def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping
     if not rule.mutating or rule.traits.ledger:
         return f"needs no (done if ...): {'its server keeps a ledger' if rule.mutating else 'it only reads'}"
     try:
-        selection = _selection(declared.path)
+        selection = selection_of(declared.path)
     except ImportError:
         return "has (done if ...), which needs the extra 'policy': pip install 'graph-agent[policy]'"
     except ValueError as exc:
@@ -55,7 +55,7 @@ def values_in(path: str, result: ToolResult) -> list[Any] | None:
     from graph_agent.policy.cedar.selection import NotSelectedError
 
     try:
-        return _selection(path).of(whole_data(result)) if result.success else None
+        return selection_of(path).of(whole_data(result)) if result.success else None
     except (NotSelectedError, UnreadableError):
         return None
 
@@ -81,12 +81,12 @@ def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -
 
 # Cached, because a path is parsed for every outcome.
 @lru_cache(maxsize=256)
-def _selection(path: str) -> Selection:
-    """Return the compiled path. Raises ValueError, and ImportError without the extra."""
+def selection_of(path: str, where: str = "(done if ...)") -> Selection:
+    """Return the compiled path of a marker, `where`. Raises ValueError, and ImportError without the extra."""
     from graph_agent.policy.cedar.facts import FactError
     from graph_agent.policy.cedar.selection import Selection
 
     try:
-        return Selection(path, "(done if ...)")
+        return Selection(path, where)
     except FactError as exc:
         raise ValueError(str(exc)) from None

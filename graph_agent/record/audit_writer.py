@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -121,6 +121,28 @@ class AuditWriter(Protocol):
         """
         del decision_id, reservation, responses, entries
         raise TypeError(f"{type(self).__name__} does not count uses")
+
+    async def claim_undo(
+        self,
+        decision_id: str,
+        operation: CallOperation,
+        entry: Callable[[str | None], RecordEntry],
+        *,
+        responses: Sequence[LLMCall],
+        entries: Sequence[RecordEntry],
+    ) -> tuple[RecordEntry, bool]:
+        """Store the operation of a call that undoes another one, in one commit with what must precede it.
+
+        `entry` returns the last entry of the commit, by the decision that has undone it before; None if none has. False as in
+        `write_progress`.
+        """
+        del decision_id, operation, entry, responses, entries
+        raise TypeError(f"{type(self).__name__} undoes nothing")
+
+    async def undone_by(self, decision_id: str) -> dict[int, str]:
+        """Return the decision that has undone, or may have undone, each of these calls of a decision."""
+        del decision_id
+        return {}
 
     async def write_decision_log(
         self,
@@ -250,6 +272,35 @@ class MemoryAuditWriter(AuditWriter):
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
         self._require_available()
         return {name: self.blobs[name] for name in digests if name in self.blobs}
+
+    async def claim_undo(
+        self,
+        decision_id: str,
+        operation: CallOperation,
+        entry: Callable[[str | None], RecordEntry],
+        *,
+        responses: Sequence[LLMCall],
+        entries: Sequence[RecordEntry],
+    ) -> tuple[RecordEntry, bool]:
+        key, original = (decision_id, operation.sequence), operation.undoes
+        others = [found for found, one in self.operations.items() if one.undoes == original and found != key]
+        by = next((found[0] for found in others if self._may_be_done(*found)), None)
+        last = entry(by)
+        stored = None if by is not None else operation
+        free = await self.write_progress(decision_id, responses=responses, entries=[*entries, last], operation=stored)
+        return last, free
+
+    async def undone_by(self, decision_id: str) -> dict[int, str]:
+        self._require_available()
+        undone = {one.undoes: found for found, one in self.operations.items() if one.undoes and self._may_be_done(*found)}
+        parted = ((*name.rsplit(":", 1), by) for name, (by, _) in undone.items())
+        return {int(number): by for decision, number, by in parted if decision == decision_id}
+
+    def _may_be_done(self, decision_id: str, sequence: int) -> bool:
+        """True for an operation that was done, or that may be."""
+        if (invocation := self.invocations.get((decision_id, sequence))) is not None:
+            return invocation.tool_result.may_be_done
+        return decision_id in self.open
 
     async def earlier_calls(self, context: DecisionContext, decision_id: str) -> EarlierCalls:
         self._require_available()

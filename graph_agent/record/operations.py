@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, text, type_coerce, union, update
+from sqlalchemy import Connection, bindparam, delete, func, select, text, type_coerce, union, update
 from sqlalchemy.types import NullType
 
 from graph_agent.db import PreparedStatement, insert_into
@@ -39,6 +39,11 @@ _INTEND = PreparedStatement(
     lambda dialect: insert_into(call_operations, dialect).on_conflict_do_nothing().returning(call_operations.c.sequence)
 )
 _SETTLE = PreparedStatement(update(call_operations).where(_OF_CALL))
+_TAKE_RESERVED = (
+    delete(call_operations)
+    .where(_OF_CALL, call_operations.c.undoes.is_(None), call_operations.c.state == CallState.INTENDED)
+    .returning(call_operations.c.amounts, call_operations.c.attempt, call_operations.c.intended_at)
+)
 _STATES = select(call_operations.c.sequence, call_operations.c.state).where(_OF_DECISION)
 _VOID = PreparedStatement(
     update(call_operations).where(_OF_DECISION, call_operations.c.state == CallState.INTENDED).values(state=CallState.VOID)
@@ -88,12 +93,42 @@ _NEWEST = (
 def intend(
     connection: Connection, decision_id: str, attempt: int, operation: CallOperation, at: datetime, sealer: Sealer
 ) -> bool:
-    """Insert the row of a call that is about to be sent; False if there is one."""
+    """Insert the row of a call that is about to be sent; False if there is one, or one that undoes the same operation."""
     given = {"decision_id": decision_id, **operation._asdict()}
     row: dict[str, Any] = {**given, "attempt": attempt, "state": CallState.INTENDED, "intended_at": at}
     stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, call_operations)}
     row["mac"] = _macs(stored, sealer)[0]
     return _INTEND.first(connection, row) is not None
+
+
+def claim_undo(
+    connection: Connection, decision_id: str, attempt: int, operation: CallOperation, at: datetime, sealer: Sealer
+) -> tuple[bool, str | None]:
+    """Insert the row of a call that undoes another one, or replace the one that its reservation has inserted.
+
+    Return False if another attempt may have sent the call, and the decision that has undone the other one, or may have.
+    """
+    counted = connection.execute(_TAKE_RESERVED, {"decision": decision_id, "call_sequence": operation.sequence}).first()
+    if counted is not None:
+        # Nothing was sent under it: the claim comes before the call.
+        operation = operation._replace(amounts=counted.amounts)
+        attempt, at = counted.attempt, counted.intended_at
+    if intend(connection, decision_id, attempt, operation, at, sealer):
+        return True, None
+    if counted is not None:
+        intend(connection, decision_id, attempt, operation._replace(undoes=None), at, sealer)
+    original, _, number = (operation.undoes or "").rpartition(":")
+    by = undone_by(connection, original).get(int(number))
+    return False, None if by is None or by == (decision_id, operation.sequence) else by[0]
+
+
+def undone_by(connection: Connection, decision_id: str) -> dict[int, tuple[str, int]]:
+    """Return the calls of a decision that were undone, or may have been, each with the decision and the call that undoes it."""
+    undoes, prefix = _row.undoes, f"{decision_id}:"
+    in_force = undoes.is_not(None), _row.state != CallState.VOID
+    wanted = select(undoes, _row.decision_id, _row.sequence).where(undoes.startswith(prefix, autoescape=True), *in_force)
+    found = connection.execute(wanted)
+    return {int(row.undoes.removeprefix(prefix)): (row.decision_id, row.sequence) for row in found}
 
 
 def request_of(connection: Connection, decision_id: str, sequence: int, sealer: Sealer) -> str | None:

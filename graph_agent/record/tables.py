@@ -14,6 +14,7 @@ REFUSED = sa.text("tool_invocation_logs.disposition = 'refused'")
 """The condition that a call was refused. A literal, because SQLite uses a partial index for no bound value."""
 _REFUSED = sa.text("disposition = 'refused'")
 _COUNTED = sa.text("amounts IS NOT NULL")
+_UNDOES = sa.text("undoes IS NOT NULL AND state <> 'void'")
 _BY_ID = "RANGE (decision_id)"
 """The partitions of the large tables on PostgreSQL; see `partitions`."""
 
@@ -162,10 +163,14 @@ call_operations = sa.Table(
     sa.Column("amounts", JsonText),
     # The digest of a call that has its key as an argument: only exactly this call is sent again after the decision.
     sa.Column("request", sa.String(64)),
+    # The operation that it undoes, as DECISION:NUMBER.
+    sa.Column("undoes", sa.String(128)),
     sa.Column("intended_at", UtcDateTime, nullable=False),
     # The MAC of the other columns but for the state, which follows from the record and its settlements.
     sa.Column("mac", sa.String(64), nullable=False),
     sa.Index("ix_call_operations_intended_at", "intended_at"),
+    # An operation is undone once. An undo that certainly had no effect frees it.
+    sa.Index("uq_call_operations_undoes", "undoes", unique=True, sqlite_where=_UNDOES, postgresql_where=_UNDOES),
     sa.Index("ix_call_operations_uses", "user_id", "intended_at", sqlite_where=_COUNTED, postgresql_where=_COUNTED),
 )
 

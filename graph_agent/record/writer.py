@@ -226,6 +226,34 @@ class DatabaseAuditWriter(AuditWriter):
         self._has_stored(decision_id, len(entries) + 1)
         return verdict, free
 
+    async def claim_undo(
+        self,
+        decision_id: str,
+        operation: CallOperation,
+        entry: Callable[[str | None], RecordEntry],
+        *,
+        responses: Sequence[LLMCall],
+        entries: Sequence[RecordEntry],
+    ) -> tuple[RecordEntry, bool]:
+        now = self._clock.now()
+
+        def claim_and_append(connection: Connection) -> tuple[RecordEntry, bool]:
+            attempt = self._begin_append(connection, decision_id)
+            # The unique index lets one transaction insert such a row; another one waits here for its end.
+            free, by = operations.claim_undo(connection, decision_id, attempt, operation, now, self._sealer)
+            last = entry(by)
+            _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
+            _ENTRY.run_for_each(connection, [_entry_row(decision_id, one) for one in (*entries, last)])
+            return last, free
+
+        last, free = await self._write(claim_and_append, _continued(decision_id))
+        self._has_stored(decision_id, len(entries) + 1)
+        return last, free
+
+    async def undone_by(self, decision_id: str) -> dict[int, str]:
+        found = await self._read(lambda connection: operations.undone_by(connection, decision_id))
+        return {number: by for number, (by, _) in found.items()}
+
     def _has_stored(self, decision_id: str, entries: int) -> None:
         if decision_id in self._loaded:
             self._loaded[decision_id] += entries

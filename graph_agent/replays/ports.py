@@ -21,6 +21,7 @@ from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
 from graph_agent.policy.guard import AuthorizedCall
@@ -48,6 +49,8 @@ class PlaybackRecorder(Recorder):
         """The results of tools, by kind of request and by `_call_text`."""
         self.reads: dict[tuple[str, int], FactRead] = {}
         """The reads for conditions, by `_call_text` and by the number of changes that were sent before."""
+        self.reads_for_undo: dict[str, deque[FactRead]] = defaultdict(deque)
+        """The reads before and after changes that can be undone, by `_call_text`."""
         self.declared = None if snapshot.policy.conditions is None else snapshot.policy.conditions.results
         """The facts that the recorded conditions name."""
         self._changes = 0
@@ -64,6 +67,11 @@ class PlaybackRecorder(Recorder):
     async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
         read = await super().read_fact(call, keep, first=first)
         self.reads[_call_text(call.tool_name, call.arguments), self._changes] = read
+        return read
+
+    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
+        read = await super().read_for_undo(call, keep)
+        self.reads_for_undo[_call_text(call.tool_name, call.arguments)].append(read)
         return read
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
@@ -97,6 +105,7 @@ class WhatIfPorts:
         self._live = live
         self._facts = RecordedFacts(played.declared, snapshot.policy.conditions)
         self._reads = played.reads
+        self._reads_for_undo = played.reads_for_undo
         self._changes = 0
         self._exchanges = played.exchanges
         self._answers = played.answers
@@ -205,6 +214,20 @@ class WhatIfPorts:
         first: bool,  # noqa: ARG002 (nothing is sent)
     ) -> FactRead:
         return self._facts.read(call.tool_name, self._reads.get((_call_text(call.tool_name, call.arguments), self._changes)))
+
+    async def read_for_undo(
+        self,
+        call: AuthorizedCall,
+        keep: Callable[[ToolResult], FactRead],  # noqa: ARG002 (only what was kept is recorded)
+    ) -> FactRead:
+        if recorded := self._reads_for_undo[_call_text(call.tool_name, call.arguments)]:
+            return recorded.popleft()
+        # Whether a change can be undone later does not change what is decided about it.
+        return FactRead(tool=call.tool_name, arguments=call.arguments, error="it was not read")
+
+    async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:  # noqa: ARG002 (the interface has it)
+        recorded = self._next(EntryKind.UNDO, [call.tool_name, call.arguments, call.user_id, call.operation_key])
+        return "" if recorded is None else str(recorded["undone_by"] or "")
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
         self._changes += call.mutating

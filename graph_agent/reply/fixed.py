@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AnswerState, ApprovalRequest, PendingAction
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined, plain
-from graph_agent.reply.text import one_line, quoted
+from graph_agent.reply.text import exact, one_line, quoted
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
 NOT_PERMITTED = "not permitted: "
@@ -62,6 +63,8 @@ CHANGED_SINCE_APPROVED = "It has changed since the request, so nothing was done.
 """The sentence before a request that is opened anew."""
 CHANGED_TOO_OFTEN = "what it is about has changed again and again"
 _MAX_PERSON = 80
+_MAX_VALUE = 200
+"""The longest value of an object that a reason shows, in characters."""
 _MAX_DESCRIBED = 5
 """The number of refused actions that a notice describes."""
 _MAX_NAMED = 400
@@ -94,6 +97,34 @@ _BY_CAUSE = {
 }
 _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, so nothing was changed."}
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
+
+
+def undone_already(decision_id: str) -> str:
+    """Return the reason for an undo that another decision has made, as a clause."""
+    return f"decision {decision_id} has undone it already"
+
+
+def changed_since(about: str, path: str, now: object, left: object) -> str:
+    """Return the reason for an undo of what others have changed since, as a clause. The values are a server's words."""
+    return (
+        f"it has changed since ({one_line(about, 200)}): {path} is now {_value(now)}, this change had left it at {_value(left)}"
+    )
+
+
+def not_compared(why: str) -> str:
+    """Return the reason for an undo of what cannot be read now, as a clause."""
+    return f"it is not known whether it has changed since: {why}"
+
+
+def not_undone(description: str, why: str) -> str:
+    """Return the sentence before the question of an undo about a change that stays; `why` is a clause."""
+    return f"This stays as it is: {lowered(description).removesuffix('.')} ({why})."
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "missing"
+    return quoted(value, _MAX_VALUE) if isinstance(value, str) else exact(canonical_json(value), _MAX_VALUE)
 
 
 def pending_question(pending: PendingAction) -> str:

@@ -26,6 +26,7 @@ from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.recorder import Recorder
 from graph_agent.turn.run import PlainSession, TurnRun, TurnSession, TurnStart
 from graph_agent.turn.setup import EngineOptions, EnginePorts, TurnSetup
+from graph_agent.turn.undo import Undoable, load_own, undoable
 
 _SETTLE_SECONDS = 2.0
 """The time of a settlement; a quarter of the turn if that is shorter."""
@@ -142,6 +143,22 @@ class LLMAgentEngine(TurnSetup):
                 answers=ConfirmationAnswer(pending_action=pending.id, yes=yes, read=pending.whole_digest),
             )
         )
+
+    async def undo(self, decision_id: str, user_id: str, *, roles: tuple[str, ...] = ()) -> FinishedTurn:
+        """Make a decision that undoes what a decision of the user has done, as far as its tools can; see `answer`.
+
+        It ends with a question, or with why nothing is undone. Raises `ServiceError` DECISION_NOT_FOUND, also for a decision of
+        another user, and NOT_UNDOABLE.
+        """
+        record, found = await self.undoable(decision_id, user_id)
+        undoes, conversation_id = found.decision(decision_id), record.header.context.conversation_id
+        return await self.run(DecisionContext.for_calls(user_id, found.called, conversation_id, roles, undoes=undoes))
+
+    async def undoable(self, decision_id: str, user_id: str) -> tuple[DecisionRecord, Undoable]:
+        """Return a decision of the user, and what can be undone of it now. Raises `ServiceError` DECISION_NOT_FOUND."""
+        record = await load_own(self.audit, decision_id, user_id)
+        policy, undone_by = (await self.prepare()).policy, await self.audit.undone_by(decision_id)
+        return record, undoable(record, policy, undone_by, self.ports.clock.now())
 
     async def finish(self, decision_id: str, *, ask_model: bool) -> FinishedTurn | None:
         """Finish a turn that another process left open, from its record; None if there is no such turn.

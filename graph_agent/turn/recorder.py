@@ -39,6 +39,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.models.sources import BatchSources, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy
@@ -54,7 +55,15 @@ from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, To
 T = TypeVar("T")
 
 _NOT_AFTER_INTERRUPT = frozenset(
-    {EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.READ, EntryKind.KNOWN_REQUESTS, EntryKind.RESERVE, EntryKind.EXECUTE}
+    {
+        EntryKind.MODEL,
+        EntryKind.PREVIEW,
+        EntryKind.READ,
+        EntryKind.KNOWN_REQUESTS,
+        EntryKind.RESERVE,
+        EntryKind.UNDO,
+        EntryKind.EXECUTE,
+    }
 )
 """Calls that an interrupted turn no longer starts: they get no entry, neither when recording nor when replaying."""
 
@@ -381,7 +390,52 @@ class Recorder:
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         self._intended = list(calls)
 
+    async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:
+        request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
+        entry = self._replay_entry(EntryKind.UNDO, request)
+        if entry is None and self.interrupted:
+            # As for a reservation: the call was not sent.
+            self._lost_call = None
+            return None
+        if entry is None:
+            entry = await self._claim_undo(call, undone, request)
+        return str(entry.result["undone_by"] or "")
+
+    async def _claim_undo(self, call: AuthorizedCall, undone: UndoneCall, request: str) -> RecordEntry:
+        self._ports()
+        assert self._writer is not None, "what a turn without a writer has sent is not known: it undoes nothing"
+        n = len(self.entries)
+
+        def last_entry(by: str | None) -> RecordEntry:
+            result = {"undoes": undone.operation, "undone_by": by}
+            operation = call.sequence if by is None else None
+            return RecordEntry(n=n, kind=EntryKind.UNDO, request=request, result=result, operation=operation)
+
+        operation = _operation(call)._replace(undoes=undone.operation)
+        entry, free = await self._writer.claim_undo(
+            self.header.decision_id, operation, last_entry, responses=self._responses, entries=self._unsaved()
+        )
+        self._require_current()
+        self.entries.append(entry)
+        self._next = len(self.entries)
+        self._mark_saved()
+        self._announced[call.sequence] = free
+        return entry
+
     async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
+        return await self._read(call, keep, first=first)
+
+    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
+        return await self._read(call, keep, first=True, at=self._clock.now())
+
+    async def _read(
+        self,
+        call: AuthorizedCall,
+        keep: Callable[[ToolResult], FactRead],
+        *,
+        first: bool,
+        at: datetime | None = None,
+    ) -> FactRead:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         if (entry := self._replay_entry(EntryKind.READ, request)) is not None:
             return FactRead.model_validate(entry.result)
@@ -398,7 +452,7 @@ class Recorder:
         )
         read = keep(result)
         counted = call.sequence if self.snapshot.policy.counts(call.tool_name) else None
-        self._append(EntryKind.READ, request, read.to_json(), ms, operation=counted)
+        self._append(EntryKind.READ, request, read.to_json(), ms, at=at, operation=counted)
         return read
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:

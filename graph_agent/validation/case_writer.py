@@ -159,7 +159,7 @@ def _results(record: DecisionRecord, bound: Mapping[str, str]) -> Iterable[Playe
 
 def _reads(record: DecisionRecord, bound: Mapping[str, str], texts: Mapping[str, str]) -> Iterable[FactRead]:
     """Yield the reads that the runtime made for conditions, with their facts by path."""
-    entries = [entry for entry in record.entries if entry.kind is EntryKind.READ]
+    entries = [one for one in record.entries if one.kind is EntryKind.READ and "restores" not in one.result]
     if not entries:
         return
     # Imported here, because Cedar belongs to an extra. An installation with facts has it.

@@ -34,6 +34,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMRe
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsDecision, ConditionsFile, Decision, Situation
 from graph_agent.policy.confirmation import describe_in_full
@@ -145,6 +146,12 @@ class NodePorts:
 
     async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
         raise AssertionError(f"no condition names a fact: {call}, {keep}, {first}")
+
+    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
+        raise AssertionError(f"no change can be undone: {call}, {keep}")
+
+    async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:
+        raise AssertionError(f"nothing is undone: {call}, {undone}")
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
         self.sent.append(call)

@@ -87,6 +87,7 @@ MORE: dict[str, list[str]] = {
 NOT_RUN = {
     *("serve", "gateway", "witness", "tools serve", "tools sign-in"),  # they run until they are stopped, or open a browser
     *("log sql", "log consistency", "log fork", "log rotate", "witness add"),  # they need files or a state of their own
+    "undo",  # it needs a decision that can be undone
     *("baseline create", "baseline compare", "db copy", "policy diff", "policy prove"),
     *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "cancel")),  # they need a request that waits
 }

@@ -35,6 +35,7 @@ OTHER: dict[str, Any] = {
     "attempt": 2,
     "state": CallState.VOID,
     "request": "another",
+    "undoes": "another:1",
     "amounts": {"amount": 1},
     "intended_at": datetime(2025, 1, 1, tzinfo=UTC),
     "mac": "0" * 64,

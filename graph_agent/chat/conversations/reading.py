@@ -87,6 +87,16 @@ class ConversationStore:
         """Raise `ServiceError` unless the conversation exists and belongs to the user."""
         await self._database.read(lambda connection: owned_conversation(connection, user_id, conversation_id).id)
 
+    async def existing(self, user_id: str, conversation_id: str) -> str | None:
+        """Return the id of a conversation if it is one of the user's; None if not, as that of a decision without a chat."""
+        try:
+            await self.require(user_id, conversation_id)
+        except ServiceError as exc:
+            if exc.code in (ServiceErrorCode.CONVERSATION_NOT_FOUND, ServiceErrorCode.ACCESS_DENIED):
+                return None
+            raise
+        return conversation_id
+
     async def asked_in(self, user_id: str, pending_id: str) -> str | None:
         """Return the conversation in which the user was asked about the action; None if there was none."""
         return await self._database.read(lambda connection: conversation_of(connection, pending_id, user_id))

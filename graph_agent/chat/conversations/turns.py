@@ -36,6 +36,7 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
+from graph_agent.models.undo import UndoneDecision
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply import fixed
@@ -77,6 +78,8 @@ class TurnRequest:
     """True to change nothing: the calls are only judged."""
     called: tuple[FunctionCall, ...] = ()
     """The calls of a decision without a model, which `content` names."""
+    undoes: UndoneDecision | None = None
+    """The decision that the calls undo."""
     arrived_at: float | None = None
     """The time from which the deadline of the turn counts, in seconds of the clock's monotonic time; by default its start."""
 
@@ -90,7 +93,10 @@ class TurnRequest:
             body["shown"] = self.shown.pending_action
         if self.dry_run:
             body["dry_run"] = True
-        if self.called:
+        if self.undoes is not None:
+            # The calls follow from it, and from the time.
+            body["undoes"] = self.undoes.decision_id
+        elif self.called:
             body["called"] = [call.to_json() for call in self.called]
         return digest(body)
 
@@ -150,6 +156,17 @@ class TurnStore:
                 self._audit.remember_texts(opening)
                 return claimed
         raise busy()
+
+    async def answered(self, request: TurnRequest) -> ChatAnswer | None:
+        """Return the answer that the same request has got before; None if it is new. Raises as `claim`."""
+        if request.idem_key is None:
+            return None
+        same = {"user": request.user_id, "key": request.idem_key}
+        found = await self._database.read(
+            lambda connection: connection.execute(self._leases.find_same_request, same).one_or_none()
+        )
+        resolved = None if found is None else _resolve(found, request)
+        return resolved if isinstance(resolved, ChatAnswer) else None
 
     async def claim_closing(
         self,
@@ -330,6 +347,7 @@ class TurnStore:
             roles=request.roles,
             dry_run=request.dry_run,
             called=request.called,
+            undoes=request.undoes,
         )
         opening = open_record(decision_id, context)
         self._audit.open(connection, opening)

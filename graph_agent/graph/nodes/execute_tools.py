@@ -18,10 +18,12 @@ from graph_agent.graph.batch import WOULD_BE_ASKED, WOULD_BE_DONE, WOULD_WAIT, B
 from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
+from graph_agent.graph.undo import changed_since, read_around
 from graph_agent.models.decision import AfterYes, ApprovalRequest, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, ShadowVerdict
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneCall
 from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.policy.guard import (
@@ -184,19 +186,39 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, ba
             earlier = turn.calls[sequence - 1].result
             if earlier.may_be_done:
                 return _Processed(CallDisposition.REPEATED, earlier)
+        if (why := await changed_since(turn, runtime, batch, judged, position)) is not None:
+            return _not_undone(why)
         judged = await _reserve(turn, runtime, judged, batch, position)
         if judged.decision in (CallDecision.AWAITING, CallDecision.WAITS):
             return await _ask_people(turn, runtime, judged, batch, position)
+        if judged.authorized is not None and (prevented := await _claim_undo(turn, runtime, judged, position)) is not None:
+            return prevented
         if judged.authorized is not None:
             # A counted read that is repeated would be counted once.
             conditions = runtime.snapshot.policy.conditions
             counted = conditions is not None and conditions.counts(judged.tool_name)
             retries = 0 if counted else runtime.snapshot.config.read_retries
+            await read_around(turn, runtime, batch, judged, position, after=False)
             result = await run_authorized(judged.authorized, runtime.ports, read_retries=retries)
+            if result.success:
+                await read_around(turn, runtime, batch, judged, position, after=True)
             return _Processed(CallDisposition.EXECUTED, result)
     if judged.error_code is not None:
         return _refused(judged.error, judged.error_code, judged.rule)
     return _skipped(judged.error if judged.decision is CallDecision.SKIPPED else SKIPPED)
+
+
+async def _claim_undo(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, position: int) -> _Processed | None:
+    """Return None if a call may undo what it is to undo, or if it undoes nothing."""
+    undone = turn.undone_by_call(position)
+    if undone is None or judged.authorized is None:
+        return None
+    by = await runtime.ports.claim_undo(judged.authorized, undone)
+    return _skipped() if by is None else _not_undone(fixed.undone_already(by)) if by else None
+
+
+def _not_undone(why: str) -> _Processed:
+    return _refused(f"not undone: {why}", ToolErrorCode.ACCESS_DENIED, why)
 
 
 def _shadow(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> tuple[ShadowVerdict, ...]:
@@ -237,7 +259,9 @@ async def _ask_people(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batc
     waits = judged.decision is CallDecision.WAITS
     if waits and (changed := await _check_shown(turn, runtime, judged, batch, position)) is not None:
         return changed
-    processed = await _ask_user(turn, runtime, judged, batch.shown(position))
+    if (why := await changed_since(turn, runtime, batch, judged, position)) is not None:
+        return _not_undone(why)
+    processed = await _ask_user(turn, runtime, judged, batch.shown(position), turn.undone_by_call(position))
     if not waits or processed.asked is None:
         return processed
     return await _wait_for_approval(turn, runtime, judged, processed.asked, batch, position)
@@ -257,7 +281,9 @@ async def _wait_for_approval(
     return _Processed(CallDisposition.WAITS, ToolResult(success=False, error=why), request=request)
 
 
-async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown: dict[str, Any]) -> _Processed:
+async def _ask_user(
+    turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown: dict[str, Any], undoes: UndoneCall | None
+) -> _Processed:
     """Ask for confirmation. If the question cannot show what it is about, refuse the call instead, with a reason for the model.
 
     The user is never asked about a bare id where a preview is offered, because a user cannot know what it refers to. The
@@ -274,7 +300,7 @@ async def _ask_user(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, shown:
             return _skipped()
         if not preview.success:
             return _without_preview(preview)
-    return _asked(AskedCall.of(rule, judged.arguments, preview, judged.rule, shown), judged.error)
+    return _asked(AskedCall.of(rule, judged.arguments, preview, judged.rule, shown, undoes), judged.error)
 
 
 async def _check_shown(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, batch: Batch, position: int) -> _Processed | None:
@@ -295,7 +321,7 @@ async def _check_shown(turn: Turn, runtime: TurnRuntime, judged: JudgedCall, bat
         return None
     if confirmation.is_unchanged(rule, confirmed, preview, shown):
         return None
-    asked = AskedCall.of(rule, judged.arguments, preview, facts=shown)
+    asked = AskedCall.of(rule, judged.arguments, preview, facts=shown, undoes=confirmed.undoes)
     return (
         _asked(asked)
         if turn.context.approval is None

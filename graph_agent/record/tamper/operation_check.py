@@ -1,8 +1,8 @@
 """The comparison of the operations of a closed decision with its record and its settlements.
 
-An entry of the record names each operation that is stored: that of a reservation, which has the amounts too, and that of a
-change that was sent. A counted read for facts is done, whatever its result was. An interrupted turn may have stored one more,
-for a call that it did not send.
+An entry of the record names each operation that is stored: that of a reservation, which has the amounts too, that of an undo,
+which names what it undoes, and that of a change that was sent. A counted read for facts is done, whatever its result was. An
+interrupted turn may have stored one more, for a call that it did not send.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ def expected_operations(record: Json, settled: Mapping[Any, SettledOutcome], sto
     """
     named = [entry for entry in record["entries"] if entry.get("operation") is not None]
     reserved = {entry["operation"]: entry["result"] for entry in named if entry["kind"] == EntryKind.RESERVE}
+    undone = {entry["operation"]: entry["result"]["undoes"] for entry in named if entry["kind"] == EntryKind.UNDO}
     reads = {entry["operation"]: entry["result"]["tool"] for entry in named if entry["kind"] == EntryKind.READ}
     sent = {one["sequence"]: one for one in record["invocations"] if one["disposition"] == CallDisposition.EXECUTED}
     return [
         {
             **_columns(record, number, sent.get(number), settled.get(number), reads.get(number)),
+            "undoes": undone.get(number),
             **(_reserved_columns(reserved[number]) if number in reserved else {}),
         }
         for number in dict.fromkeys([*(entry["operation"] for entry in named), *stored])

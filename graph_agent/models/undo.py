@@ -1,0 +1,47 @@
+"""The undoing of earlier changes: what a decision without a model undoes, and what the changes had replaced and left."""
+
+from __future__ import annotations
+
+from operator import not_
+from typing import Any
+
+from pydantic import Field
+
+from graph_agent.models.base import Frozen, UtcDatetime
+
+
+class RestoredObject(Frozen):
+    """The values that a change has replaced and left, by the read that its line in the constitution names."""
+
+    tool: str
+    arguments: dict[str, Any]
+    before: dict[str, Any]
+    """The values that the undo restores, by path."""
+    left: dict[str, Any]
+    """The values right after the change, by path."""
+
+
+class UndoneCall(Frozen):
+    """An earlier call that another call undoes."""
+
+    decision_id: str
+    sequence: int = Field(ge=1)
+    until: UtcDatetime
+    """The end of the time for which the change can be undone."""
+    restored: RestoredObject | None = Field(default=None, exclude_if=lambda restored: restored is None)
+    """None if nothing is read before the change."""
+
+    @property
+    def operation(self) -> str:
+        """The operation that is undone, as DECISION:NUMBER."""
+        return f"{self.decision_id}:{self.sequence}"
+
+
+class UndoneDecision(Frozen):
+    """The decision whose changes are undone."""
+
+    decision_id: str
+    calls: tuple[UndoneCall, ...]
+    """The call that each call of the undoing decision undoes, in their order."""
+    left_out: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The sentences about the other changes of the decision, for the question."""

@@ -1,0 +1,130 @@
+"""The calls that undo changes: `(undone by change_address(order = arguments.order, address = before.address) for 30 minutes)`.
+
+The values of such a call are arguments of the change, parts of its result, or parts of what `(before is get_order(...))` reads
+before the change. What it restores is read again right after the change, so that a later change by others is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.facts import FactRead
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.constitution import ToolGrant, UndoneBy, Where
+from graph_agent.policy.outcome_reads import selection_of, values_in
+
+if TYPE_CHECKING:
+    # Their library belongs to an extra.
+    from graph_agent.policy.compiled import ToolRule
+
+_WHERE = "(undone by ...)"
+
+
+class NotUndoableError(Exception):
+    """A call cannot be undone; the text is the reason as a clause."""
+
+
+def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping[str, str]) -> str | None:
+    """Return why the marker of a line cannot be followed, as a clause about the tool; None if it can, or has none.
+
+    Another tool that is not served now is no problem: then nothing is undone by it, or restored from it.
+    """
+    declared, rule = grant.undone_by, rules[grant.name]
+    if declared is None:
+        return None
+    if not rule.mutating:
+        return "needs no (undone by ...): it only reads"
+    try:
+        for where in [where for _, where in declared.parameters if where.root != "arguments"]:
+            selection_of(_path(where), _WHERE)
+    except ImportError:
+        return "has (undone by ...), which needs the extra 'policy': pip install 'graph-agent[policy]'"
+    except ValueError as exc:
+        return f"has {exc}"
+    return _undo_problem(declared, rule, rules) or _read_problem(declared, rule, rules, servers)
+
+
+def filled(declared: UndoneBy, arguments: Mapping[str, Any], result: ToolResult, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the call that undoes a call. Raises `NotUndoableError`."""
+    return {parameter: _value(where, arguments, result, before) for parameter, where in declared.parameters}
+
+
+def read_arguments(declared: UndoneBy, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of the read before a call; None if the call leaves out one of them, or nothing is read."""
+    if declared.before is None:
+        return None
+    given = {parameter: arguments.get(where.path) for parameter, where in declared.before.parameters}
+    return None if None in given.values() else given
+
+
+def kept_of(paths: Iterable[str], tool_name: str, arguments: dict[str, Any], result: ToolResult) -> FactRead:
+    """Return what is recorded of a read before or after a change: the values at the `paths` that an undo restores."""
+    if not result.success:
+        is_absent = result.error_code is ToolErrorCode.NOT_FOUND
+        return FactRead(tool=tool_name, arguments=arguments, error="it was not found" if is_absent else "the read failed")
+    found, failed = {}, {}
+    for path in paths:
+        values = values_in(f"$.{path}", result)
+        if values is None:
+            failed[path] = "it is missing"
+        else:
+            (found[path],) = values
+    return FactRead(tool=tool_name, arguments=arguments, values=found, failed=failed)
+
+
+def _path(where: Where) -> str:
+    return f"$.{where.path}"
+
+
+def _value(where: Where, arguments: Mapping[str, Any], result: ToolResult, before: Mapping[str, Any]) -> Any:
+    match where.root:
+        case "arguments":
+            value = arguments.get(where.path)
+        case "before":
+            value = before.get(where.path)
+        case _:
+            value = (values_in(_path(where), result) or [None])[0]
+    if value is None:
+        raise NotUndoableError(f"{where} is not known")
+    return value
+
+
+def _undo_problem(declared: UndoneBy, rule: ToolRule, rules: Mapping[str, ToolRule]) -> str | None:
+    tool = f"has (undone by {declared.tool} ...), "
+    if (undo := rules.get(declared.tool)) is None:
+        return None
+    if not undo.mutating:
+        return f"{tool}which only reads"
+    own = rule.served.parameters.get("properties", {})
+    absent = [where.path for _, where in declared.parameters if where.root == "arguments" and where.path not in own]
+    if absent:
+        return f"{tool}which reads '{absent[0]}', and that is no argument of the call"
+    return _misfit(tool, undo, dict(declared.parameters))
+
+
+def _read_problem(declared: UndoneBy, rule: ToolRule, rules: Mapping[str, ToolRule], servers: Mapping[str, str]) -> str | None:
+    if (before := declared.before) is None or (reader := rules.get(before.tool)) is None:
+        return None
+    tool = f"has (before is {before.tool} ...), "
+    if reader.mutating:
+        return f"{tool}which may change something: its line needs (reads)"
+    if reader.grant.requires_confirmation:
+        return f"{tool}which asks the user first"
+    same = servers.get(rule.grant.name) == servers.get(before.tool)
+    if not same and reader.traits.untrusted and not reader.grant.trusted_results:
+        return f"{tool}whose server is another one and not trusted: its line needs (trusted results)"
+    own = rule.served.parameters.get("properties", {})
+    if absent := [where.path for _, where in before.parameters if where.path not in own]:
+        return f"{tool}which reads '{absent[0]}', and that is no argument of the call"
+    return _misfit(tool, reader, dict(before.parameters))
+
+
+def _misfit(tool: str, called: ToolRule, given: Mapping[str, Where]) -> str | None:
+    schema = called.declaration.parameters
+    if unknown := sorted(given.keys() - schema.get("properties", {}).keys()):
+        return f"{tool}which has no parameter '{unknown[0]}'"
+    if missing := sorted(set(schema.get("required", ())) - given.keys() - {called.grant.bound_argument, "user_id"}):
+        return f"{tool}whose parameter '{missing[0]}' is not filled"
+    return None

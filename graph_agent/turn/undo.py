@@ -1,0 +1,169 @@
+"""The undo of a decision: which of its changes can be undone now, and the calls that undo them, the last change first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.facts import FactRead
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
+from graph_agent.models.undo import RestoredObject, UndoneCall, UndoneDecision
+from graph_agent.policy import confirmation
+from graph_agent.policy.compiled import CompiledPolicy, ToolRule
+from graph_agent.policy.constitution import UndoneBy
+from graph_agent.policy.guard import MAX_CALLS_PER_ROUND
+from graph_agent.policy.undo import NotUndoableError, filled
+from graph_agent.record.audit_writer import AuditWriter
+from graph_agent.reply import fixed
+from graph_agent.reply.text import one_line
+
+READ_WITHIN: Final = timedelta(seconds=10)
+"""A read that was made later after the change may have seen what others have changed since."""
+_MAX_DESCRIPTION = 160
+"""The number of characters by which a change that stays is named."""
+_NO_CHANGE = "This decision has made no change that could be undone."
+
+
+@dataclass(frozen=True, slots=True)
+class Undoable:
+    """The part of a decision that can be undone now: the calls, and those that they undo, the last change first."""
+
+    called: tuple[FunctionCall, ...]
+    undone: tuple[UndoneCall, ...]
+    stays: tuple[tuple[str, str], ...]
+    """The other changes, in words, and for each the reason as a clause."""
+
+    @property
+    def until(self) -> datetime | None:
+        """The end of the time for which all of it can be undone; None if nothing can be."""
+        return min((one.until for one in self.undone), default=None)
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why nothing can be undone, as a sentence."""
+        if self.undone:
+            return None
+        reasons = [f"{fixed.lowered(what).removesuffix('.')} ({why})" for what, why in self.stays]
+        return f"Nothing can be undone: {'; '.join(reasons)}." if reasons else _NO_CHANGE
+
+    def decision(self, decision_id: str) -> UndoneDecision:
+        """Return what the undoing decision names. Raises `ServiceError` NOT_UNDOABLE if nothing can be undone."""
+        if (problem := self.problem) is not None:
+            raise ServiceError(ServiceErrorCode.NOT_UNDOABLE, problem)
+        left_out = tuple(fixed.not_undone(what, why) for what, why in self.stays)
+        return UndoneDecision(decision_id=decision_id, calls=self.undone, left_out=left_out)
+
+
+async def load_own(audit: AuditWriter, decision_id: str, user_id: str) -> DecisionRecord:
+    """Return a closed decision of the user. Raises `ServiceError` DECISION_NOT_FOUND, also for that of another user."""
+    record = await audit.load(decision_id)
+    if not isinstance(record, DecisionRecord) or record.header.context.user_id != user_id:
+        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
+    return record
+
+
+def undoable(record: DecisionRecord, policy: CompiledPolicy, undone_by: Mapping[int, str], now: datetime) -> Undoable:
+    """Return what can be undone of a decision at the time `now`, by the markers in force.
+
+    `undone_by` has the decision that has undone a call, or may have, by the number of the call.
+    """
+    found: list[tuple[FunctionCall, UndoneCall]] = []
+    stays: list[tuple[str, str]] = []
+    for call in reversed(record.invocations):
+        rule = policy.rules.get(call.tool_name)
+        if call.disposition is not CallDisposition.EXECUTED or not call.tool_result.may_be_done:
+            continue
+        if rule is not None and not rule.mutating:
+            continue
+        try:
+            if len(found) == MAX_CALLS_PER_ROUND:
+                raise NotUndoableError(f"at most {MAX_CALLS_PER_ROUND} at once: undo the rest after these")
+            found.append(_undo_of(record, call, rule, policy, undone_by.get(call.sequence), now))
+        except NotUndoableError as exc:
+            stays.append((_described(rule, call), str(exc)))
+    return Undoable(tuple(one for one, _ in found), tuple(undone for _, undone in found), tuple(stays))
+
+
+def _undo_of(
+    record: DecisionRecord,
+    call: ToolInvocation,
+    rule: ToolRule | None,
+    policy: CompiledPolicy,
+    undone_by: str | None,
+    now: datetime,
+) -> tuple[FunctionCall, UndoneCall]:
+    """Return the call that undoes a call. Raises `NotUndoableError`."""
+    declared = None if rule is None else rule.grant.undone_by
+    if not call.success:
+        raise NotUndoableError("it is not known whether it was done")
+    if call.sequence in _undoing_calls(record):
+        raise NotUndoableError("it was an undo itself")
+    if declared is None or rule is None:
+        raise NotUndoableError("it cannot be undone")
+    if undone_by is not None:
+        raise NotUndoableError(fixed.undone_already(undone_by))
+    if declared.tool not in policy.rules:
+        raise NotUndoableError("what undoes it is not available now")
+    until = call.invoked_at + timedelta(milliseconds=call.duration_ms) + declared.lifetime
+    if now >= until:
+        raise NotUndoableError(f"the time in which it could be undone ended at {until:%Y-%m-%d %H:%M} UTC")
+    restored = _restored(record, call, declared)
+    before = {} if restored is None else restored.before
+    arguments = filled(declared, call.parameters, call.tool_result, before)
+    undone = UndoneCall(decision_id=record.header.decision_id, sequence=call.sequence, until=until, restored=restored)
+    return FunctionCall(name=declared.tool, arguments=arguments), undone
+
+
+def _restored(record: DecisionRecord, call: ToolInvocation, declared: UndoneBy) -> RestoredObject | None:
+    """Return what a call has replaced and left. Raises `NotUndoableError` if it is not known."""
+    if declared.before is None:
+        return None
+    before, after = (_read(record.entries, call.sequence, is_after=is_after) for is_after in (False, True))
+    if before is None or after is None:
+        raise NotUndoableError("it is not known how it was before")
+    read, left = (FactRead.model_validate(entry.result) for entry in (before, after))
+    missing = [path for path in declared.restored for one in (read, left) if path not in one.values]
+    if missing or read.tool != declared.before.tool:
+        raise NotUndoableError("it is not known how it was before")
+    ended_at = call.invoked_at + timedelta(milliseconds=call.duration_ms)
+    if after.at is None or after.at - ended_at > READ_WITHIN:
+        raise NotUndoableError("it is not known how this change has left it")
+    return RestoredObject(
+        tool=read.tool,
+        arguments=read.arguments,
+        before={path: read.values[path] for path in declared.restored},
+        left={path: left.values[path] for path in declared.restored},
+    )
+
+
+def _read(entries: Sequence[RecordEntry], sequence: int, *, is_after: bool) -> RecordEntry | None:
+    """Return the read before or after a call."""
+    for entry in reversed(entries):
+        if entry.kind is EntryKind.READ and (entry.result.get("restores"), bool(entry.result.get("is_after"))) == (
+            sequence,
+            is_after,
+        ):
+            return entry
+    return None
+
+
+def _undoing_calls(record: DecisionRecord) -> set[int]:
+    """Return the numbers of the calls of a decision that undo others."""
+    return set(_numbers(record))
+
+
+def _numbers(record: DecisionRecord) -> Iterator[int]:
+    context = record.header.context
+    asked = context.pending_confirmation if context.approval is None else context.approval.request.action
+    for number, one in enumerate(() if asked is None else asked.each, start=1):
+        if one.undoes is not None:
+            yield number
+
+
+def _described(rule: ToolRule | None, call: ToolInvocation) -> str:
+    text = "A change" if rule is None else confirmation.describe_action(rule, call.parameters, None)
+    return one_line(text, _MAX_DESCRIPTION)

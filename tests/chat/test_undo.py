@@ -1,0 +1,162 @@
+"""The undo of a chat's decisions: its question, its one execution, and processes that stop at any commit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from graph_agent.bootstrap.record_tree import log_keys
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.service import ChatService
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.replays.replayer import Replayer
+from tests.address_desk import CONSTITUTION, AddressDesk, move, note
+from tests.chat.environment import Environment
+from tests.chat.test_recovered_yes import yes_to
+from tests.chat.test_recovery import Stopped
+from tests.scripted_turns import calls, says
+
+_COMMITS = 12
+"""An upper bound of the commits of the answer to the question."""
+
+
+def chat_of(environment: Environment, desk: AddressDesk, *script: Any, **engine: Any) -> ChatService:
+    return environment.chat(ScriptedAdapter(list(script)), tools=desk, constitution=CONSTITUTION, **engine)
+
+
+async def changed(environment: Environment, desk: AddressDesk, *made: Any, user: str = "ann") -> ChatAnswer:
+    """Let the model make these calls in a conversation of its own."""
+    wanted = [(call.name, call.arguments) for call in made or [move("W1", "Birch 9")]]
+    return await chat_of(environment, desk, calls(*wanted), says("Done.")).send(user, "please")
+
+
+async def is_intact(environment: Environment) -> bool:
+    """Verify the log, and replay each decision."""
+    report = await verify_log(environment.database, keys=log_keys(environment.settings), key=environment.record_key)
+    replayer = Replayer()
+    records, audit = await environment.records(), environment.engine().audit
+    texts = [await audit.texts(list(record.header.digests.values())) for record in records]
+    reports = [await replayer.replay(*one) for one in zip(records, texts, strict=True)]
+    assert not report.violations, report.violations
+    assert all(one.identical for one in reports), [(one.departure, one.differences) for one in reports]
+    return bool(reports)
+
+
+async def test_an_undo_is_asked_about_in_the_conversation_of_its_change_and_done_once(each_environment: Environment) -> None:
+    environment, desk = each_environment, AddressDesk()
+    made = await changed(environment, desk)
+    chat = chat_of(environment, desk)
+    asked = await chat.undo("ann", made.decision_id)
+    assert asked.conversation_id == made.conversation_id
+    assert asked.reply == "Set address:\naddress = 'Elm 1'\norder_id = 'W1'\nShould I go ahead? Please answer yes or no."
+    undone = await chat.send("ann", answers=yes_to(asked))
+    assert desk.streets["W1"] == "Elm 1"
+    with pytest.raises(ServiceError, match=f"decision {undone.decision_id} has undone it already") as refused:
+        await chat.undo("ann", made.decision_id)
+    assert refused.value.code is ServiceErrorCode.NOT_UNDOABLE
+    with pytest.raises(ServiceError, match="There is no such decision"):
+        await chat.undo("bob", made.decision_id)
+    assert [one.content for one in (await chat.conversation("ann", made.conversation_id)).messages[2:]] == [
+        f"undo decision {made.decision_id}",
+        asked.reply,
+        "Yes.",
+        undone.reply,
+    ]
+    assert await environment.engine().audit.undone_by(made.decision_id) == {1: undone.decision_id}
+    assert await is_intact(environment)
+
+
+async def test_the_same_request_gets_the_same_question_also_after_the_undo(environment: Environment) -> None:
+    desk = AddressDesk()
+    made = await changed(environment, desk)
+    chat = chat_of(environment, desk)
+    asked = await chat.undo("ann", made.decision_id, idem_key="k")
+    assert await chat.undo("ann", made.decision_id, idem_key="k") == asked
+    await chat.send("ann", answers=yes_to(asked))
+    assert await chat.undo("ann", made.decision_id, idem_key="k") == asked
+    assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+
+
+async def test_two_tabs_and_two_servers_undo_a_change_once(each_environment: Environment) -> None:
+    """The question of the second tab replaces that of the first; two decisions outside of a chat race for the change."""
+    environment, desk = each_environment, AddressDesk()
+    for number in range(6):
+        desk.notes.clear()
+        made = await changed(environment, desk, note(f"note {number}"))
+        engines = [environment.engine(tools=desk, constitution=CONSTITUTION) for _ in range(2)]
+        chats = [chat_of(environment, desk) for _ in range(2)]
+        asked = [await chat.undo("ann", made.decision_id) for chat in chats]
+        direct = [await engine.undo(made.decision_id, "ann") for engine in engines]
+        await asyncio.gather(
+            *(chat.send("ann", answers=yes_to(one)) for chat, one in zip(chats, asked, strict=True)),
+            *(engine.answer(one, yes=True) for engine, one in zip(engines, direct, strict=True)),
+            return_exceptions=True,
+        )
+        assert desk.written[-2:] == [f"add_note note {number}", "delete_note n1"]
+    assert await is_intact(environment)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_an_undo_is_sent_once_wherever_its_process_stops(
+    each_environment: Environment, clock: ManualClock, after: bool
+) -> None:
+    """What may have been sent is reported as unknown and keeps its claim; what certainly was not is done, or can be."""
+    environment = each_environment
+    for n in range(1, _COMMITS):
+        user, desk = f"user{n}", AddressDesk()
+        made = await changed(environment, desk, user=user)
+        asked = await chat_of(environment, desk).undo(user, made.decision_id)
+        left = Stopped(environment, n, after=after, model=ScriptedAdapter([]), tools=desk, constitution=CONSTITUTION)
+        if not await left.send(user, answers=yes_to(asked)):
+            await left.wake_up()
+            break
+        clock.advance(seconds=36)
+        chat = chat_of(environment, desk)
+        await chat.sweep()
+        await left.wake_up()
+        again = await undone_again(chat, user, made.decision_id)
+        assert desk.written.count("set_address W1 Elm 1") <= 1, f"commit {n}"
+        if desk.streets["W1"] != "Elm 1":
+            # It is not known whether it was sent, or the object is as the change has left it and can be undone.
+            assert again is None, f"commit {n}"
+    assert 3 < n < _COMMITS
+    assert {state for state, _ in await environment.turns()} == {"done"}
+    assert await is_intact(environment)
+
+
+async def undone_again(chat: ChatService, user: str, decision_id: str) -> ChatAnswer | None:
+    """Undo a change once more; None if that is refused."""
+    if not (await chat.undoable(user, decision_id))[1].undone:
+        return None
+    asked = await chat.undo(user, decision_id)
+    return await chat.send(user, answers=yes_to(asked)) if asked.decision.pending_action else None
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_process_that_stops_in_a_change_leaves_nothing_that_is_undone_wrongly(
+    environment: Environment, clock: ManualClock, after: bool
+) -> None:
+    """The object is changed by others before the turn continues: what is read only then is not what the change has left."""
+    for n in range(1, _COMMITS):
+        user, desk = f"user{n}", AddressDesk()
+        script = ScriptedAdapter([calls(("set_address", {"order_id": "W1", "address": "Birch 9"})), says("Done.")])
+        left = Stopped(environment, n, after=after, model=script, tools=desk, constitution=CONSTITUTION)
+        if not await left.send(user, "please", idem_key="k"):
+            await left.wake_up()
+            break
+        if desk.streets["W1"] == "Birch 9":
+            desk.streets["W1"] = "Cedar 7"
+        clock.advance(seconds=36)
+        chat = chat_of(environment, desk, *([says("Done.")] * 4))
+        await chat.sweep()
+        await left.wake_up()
+        for record in await environment.records():
+            if record.header.context.user_id == user and desk.streets["W1"] == "Cedar 7":
+                assert await undone_again(chat, user, record.header.decision_id) is None, f"commit {n}"
+        assert desk.streets["W1"] in ("Elm 1", "Birch 9", "Cedar 7")
+    assert 3 < n < _COMMITS

@@ -1,0 +1,223 @@
+"""The undo of changes: confirmed, done once, refused if the object has changed, and recorded with a link both ways."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.decision import DecisionType
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import EntryKind
+from graph_agent.policy.signature import Signer
+from graph_agent.replays.replayer import replay
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
+from tests.address_desk import CONSTITUTION, MAIL, AddressDesk, move, note
+from tests.scripted_turns import SECRET, done, failed, grouped
+
+
+class Desk:
+    """An engine of the desk. Each of its decisions is replayed, and must give the same."""
+
+    def __init__(self, constitution: str = CONSTITUTION, **settings: Any) -> None:
+        self.server, self.clock = AddressDesk(), ManualClock()
+        given = {"clock": self.clock, "ids": SequentialIds(), "signer": Signer(SECRET), **settings}
+        self.engine = LLMAgentEngine(ScriptedAdapter([]), self.server, constitution, **grouped(**given))
+
+    async def call(self, *calls: FunctionCall, user: str = "ann") -> FinishedTurn:
+        return await self._same(await self.engine.call(user, calls))
+
+    async def undo(self, of: FinishedTurn, user: str = "ann") -> FinishedTurn:
+        return await self._same(await self.engine.undo(of.record.header.decision_id, user))
+
+    async def answer(self, asked: FinishedTurn, *, yes: bool = True) -> FinishedTurn:
+        return await self._same(await self.engine.answer(asked, yes=yes))
+
+    async def refused(self, of: FinishedTurn, user: str = "ann") -> str:
+        """Return the code and the text with which an undo is refused."""
+        with pytest.raises(ServiceError) as refused:
+            await self.undo(of, user)
+        return str(refused.value)
+
+    async def _same(self, finished: FinishedTurn) -> FinishedTurn:
+        texts = await self.engine.audit.texts(list(finished.record.header.digests.values()))
+        report = await replay(finished.record, texts)
+        assert report.identical, (report.departure, report.differences)
+        return finished
+
+
+def reads(finished: FinishedTurn) -> list[Any]:
+    return [entry.result for entry in finished.record.entries if entry.kind is EntryKind.READ]
+
+
+def id_of(finished: FinishedTurn) -> str:
+    return finished.record.header.decision_id
+
+
+async def test_a_change_is_undone_after_a_yes_and_only_once() -> None:
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"))
+    about = {"tool": "get_order", "arguments": {"order_id": "W1"}, "restores": 1}
+    assert reads(changed) == [
+        {**about, "values": {"address.street": "Elm 1"}},
+        {**about, "values": {"address.street": "Birch 9"}, "is_after": True},
+    ]
+    asked = await desk.undo(changed)
+    assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
+    assert asked.decision.reply == (
+        "Set address:\naddress = 'Elm 1'\norder_id = 'W1'\nShould I go ahead? Please answer yes or no."
+    )
+    undoes = asked.record.header.context.undoes
+    assert undoes is not None
+    assert (undoes.decision_id, undoes.calls[0].sequence) == (id_of(changed), 1)
+    assert desk.server.written == ["set_address W1 Birch 9"]
+
+    undone = await desk.answer(asked)
+    assert desk.server.streets["W1"] == "Elm 1"
+    assert undone.decision.effects == [
+        "Set address: address = 'Elm 1', order_id = 'W1'; the server returned \"{ 'ok': true }\""
+    ]
+    assert await desk.refused(changed) == (
+        "NOT_UNDOABLE: Nothing can be undone: set address: address = 'Birch 9', order_id = 'W1' "
+        f"(decision {id_of(undone)} has undone it already)."
+    )
+    assert (await desk.refused(undone)).endswith("(it was an undo itself).")
+    assert desk.server.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+
+
+async def test_a_value_from_the_result_undoes_a_creation() -> None:
+    desk = Desk()
+    changed = await desk.call(note("call back"))
+    await desk.answer(await desk.undo(changed))
+    assert desk.server.written == ["add_note call back", "delete_note n1"]
+    assert desk.server.notes == {}
+
+
+async def test_a_no_takes_nothing() -> None:
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"))
+    await desk.answer(await desk.undo(changed), yes=False)
+    assert desk.server.streets["W1"] == "Birch 9"
+    await desk.answer(await desk.undo(changed))
+    assert desk.server.streets["W1"] == "Elm 1"
+
+
+async def test_only_the_person_who_made_a_change_undoes_it() -> None:
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"))
+    assert (await desk.refused(changed, user="bob")).startswith(ServiceErrorCode.DECISION_NOT_FOUND)
+
+
+async def test_an_undo_after_its_time_is_refused_and_its_question_ends_with_it() -> None:
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"))
+    desk.clock.advance(seconds=28 * 60)
+    asked = await desk.undo(changed)
+    pending = asked.decision.pending_action
+    assert pending is not None
+    assert pending.expires_at - pending.created_at == timedelta(minutes=2)
+    desk.clock.advance(seconds=2 * 60)
+    expired = await desk.answer(asked)
+    assert expired.decision.reply == "That question has expired, so nothing was done. Please ask me again."
+    assert (await desk.refused(changed)).endswith("(the time in which it could be undone ended at 2026-01-05 09:30 UTC).")
+    assert desk.server.streets["W1"] == "Birch 9"
+
+
+CONFLICT = "It has changed since (get order W1): address.street is now 'Cedar 7', this change had left it at 'Birch 9'."
+
+
+async def test_what_others_have_changed_since_is_not_overwritten() -> None:
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"))
+    asked = await desk.undo(changed)
+    desk.server.streets["W1"] = "Cedar 7"
+    late = await desk.answer(asked)
+    assert late.decision.reply == f"Not done: set address: address = 'Elm 1', order_id = 'W1'. {CONFLICT}"
+    again = await desk.undo(changed)
+    assert again.decision.decision_type is not DecisionType.REQUEST_CONFIRMATION
+    assert again.decision.notices == [f"Not done: set address: address = 'Elm 1', order_id = 'W1'. {CONFLICT}"]
+    assert desk.server.streets["W1"] == "Cedar 7"
+
+
+async def test_a_card_is_undone_in_reverse_order_and_what_cannot_be_is_named() -> None:
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"), MAIL, note("call back"), move("W1", "Cedar 7"))
+    asked = await desk.undo(changed)
+    assert asked.decision.reply == (
+        "This stays as it is: send mail: text = 'hello' (it cannot be undone). 3 actions, in this order:\n"
+        "1. Set address:\naddress = 'Birch 9'\norder_id = 'W1'\n"
+        "2. Delete note:\nnote_id = 'n1'\n"
+        "3. Set address:\naddress = 'Elm 1'\norder_id = 'W1'\n"
+        "Should I go ahead with all of them? Please answer yes or no."
+    )
+    await desk.answer(asked)
+    assert desk.server.written[4:] == ["set_address W1 Birch 9", "delete_note n1", "set_address W1 Elm 1"]
+    assert (desk.server.streets["W1"], desk.server.notes) == ("Elm 1", {})
+
+
+async def test_an_undo_of_several_stops_at_the_first_one_that_is_not_done_and_the_rest_can_be_undone_later() -> None:
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"), note("call back"), move("W2", "Cedar 7"))
+    asked = await desk.undo(changed)
+    desk.server.answers["delete_note"] = lambda _: failed(ToolErrorCode.TOOL_REFUSED, "not now")
+    stopped = await desk.answer(asked)
+    assert stopped.decision.reply == (
+        "Done: Set address: address = 'Oak 2', order_id = 'W2'.\n\n"
+        'The server returned this data:\n> {\n>   "ok": true\n> }\n\n'
+        "Not done: delete note: note_id = 'n1' (it failed).\n\nThe tool says:\n> not now\n\n"
+        "Not done: set address: address = 'Elm 1' order_id = 'W1' (the action before it was not done)."
+    )
+    assert desk.server.streets == {"W1": "Birch 9", "W2": "Oak 2", "W3": "Ash 3"}
+    del desk.server.answers["delete_note"]
+    again = await desk.undo(changed)
+    assert "This stays as it is: set address: address = 'Cedar 7', order_id = 'W2' (decision" in again.decision.reply
+    await desk.answer(again)
+    assert desk.server.streets == {"W1": "Elm 1", "W2": "Oak 2", "W3": "Ash 3"}
+    assert desk.server.notes == {}
+
+
+async def test_two_questions_about_the_same_undo_do_it_once() -> None:
+    desk = Desk()
+    changed = await desk.call(note("call back"))
+    first, second = await desk.undo(changed), await desk.undo(changed)
+    undone = await desk.answer(first)
+    late = await desk.answer(second)
+    assert late.decision.reply == (f"Not done: delete note: note_id = 'n1'. Decision {id_of(undone)} has undone it already.")
+    assert desk.server.written == ["add_note call back", "delete_note n1"]
+
+
+async def test_an_undo_whose_outcome_is_unknown_keeps_others_from_it_and_one_that_failed_does_not() -> None:
+    desk = Desk()
+    changed = await desk.call(note("call back"))
+    desk.server.answers["delete_note"] = lambda _: failed(ToolErrorCode.TOOL_EXECUTION_ERROR)
+    await desk.answer(await desk.undo(changed))
+    desk.server.answers["delete_note"] = lambda _: failed(ToolErrorCode.TIMEOUT_ERROR)
+    lost = await desk.answer(await desk.undo(changed))
+    assert f"(decision {id_of(lost)} has undone it already)" in await desk.refused(changed)
+
+
+async def test_a_failed_call_and_one_of_an_unknown_outcome_are_not_undone() -> None:
+    desk = Desk()
+    desk.server.answers["set_address"] = lambda _: failed(ToolErrorCode.TOOL_EXECUTION_ERROR)
+    broken = await desk.call(move("W1", "Birch 9"))
+    assert (await desk.refused(broken)).endswith("This decision has made no change that could be undone.")
+    desk.server.answers["set_address"] = lambda _: failed(ToolErrorCode.TIMEOUT_ERROR)
+    unknown = await desk.call(move("W1", "Birch 9"))
+    assert (await desk.refused(unknown)).endswith("(it is not known whether it was done).")
+
+
+async def test_a_read_that_fails_prevents_the_undo_and_not_the_change() -> None:
+    for number in (0, 1):
+        desk = Desk()
+        read = done({"id": "W1", "address": {"street": "Elm 1"}})
+        answers = [read, read]
+        answers[number] = failed(ToolErrorCode.TIMEOUT_ERROR)
+        desk.server.answers["get_order"] = lambda _, answers=answers: answers.pop(0)  # type: ignore[misc]
+        changed = await desk.call(move("W1", "Birch 9"))
+        assert desk.server.streets["W1"] == "Birch 9"
+        assert (await desk.refused(changed)).endswith("(it is not known how it was before).")
