@@ -14,6 +14,7 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, ToolRule, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.operation_key import takes_key
+from graph_agent.policy.undo import in_words
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.server_group import Claims, McpServerGroup
@@ -140,6 +141,8 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
         promises.append("and needs the user's yes")
     elif rule.mutating:
         promises.append("without asking the user")
+    if (undone_by := grant.undone_by) is not None:
+        promises.append(f"undone by {undone_by.tool} for {in_words(undone_by.lifetime)}, after the user's yes")
     if grant.max_per_message is not None:
         promises.append(f"at most {grant.max_per_message} times per message")
     if grant.trusted_results:

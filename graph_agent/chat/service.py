@@ -210,7 +210,10 @@ class ChatService:
         decision_id = well_formed_id(decision_id)
         same = UndoneDecision(decision_id=decision_id, calls=())
         content = DecisionContext.for_calls(user_id, (), NO_CONVERSATION, undoes=same).message
-        record = await load_own(self._engine.audit, decision_id, user_id)
+        try:
+            record = await load_own(self._engine.audit, decision_id, user_id)
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
         conversation_id = await self._conversations.existing(user_id, record.header.context.conversation_id)
         asked = TurnRequest(user_id, content, conversation_id, idem_key, roles=roles, undoes=same, arrived_at=arrived_at)
         request = _well_formed(asked)

@@ -7,6 +7,7 @@ before the change. What it restores is read again right after the change, so tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.errors import ToolErrorCode
@@ -14,6 +15,7 @@ from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import ToolGrant, UndoneBy, Where
 from graph_agent.policy.outcome_reads import selection_of, values_in
+from graph_agent.reply.text import counted
 
 if TYPE_CHECKING:
     # Their library belongs to an extra.
@@ -72,6 +74,15 @@ def kept_of(paths: Iterable[str], tool_name: str, arguments: dict[str, Any], res
         else:
             (found[path],) = values
     return FactRead(tool=tool_name, arguments=arguments, values=found, failed=failed)
+
+
+def in_words(lifetime: timedelta) -> str:
+    """Return how long a change can be undone, such as "30 minutes"."""
+    minutes = lifetime // timedelta(minutes=1)
+    for unit, length in (("day", 24 * 60), ("hour", 60), ("minute", 1)):
+        if minutes % length == 0:
+            return counted(minutes // length, unit)
+    raise AssertionError("a lifetime has whole minutes")
 
 
 def _path(where: Where) -> str:

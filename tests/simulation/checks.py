@@ -51,6 +51,8 @@ from tests.simulation.tools import (
     PAYS,
     PUBLISHES,
     READ_FIRST,
+    UNDOES,
+    UNDONE,
     WITH_LEDGER,
     Sent,
 )
@@ -113,6 +115,7 @@ async def check_outcome(
     _check_cards(world, records)
     _check_shown(world, records)
     _check_budgets(world)
+    _check_undone(world)
     _check_read_first(world, records)
     check_requests(world, people, records, [turn.id for turn in stored.turns if turn.stopped])
     await _check_answers(world, replicas, requests, stored)
@@ -160,7 +163,8 @@ def _check_closed(world: World, stored: _Stored) -> None:
                 history.violated(f"{name(turn.id)} has {said[turn.id, role]} messages of the {role.value}")
     closings = {turn.id for turn in stored.turns if (turn.idem_key or "").startswith(_CLOSING_KEY)}
     for message, count in Counter(row.message for row in of_chats if row.decision_id not in closings).items():
-        if count > 1:
+        # The same undo may be asked for again.
+        if count > 1 and not message.startswith("undo decision "):
             history.violated(f"{message!r} has {count} decisions")
 
 
@@ -190,7 +194,10 @@ async def _check_replay(history: History, name: str, record: DecisionRecord, tex
 def _check_sent(world: World) -> None:
     """A call without a ledger is sent at most once; with it, it has at most one effect."""
     once: tuple[tuple[str, Iterable[Sent]], ...] = (
-        ("is sent {} times without a ledger", (sent for sent in world.tools.sent if sent.tool_name not in WITH_LEDGER)),
+        (
+            "is sent {} times without a ledger",
+            (sent for sent in world.tools.sent if sent.tool_name not in {*WITH_LEDGER, UNDOES}),
+        ),
         ("has {} effects", world.tools.effects),
     )
     for text, calls in once:
@@ -217,7 +224,7 @@ def _check_logged(world: World, records: dict[str, DecisionRecord]) -> None:
         if (tool_name, token) not in calls:
             history.violated(f"{tool_name} {token} was sent, and no record has it")
     for what, call in calls.items():
-        if call.tool_name not in CHANGES:
+        if call.tool_name not in (*CHANGES, UNDOES):
             continue
         if call.success and what not in done:
             history.violated(f"{what[0]} {what[1]} is recorded as done, and was not done")
@@ -377,6 +384,18 @@ def _check_budgets(world: World) -> None:
         limit = MAX_AMOUNT if tool_name == PAYS else LIMITS.get(tool_name, total)
         if total > limit:
             world.history.violated(f"{user_id} has used {total} of {limit} of {tool_name}")
+
+
+def _check_undone(world: World) -> None:
+    """A change is undone at most once, and only by the user who made it."""
+    made = {call.token: call.user_id for call in world.tools.effects if call.tool_name == UNDONE}
+    undone = [call for call in world.tools.effects if call.tool_name == UNDOES]
+    for token, count in Counter(call.token for call in undone).items():
+        if count > 1:
+            world.history.violated(f"{UNDONE} {token} is undone {count} times")
+    for call in undone:
+        if made.get(call.token) != call.user_id:
+            world.history.violated(f"{UNDONE} {call.token} of {made.get(call.token)} is undone by {call.user_id}")
 
 
 def _check_read_first(world: World, records: dict[str, DecisionRecord]) -> None:

@@ -12,6 +12,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import ConfirmationAnswer
 from tests.simulation.policies import REQUESTER_ROLES
 from tests.simulation.replicas import Replica, World
+from tests.simulation.tools import UNDONE
 
 _AGAIN = frozenset(
     {
@@ -24,6 +25,8 @@ _AGAIN = frozenset(
 """The answers after which a client asks again with the same key."""
 _TRIES = 8
 NO_REPLY = "no reply"
+REFUSED_UNDO = frozenset({ServiceErrorCode.NOT_UNDOABLE, ServiceErrorCode.DECISION_NOT_FOUND})
+"""The answers to an undo after which a client does not ask again."""
 
 
 @dataclass
@@ -49,6 +52,8 @@ class Request:
     key: str | None
     conversation_id: str | None
     answers: ConfirmationAnswer | None = None
+    undoes: str | None = None
+    """The decision that is to be undone, for a request without a message."""
     attempts: list[Attempt] = field(default_factory=list)
 
     @property
@@ -61,6 +66,8 @@ class Client:
 
     def __init__(self, world: World, replicas: list[Replica], number: int) -> None:
         self.requests: list[Request] = []
+        self.all: list[Client] = [self]
+        """All clients, whose decisions this one may try to undo."""
         self._world = world
         self._replicas = replicas
         self.user_id = f"user{number}"
@@ -75,18 +82,42 @@ class Client:
             if answer is None:
                 continue
             self._conversation_id = answer.conversation_id
-            pending = answer.decision.pending_action
-            if pending is not None:
-                yes = ConfirmationAnswer(pending_action=pending.id, yes=random.random() < 0.8)
-                asked = [self._ask(yes)] if random.random() < 0.6 else [self._ask(yes), self._ask(yes)]
-                await asyncio.gather(*asked)
+            await self._answer(answer)
+            if random.random() < 0.4:
+                # Once, twice one after the other, or from two tabs.
+                for tabs in random.choice(([1], [1, 1], [2])):
+                    await asyncio.gather(*(self._undo(answer.decision_id) for _ in range(tabs)))
+            if (known := self._known_changes()) and random.random() < 0.4:
+                await self._undo(random.choice(known))
 
-    async def _ask(self, answers: ConfirmationAnswer | None) -> ChatAnswer | None:
+    async def _answer(self, answer: ChatAnswer) -> None:
+        """Answer the question of a decision, if it has one."""
+        random, pending = self._world.random, answer.decision.pending_action
+        if pending is not None:
+            yes = ConfirmationAnswer(pending_action=pending.id, yes=random.random() < 0.8)
+            times = 1 if random.random() < 0.6 else 2
+            # An undo is asked about in the conversation of its change.
+            asked = [self._ask(yes, conversation_id=answer.conversation_id) for _ in range(times)]
+            await asyncio.gather(*asked)
+
+    async def _undo(self, decision_id: str) -> None:
+        if (answer := await self._ask(None, undoes=decision_id)) is not None:
+            await self._answer(answer)
+
+    def _known_changes(self) -> list[str]:
+        """Return the decisions of any client that have called the tool whose calls can be undone."""
+        received = [one for client in self.all for request in client.requests for one in request.received]
+        return [one.decision_id for one in received if any(call.tool_name == UNDONE for call in one.decision.tool_calls or ())]
+
+    async def _ask(
+        self, answers: ConfirmationAnswer | None, *, undoes: str | None = None, conversation_id: str | None = None
+    ) -> ChatAnswer | None:
         random, faults = self._world.random, self._world.faults
         content = f"{self.user_id} message {len(self.requests) + 1}"
-        keyed = random.random() >= faults.keyless
-        request = Request(self.user_id, content, content.replace(" ", "-") if keyed else None, self._conversation_id, answers)
-        alone = answers is None
+        keyed, conversation_id = random.random() >= faults.keyless, conversation_id or self._conversation_id
+        key = content.replace(" ", "-") if keyed else None
+        request = Request(self.user_id, content, key, conversation_id, answers, undoes)
+        alone = answers is None and undoes is None
         self.requests.append(request)
         if not keyed:
             await self._send(request, alone=alone)
@@ -100,7 +131,7 @@ class Client:
         """Send a request until there is an answer."""
         for number in range(_TRIES):
             outcome = await self._send(request, alone=alone and number == 0)
-            if isinstance(outcome, ChatAnswer):
+            if isinstance(outcome, ChatAnswer) or outcome in REFUSED_UNDO:
                 return
             await asyncio.sleep(self._world.random.uniform(0.1, 4.0))
 
@@ -140,13 +171,16 @@ class Client:
         failure = served.exception()
         if failure is None:
             return served.result()
-        if isinstance(failure, ServiceError) and failure.code in _AGAIN:
+        again = _AGAIN if request.undoes is None else _AGAIN | REFUSED_UNDO
+        if isinstance(failure, ServiceError) and failure.code in again:
             return str(failure.code)
         world.history.violated(f"{request.content} raises {failure!r}")
         return repr(failure)
 
 
 async def _serve(chat: ChatService, request: Request) -> ChatAnswer:
+    if request.undoes is not None:
+        return await chat.undo(request.user_id, request.undoes, idem_key=request.key, roles=REQUESTER_ROLES)
     return await chat.send(
         request.user_id,
         request.content,

@@ -32,6 +32,7 @@ _WRITER = "graph_agent.record.writer"
 _OPERATIONS = "graph_agent.record.operations"
 _DATABASE = "graph_agent.db.database"
 _TREE = "graph_agent.record.tree.service"
+_UNDO = "graph_agent.turn.undo"
 _SEAL = "            while (checkpoint := await write(self._database, self._sealer.seal)) is not None:\n"
 _SEAL_IN_TWO = "            while (checkpoint := await self._seal_in_two()) is not None:\n"
 _BEFORE_SEEN = "    async def seen_elsewhere("
@@ -303,6 +304,11 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "    if False:\n",
         ),
     ],
+    "a change is undone a second time": [
+        Edit(_UNDO, "    if undone_by is not None:\n", "    if False:\n"),
+        Edit("graph_agent.record.tables", '"undoes", unique=True, ', '"undoes", '),
+    ],
+    "a user undoes the change of another one": [Edit(_UNDO, " or record.header.context.user_id != user_id:\n", ":\n")],
     "a turn that was lost is closed by the loser": [
         Edit(
             _ROWS,

@@ -103,6 +103,8 @@ async def _run(loop: SimulatedLoop, random: Random, faults: Faults, history: His
     for replica in replicas:
         replica.start()
     clients = [Client(world, replicas, number) for number in range(1, faults.clients + 1)]
+    for client in clients:
+        client.all = clients
     callers = [PlainCaller(world, replicas, number) for number in range(1, faults.clients + 1)]
     conversing = [asyncio.ensure_future(client.converse()) for client in clients]
     conversing += [asyncio.ensure_future(caller.decide()) for caller in callers]
