@@ -62,6 +62,7 @@ MAX_LINKS: Final = 1_000
 """The number of resources of a session that can be read."""
 WATCH_SECONDS: Final = 2.0
 WAITING: Final = "waiting_for_the_user"
+"""The state of a result whose call waits for its user."""
 WAITING_FOR_APPROVAL: Final = "waiting_for_approval"
 _ASK_STATUS: Final = "Do not call it again: it is done when it is approved. `approval_status` says if it was."
 _APPROVAL_STATUS: Final = types.Tool(
@@ -76,7 +77,18 @@ _APPROVAL_STATUS: Final = types.Tool(
     },
     annotations=types.ToolAnnotations(read_only_hint=True),
 )
-"""The state of a result whose call waits for its user."""
+_UNDO: Final = types.Tool(
+    name="undo_decision",
+    title="Undo of a call",
+    description="Undo what a call has changed. `undo` of its result is the id. The user is asked first.",
+    input_schema={
+        "type": "object",
+        "properties": {"id": {"type": "string"}},
+        "required": ["id"],
+        "additionalProperties": False,
+    },
+    annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
+)
 _WAITS: Final = "the user has to confirm it"
 _LEFT_OPEN: Final = {
     CLOSED: "the user closed the question without an answer, and can still confirm it",
@@ -204,7 +216,8 @@ class Gateway:
         self._client(context)
         policy = (await self._engine.prepare()).policy
         listed = [_listed(rule) for rule in policy.rules.values()]
-        return types.ListToolsResult(tools=[*listed, *([_APPROVAL_STATUS] if _has_approvals(policy) else [])])
+        own = [*([_APPROVAL_STATUS] if _has_approvals(policy) else []), *([_UNDO] if _has_undo(policy) else [])]
+        return types.ListToolsResult(tools=[*listed, *(one for one in own if one.name not in policy.rules)])
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -227,7 +240,8 @@ class Gateway:
         rule = policy.rules.get(params.name)
         if rule is None and params.name == _APPROVAL_STATUS.name and _has_approvals(policy):
             return await self._approval_status(client, (params.arguments or {}).get("id"))
-        if rule is not None and rule.mutating and not _may_write(context):
+        undoes = rule is None and params.name == _UNDO.name and _has_undo(policy)
+        if (undoes or (rule is not None and rule.mutating)) and not _may_write(context):
             return _result(_READ_ONLY_TOKEN)
         given: FormAnswer | None = None
         async with AsyncExitStack() as asking:
@@ -238,15 +252,18 @@ class Gateway:
                     return self._waiting(client)
                 answer = await self._confirm(context, client, asked_id(params.request_state), given)
             else:
-                if rule is not None and rule.asks_without_message:
+                if undoes or (rule is not None and rule.asks_without_message):
                     # One question at a time: a later one would replace it. Reads and other changes do not wait for it.
                     await asking.enter_async_context(client.questions)
                 call = FunctionCall(params.name, params.arguments or {})
                 async with client.turns:
-                    answer = await self._chat.call(
-                        client.user_id, [call], conversation_id=client.conversation_id, roles=_roles_of(context)
-                    )
-                    client.conversation_id = answer.conversation_id
+                    if undoes:
+                        answer = await self._chat.undo(client.user_id, str(call.arguments.get("id")), roles=_roles_of(context))
+                    else:
+                        answer = await self._chat.call(
+                            client.user_id, [call], conversation_id=client.conversation_id, roles=_roles_of(context)
+                        )
+                        client.conversation_id = answer.conversation_id
             while (pending := answer.decision.pending_action) is not None:
                 if pending.by_id_only or not supports_elicitation(context) or (given is not None and given.yes is None):
                     return self._waiting(client, answer, given)
@@ -261,11 +278,18 @@ class Gateway:
             return _result(
                 ToolResult(success=False, error=error), answer.decision_id, state=WAITING_FOR_APPROVAL, id=request.id
             )
+        if undoes:
+            # The reply says for each of the calls if it was undone.
+            done, text = bool(answer.decision.effects), " ".join([answer.reply, *answer.decision.notices])
+            undone = ToolResult(success=done, data={"text": text} if done else None, error=None if done else text)
+            return _result(undone, answer.decision_id)
         tool_name, result = await self._outcome(answer)
         # By the tool of the record: the call that was confirmed may be another than the one that asks.
         blocks = next((blocks for (decision, _), blocks in parts.of_call.items() if decision == answer.decision_id), [])
         client.remember_links(tool_name, blocks)
-        return _result(result, answer.decision_id, blocks)
+        called = policy.rules.get(tool_name)
+        can_be_undone = result.success and called is not None and called.grant.undone_by is not None
+        return _result(result, answer.decision_id, blocks, **({"undo": answer.decision_id} if can_be_undone else {}))
 
     async def _approval_status(self, client: Client, request_id: Any) -> types.CallToolResult:
         """Return the state of a request of the client's user, or the result of the decision that closed it."""
@@ -344,8 +368,9 @@ class Gateway:
         self, client: Client, answer: ChatAnswer | None = None, given: FormAnswer | None = None
     ) -> types.CallToolResult:
         """Return that the call waits for its user, and tell the user where."""
-        if client.conversation_id is not None:
-            self._announce(f"a call waits for its user's yes on {self._page}/chat/{client.conversation_id}")
+        # That of an undo is the one of its change.
+        if (conversation_id := client.conversation_id if answer is None else answer.conversation_id) is not None:
+            self._announce(f"a call waits for its user's yes on {self._page}/chat/{conversation_id}")
         why = _WAITS if given is None else _LEFT_OPEN.get(given, _WAITS)
         where, then = "on the graph-agent page or in a terminal", "Do not call it again: it is done when the user confirms it."
         error = f"Not done yet: {why} {where}. {then}"
@@ -379,6 +404,10 @@ class Gateway:
 
 def _has_approvals(policy: CompiledPolicy) -> bool:
     return policy.conditions is not None and policy.conditions.reads.has("approvals")
+
+
+def _has_undo(policy: CompiledPolicy) -> bool:
+    return any(rule.grant.undone_by is not None for rule in policy.rules.values())
 
 
 def _listed(rule: ToolRule) -> types.Tool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,8 @@ def test_a_value_that_is_missing_or_null_is_not_guessed() -> None:
     declared = UndoneBy("set_address", (("address", Where("result", "lines[1].street")),), timedelta(days=1))
     known = ToolResult(success=True, data={"lines": [{"street": "Elm 1"}, {"street": "Oak 2"}]})
     assert filled(declared, {}, known, {}) == {"address": "Oak 2"}
-    for data in ({}, {"lines": []}, {"lines": [{}, {"street": None}]}, {"lines": {"street": "Elm 1"}}):
+    unknown: list[dict[str, Any]] = [{}, {"lines": []}, {"lines": [{}, {"street": None}]}, {"lines": {"street": "Elm 1"}}]
+    for data in unknown:
         with pytest.raises(NotUndoableError, match=r"result.lines\[1\].street is not known"):
             filled(declared, {}, ToolResult(success=True, data=data), {})
     read = kept_of(["a", "b.c"], "get", {}, ToolResult(success=True, data={"a": 1, "b": {"c": None}}))
