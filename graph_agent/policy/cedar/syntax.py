@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
+from typing import TypeAlias
 
 from cedarpy import pst
 
@@ -148,30 +149,7 @@ _UNLESS_CONFIRMED = pst.Unless(pst.GetAttr(pst.Var("context"), "confirmed"))
 
 def denies_by_like(condition: pst.Template) -> bool:
     """True if a match of `like` is a reason of the condition to refuse a call: `unless { … like … }` of a `forbid` is none."""
-    forbids = condition.effect == "forbid"
-    return any(_like_makes(clause.expr, forbids is isinstance(clause, pst.When)) for clause in condition.clauses)
-
-
-def _like_makes(node: object, wanted: bool) -> bool:
-    """True if the match of a `like` in an expression may be what gives it the value `wanted`."""
-    match node:
-        case pst.Like():
-            return wanted
-        case pst.UnaryOp("not", operand):
-            return _like_makes(operand, not wanted)
-        case pst.BinaryOp("and" | "or", left, right):
-            return _like_makes(left, wanted) or _like_makes(right, wanted)
-        case pst.BinaryOp("eq" | "not_eq" as op, pst.BoolLit(constant), other) | pst.BinaryOp(
-            "eq" | "not_eq" as op, other, pst.BoolLit(constant)
-        ):
-            return _like_makes(other, wanted is (constant is (op == "eq")))
-        case pst.IfThenElse(condition, then, otherwise):
-            # `if C then A else B` is `C && A || !C && B`.
-            by_match = then != pst.BoolLit(not wanted) and _like_makes(condition, True)
-            by_no_match = otherwise != pst.BoolLit(not wanted) and _like_makes(condition, False)
-            return by_match or by_no_match or _like_makes(then, wanted) or _like_makes(otherwise, wanted)
-    # Elsewhere a match may lead to either value.
-    return any(isinstance(one, pst.Like) for one in walk(node))
+    return _denies_by(condition, _match_makes)
 
 
 def yes_only_permits(condition: pst.Template) -> bool:
@@ -183,17 +161,49 @@ def yes_only_permits(condition: pst.Template) -> bool:
 
 def denies_by_approvals(condition: pst.Template) -> bool:
     """True if more approvals may be what makes the condition refuse a call."""
+    return _denies_by(condition, _approvals_make)
+
+
+_Makes: TypeAlias = Callable[[object, bool], bool]
+"""True if what it is about may be what gives a truth value without connectives the value that is named."""
+
+
+def _denies_by(condition: pst.Template, makes: _Makes) -> bool:
     forbids = condition.effect == "forbid"
-    return any(_approvals_make(clause.expr, forbids is isinstance(clause, pst.When)) for clause in condition.clauses)
+    return any(_may_make(clause.expr, forbids is isinstance(clause, pst.When), makes) for clause in condition.clauses)
+
+
+def _may_make(node: object, wanted: bool, makes: _Makes) -> bool:
+    """True if what `makes` is about may be what gives an expression the value `wanted`."""
+    match node:
+        case pst.UnaryOp("not", operand):
+            return _may_make(operand, not wanted, makes)
+        case pst.BinaryOp("and" | "or", left, right):
+            return _may_make(left, wanted, makes) or _may_make(right, wanted, makes)
+        case pst.BinaryOp("eq" | "not_eq" as op, pst.BoolLit(constant), other) | pst.BinaryOp(
+            "eq" | "not_eq" as op, other, pst.BoolLit(constant)
+        ):
+            return _may_make(other, wanted is (constant is (op == "eq")), makes)
+        case pst.IfThenElse(condition, then, otherwise):
+            # `if C then A else B` is `C && A || !C && B`.
+            by_true = then != pst.BoolLit(not wanted) and _may_make(condition, True, makes)
+            by_false = otherwise != pst.BoolLit(not wanted) and _may_make(condition, False, makes)
+            return by_true or by_false or _may_make(then, wanted, makes) or _may_make(otherwise, wanted, makes)
+    return makes(node, wanted)
+
+
+def _match_makes(node: object, wanted: bool) -> bool:
+    if isinstance(node, pst.Like):
+        return wanted
+    # Elsewhere a match may lead to either value.
+    return any(isinstance(one, pst.Like) for one in walk(node))
 
 
 def _approvals_make(node: object, wanted: bool) -> bool:
-    """True if more approvals may be what gives an expression the value `wanted`."""
     match node:
-        case pst.UnaryOp("not", operand):
-            return _approvals_make(operand, not wanted)
-        case pst.BinaryOp("and" | "or", left, right):
-            return _approvals_make(left, wanted) or _approvals_make(right, wanted)
+        case pst.HasAttr(base) if path_of(base) is not None:
+            # The counts are always there.
+            return False
         case pst.BinaryOp("greater" | "greater_eq", left, right):
             return _more_approvals_change(left, grows=wanted) or _more_approvals_change(right, grows=not wanted)
         case pst.BinaryOp("less" | "less_eq", left, right):
@@ -206,10 +216,16 @@ def _more_approvals_change(node: object, *, grows: bool) -> bool:
     match node:
         case pst.GetAttr():
             return grows and _counts_approvals(node)
+        case pst.UnaryOp("neg", operand):
+            return _more_approvals_change(operand, grows=not grows)
         case pst.BinaryOp("add", left, right):
             return _more_approvals_change(left, grows=grows) or _more_approvals_change(right, grows=grows)
         case pst.BinaryOp("sub", left, right):
             return _more_approvals_change(left, grows=grows) or _more_approvals_change(right, grows=not grows)
+        case pst.BinaryOp("mul", pst.LongLit(weight), other) | pst.BinaryOp("mul", other, pst.LongLit(weight)):
+            return _more_approvals_change(other, grows=grows is (weight > 0))
+        case pst.IfThenElse(condition, then, otherwise) if not _counts_approvals(condition):
+            return _more_approvals_change(then, grows=grows) or _more_approvals_change(otherwise, grows=grows)
     return _counts_approvals(node)
 
 
