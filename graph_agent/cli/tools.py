@@ -61,7 +61,7 @@ def call(
     """Call one tool over MCP and print its result as JSON.
 
     The call is a decision without a model: the guard judges it, it is recorded, and `log show` prints it. If the tool needs
-    confirmation, you are asked for it in the terminal.
+    confirmation, you are asked for it in the terminal. Without a terminal nothing is done, and no question is left to answer.
     """
     if yes and not has_launch_token(settings, token_file):
         wrong_usage("--yes needs the launch token: --token-file FILE; without both you are asked in the terminal")
@@ -77,7 +77,7 @@ def call(
         engine = services.calling_engine()
         finished = run(engine.call(user, [FunctionCall(name, given)], roles=roles, typed=True))
         if finished.decision.pending_action is not None:
-            finished = run(engine.answer(finished, yes=yes or _is_confirmed(finished.decision)))
+            finished = run(engine.answer(finished, yes=yes or _is_confirmed(name, finished.decision)))
         down = problems(services.tools)
     if not finished.record.invocations:
         print_stderr(finished.decision.reply)
@@ -97,12 +97,14 @@ def call(
     raise typer.Exit(DONE if result.success else FAILED)
 
 
-def _is_confirmed(decision: AgentDecision) -> bool:
+def _is_confirmed(name: str, decision: AgentDecision) -> bool:
     """Ask in the terminal, with all of the action; anything but a yes is a no."""
+    # The question belongs to no conversation, so it waits nowhere.
+    elsewhere = f"nothing was done: {name} needs a yes, in a terminal or by --yes with the launch token (--token-file FILE)"
     question, pending = decision.reply, decision.pending_action
     if pending is not None and pending.by_id_only:
         question = f"{whole_action(pending)}\nShould I go ahead?"
-    return typed_answer(question) is True
+    return typed_answer(question, elsewhere=elsewhere) is True
 
 
 @with_files("mcp", "constitution")

@@ -41,10 +41,16 @@ def has_launch_token(settings: Settings, file: Path | None) -> bool:
     return True
 
 
-def typed_answer(question: str, actions: Sequence[Sequence[str]] = ()) -> bool | None:
+def typed_answer(
+    question: str,
+    actions: Sequence[Sequence[str]] = (),
+    *,
+    elsewhere: str = "a question is answered by a person, in a terminal or on the page",
+) -> bool | None:
     """Show a question on the controlling terminal and return the yes or no that is typed below it; None for another text.
 
-    `actions` are the titles of its actions, as for `read_consent`. Without a terminal, exit with a usage error.
+    `actions` are the titles of its actions, as for `read_consent`. Without a terminal, exit with the usage error `elsewhere`,
+    which says how the question can be answered.
     """
     try:
         # The terminal itself: standard input and output may be redirected to another program.
@@ -52,7 +58,7 @@ def typed_answer(question: str, actions: Sequence[Sequence[str]] = ()) -> bool |
     except OSError:
         terminal = None
     if terminal is None:
-        wrong_usage("a question is answered by a person, in a terminal or on the page")
+        wrong_usage(elsewhere)
     with os.fdopen(terminal, "r+b", buffering=0) as tty:
         forget_typed(tty.fileno())
         tty.write(f"{visible(question)}\n{PROMPT}".encode())

@@ -120,7 +120,11 @@ def test_a_tool_that_needs_a_yes_is_called_by_a_person_or_with_the_launch_token(
     task = cli("tools", "call", "add_task", '{"description": "call mom"}').json()["data"]["task"]["id"]
     command = ["tools", "call", "delete_task", json.dumps({"task_id": task})]
     refused = cli(*command, stdin=b"yes\n")
-    assert (refused.code, refused.out, refused.err) == (2, "", NEEDS_A_PERSON)
+    needed = "delete_task needs a yes, in a terminal or by --yes with the launch token (--token-file FILE)"
+    assert (refused.code, refused.out, refused.err) == (2, "", f"graph-agent: nothing was done: {needed}\n")
+    # No question waits in a conversation: the sentence says all ways to give the yes.
+    assert cli("ask", "-c").code == 1
+    assert tasks(cli) == 1
     refused = cli(*command, "--yes")
     assert (refused.code, refused.out, "--yes needs the launch token" in refused.err) == (2, "", True)
     for answer in ("no", "perhaps"):

@@ -10,10 +10,11 @@ from graph_agent.bootstrap.policies import explained_conditions
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.cedar.conditions import Decision, NeededApproval, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import CallDecision, judge_batch
 from tests.policy.cedar_shop import COUNT, PERMIT, TEXT, ShopTool, facts, policy_of, schema
+from tests.scripted_turns import engine_of
 
 ROLES = ("finance", "manager")
 PARAMETERS = schema("order", "amount", order=TEXT, amount=COUNT)
@@ -177,6 +178,14 @@ def test_a_rule_about_approvals_that_cannot_be_used_is_one_sentence(rule: str, r
         policy_of(TOOLS[3:4], f"{PERMIT}forbid (principal, action, resource) unless {{ {rule} }};", roles)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+async def test_an_engine_that_keeps_no_requests_refuses_a_policy_that_counts_approvals() -> None:
+    for condition in ("context.approvals.manager >= 1", "context.confirmed || context.approvals.manager >= 1"):
+        rule = f"{PERMIT}forbid (principal, action, resource) unless {{ {condition} }};"
+        engine = engine_of(conditions=ConditionsFile(rule, roles=ROLES))
+        with pytest.raises(ConfigurationError, match="installation keeps no requests"):
+            await engine.prepare()
 
 
 def test_policy_check_names_the_roles_of_each_tool() -> None:
