@@ -27,6 +27,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, template: Path) -> str:
     return Settings(GRAPH_AGENT_HOME=tmp_path).database
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("requests", [40, pytest.param(3_000, marks=pytest.mark.nightly)])
 async def test_eight_connections_race_and_each_request_has_one_end_and_one_closing_decision(url: str, requests: int) -> None:
     outcome = await race(url, requests, seed=1)

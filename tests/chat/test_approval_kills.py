@@ -222,6 +222,7 @@ async def check(servers: Servers, played: Sequence[Round]) -> None:
     assert await servers.rows("SELECT operation_key FROM call_operations WHERE state IN ('intended', 'unknown')") == []
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "rounds",
     [
