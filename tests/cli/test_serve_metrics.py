@@ -32,7 +32,8 @@ OPTIONS = (
 
 def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_query(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "stderr"
-    environment = {**os.environ, "GRAPH_AGENT_HOME": str(home)}
+    webhook = {"GRAPH_AGENT_WEBHOOK_URL": "http://localhost:1/", "GRAPH_AGENT_WEBHOOK_SECRET": f"whsec_{'A' * 32}"}
+    environment = {**os.environ, **webhook, "GRAPH_AGENT_HOME": str(home)}
     command = [fork_server.graph_agent(), *OPTIONS]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
         try:
@@ -57,6 +58,8 @@ def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_que
         "graph_agent_open_turns 0.0",
         "graph_agent_admitted_turns 0.0",
         "graph_agent_admission_queue 0.0",
+        "graph_agent_approval_requests_open 0.0",
+        'graph_agent_approval_notices_total{outcome="failed"} 0.0',
     ):
         assert line in text
     documented = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
