@@ -20,7 +20,7 @@ SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
 
 IN_BACKGROUND = {
     ("docs/tutorial.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
-    ("docs/approvals.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
+    ("docs/approvals.md", "graph-agent serve --port 8000 &"): "localhost:8000/healthz",
     ("docs/gateway.md", "graph-agent gateway --mcp servers.json --constitution constitution.md "): "127.0.0.1:8300/mcp",
     ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8200/mcp",
     ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100"): "127.0.0.1:8100/mcp",
@@ -192,4 +192,4 @@ class Page:
         """Return a command that starts a server and waits until it answers; it fails if the server ends before."""
         answers = f"curl -s -o up {self.local(address)}"
         wait = f"until {answers} || ! kill -0 $!; do sleep 0.1; done"
-        return f"{self.local(command).strip()} &> serve.log &\n{wait}; {answers}"
+        return f"{self.local(command).strip().removesuffix('&')} &> serve.log &\n{wait}; {answers}"
