@@ -8,6 +8,7 @@ including its effect, is rolled back, and the loser then reads the row of the wi
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
 from graph_agent.models.canonical import digest
 
+logger = logging.getLogger(__name__)
+
 Effect = Callable[[Connection], ResultEnvelope]
 
 _AGENT_KEY = re.compile("[0-9a-f-]{36}:[0-9]+")
@@ -34,6 +37,7 @@ LONGEST_TURN = timedelta(hours=1)
 VOIDED = ResultEnvelope.failed(
     ToolErrorCode.TOOL_EXECUTION_ERROR, "This operation was voided: it did not happen and never will."
 )
+UNREADABLE = ResultEnvelope.failed(ToolErrorCode.UNKNOWN_ERROR, "The stored result of this operation cannot be read.")
 OTHER_REQUEST = ResultEnvelope.failed(
     ToolErrorCode.VALIDATION_ERROR, "This operation key belongs to another request; nothing was done."
 )
@@ -154,7 +158,13 @@ class OperationLedger:
         request = (operation.user_id, operation.tool_name, operation.request_digest)
         if (row.user_id, row.tool_name, row.request_digest) != request:
             return OTHER_REQUEST
-        return VOIDED if row.state is OperationState.VOID else ResultEnvelope.model_validate_json(row.result)
+        if row.state is OperationState.VOID:
+            return VOIDED
+        try:
+            return ResultEnvelope.model_validate_json(row.result)
+        except ValueError:
+            logger.error("the stored result of the operation %s cannot be read", operation.key)
+            return UNREADABLE
 
     def _store(
         self, connection: Connection, operation: Operation, state: OperationState, result: ResultEnvelope | None

@@ -115,6 +115,16 @@ class ExternalPorts:
 
         return await self._tool_result(run, at_most=within)
 
+    async def send_again(self, call: AuthorizedCall) -> ToolResult:
+        """Send a call that an earlier attempt of the turn may have sent, under the same key.
+
+        Its outcome is unknown unless it succeeds: a failure, also one before anything was sent, may be about this attempt only.
+        """
+        if call.key is not None:
+            return await self.settle(call)
+        result = await self.execute(call)
+        return result if result.success or result.unknown else ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+
     async def settle(self, call: AuthorizedCall, *, has_arrived: bool = False) -> ToolResult:
         """Return the outcome of a call that may have been sent; it stays unknown if the executor cannot be asked.
 

@@ -486,8 +486,7 @@ class Recorder:
             request,
             call.tool_name,
             call.arguments,
-            # An answer that nothing was sent would be about this attempt only.
-            lambda ports: ports.settle(call) if is_resent and call.key else ports.execute(call),
+            lambda ports: ports.send_again(call) if is_resent else ports.execute(call),
             at=invoked_at,
             operation=operation,
         )

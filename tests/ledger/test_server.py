@@ -104,6 +104,15 @@ async def test_an_operation_is_settled(server: LedgerServer) -> None:
         assert await words_of(tools, "ann") == ["tea"]
 
 
+async def test_an_operation_whose_stored_result_is_damaged_stays_unknown(server: LedgerServer, database: Database) -> None:
+    async with client(server) as tools:
+        tea = permitted("add_word", {"word": "tea"}, "ann", "a")
+        await tools.execute(tea)
+        await database.write(lambda connection: connection.exec_driver_sql("UPDATE operations SET result = '{'").close())
+        assert ((await tools.settle(tea)).unknown, (await tools.execute(tea)).unknown) == (True, True)
+        assert await words_of(tools, "ann") == ["tea"]
+
+
 async def test_the_schema_has_the_arguments_only_and_others_are_refused(server: LedgerServer) -> None:
     async with client(server) as tools:
         declared = {tool.name: set(tool.parameters["properties"]) for tool in tools.declarations()}

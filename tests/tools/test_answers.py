@@ -92,6 +92,8 @@ def settled(code: str | None, *, success: bool = False, is_error: bool = False) 
         (settled(None, success=True, is_error=True), ToolErrorCode.UNKNOWN_ERROR),
         (settled("DATABASE_ERROR"), ToolErrorCode.UNKNOWN_ERROR),
         (settled("VALIDATION_ERROR"), ToolErrorCode.UNKNOWN_ERROR),
+        (settled("PERMISSION_DENIED"), ToolErrorCode.UNKNOWN_ERROR),
+        (settled(None), ToolErrorCode.UNKNOWN_ERROR),
         (CallToolResult(content=[], structured_content={"ok": True}), ToolErrorCode.UNKNOWN_ERROR),
         (None, ToolErrorCode.UNKNOWN_ERROR),
         (answers.NotConnectedError(), ToolErrorCode.UNKNOWN_ERROR),
