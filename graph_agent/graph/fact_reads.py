@@ -13,7 +13,7 @@ from graph_agent.models.facts import FactRead, Facts, Selected, ShownFact
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import Situation
-from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall, judge_fact_read
 from graph_agent.policy.past_call import PastCall
 
@@ -29,7 +29,7 @@ _TOO_MANY = "this message has read as much as it may"
 
 @dataclass
 class FactReader:
-    """Reads the facts of calls of one user. A result is kept until a change of the same server is reported."""
+    """Reads the facts of calls of one user. A result is kept until a change is reported."""
 
     policy: CompiledPolicy
     ports: FactPorts
@@ -40,8 +40,8 @@ class FactReader:
     of_message: bool = True
     made: tuple[PastCall, ...] = ()
     """The reads of the turn; the caller passes those of earlier batches."""
-    _known: dict[str, tuple[str, FactRead]] = field(default_factory=dict)
-    """The server and the answer of each read, by tool and arguments."""
+    _known: dict[str, FactRead] = field(default_factory=dict)
+    """The answer of each read, by tool and arguments."""
 
     def needs(self, tool_name: str) -> bool:
         """True if the conditions about a tool name facts."""
@@ -99,13 +99,9 @@ class FactReader:
         assert self.policy.conditions is not None
         return shown_facts(self.policy.conditions.results, tool_name, known)
 
-    def forget(self, tool_name: str) -> None:
-        """Forget what the server of a tool has answered, which this tool may have changed."""
-        server = self._server(tool_name)
-        self._known = {key: known for key, known in self._known.items() if known[0] != server}
-
-    def _server(self, tool_name: str) -> str:
-        return self.policy.servers.get(tool_name, ONE_SERVER)
+    def forget(self) -> None:
+        """Forget what was answered before a change. Another server may read the same data as the one that made it."""
+        self._known.clear()
 
     async def answer(
         self,
@@ -121,14 +117,14 @@ class FactReader:
 
         key = canonical_json([tool_name, arguments])
         if key in self._known:
-            return self._known[key][1]
+            return self._known[key]
         assert self.policy.conditions is not None
         declared = self.policy.conditions.results
         call = await self.permitted(tool_name, arguments, past, sources)
         read = await read_for_facts(
             call, self.ports, lambda result: read_of(declared, tool_name, call.arguments, result), first=first
         )
-        self._known[key] = self._server(tool_name), read
+        self._known[key] = read
         return read
 
     async def permitted(

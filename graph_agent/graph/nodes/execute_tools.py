@@ -90,7 +90,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         request = request or processed.request
         turn = _with_call(turn, runtime, call, judged, processed, shadow=shadow, fact_reads=batch.reader.made)
         if processed.disposition is CallDisposition.EXECUTED and policy.is_write(call.name):
-            batch.reader.forget(call.name)
+            batch.reader.forget()
         if confirmed is not None:
             anew = anew or bool(asked)
             stopped = stopped or not (anew or is_done(turn.calls[-1], policy))

@@ -296,6 +296,8 @@ def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:
         return data
     try:
         found = json.loads(data["text"], object_pairs_hook=_unambiguous, parse_constant=_no_constant)
+        # A number beyond those of JSON, or half of a character: no record could have it.
+        canonical_json(found).encode()
     except (ValueError, RecursionError):
         return data
     # A list or a simple value has the form in which servers with structured content send it.
