@@ -149,6 +149,8 @@ def _print_metrics(metrics: MetricsSummary) -> None:
             stdout_console().print(_counts(title, counts, closed))
     if metrics.tools:
         stdout_console().print(_tools(metrics))
+    if metrics.shadow:
+        stdout_console().print(_shadow(metrics))
 
 
 def _counts(title: str, counts: dict[str, int], of: int) -> Table:
@@ -171,6 +173,15 @@ def _tools(metrics: MetricsSummary) -> Table:
         errors = ", ".join(f"{code} {times:,}" for code, times in tool.errors.items())
         sent = f"{tool.calls:,}", f"{tool.executed:,}", f"{tool.refused:,}", rate, f"{tool.unknown:,}"
         table.add_row(visible(name), *sent, *spent, errors)
+    return table
+
+
+def _shadow(metrics: MetricsSummary) -> Table:
+    table = Table("rule in the shadow", "would have refused", "asked", "waited", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, rule in metrics.shadow.items():
+        table.add_row(visible(name), f"{rule.refused:,}", f"{rule.asked:,}", f"{rule.waited:,}")
     return table
 
 

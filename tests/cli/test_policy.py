@@ -240,6 +240,7 @@ def test_a_rule_in_the_shadow_lets_the_call_run_and_the_log_says_what_it_would_h
     assert "no milk" not in cli("ask", "add a task to buy milk", "--policy", str(policy)).out.lower()
     assert 'in the shadow: "no milk" would have refused it' in cli("log", "show", "last").out.replace("'", '"')
     assert json.loads(cli("log", "metrics", "--json").out)["shadow"] == {"no milk": {"asked": 0, "waited": 0, "refused": 1}}
+    assert re.search(r"rule in the shadow +would have refused +asked +waited\nno milk +1 +0 +0\n", cli("log", "metrics").out)
     assert "1 of 1 identical" in cli("replay", "--all").out
     assert cli("log", "verify").code == 0
     checked = cli("policy", "check", "--policy", str(policy)).out

@@ -56,6 +56,11 @@ def views(site: Site) -> list[str]:
     ]
 
 
+def barriers(page: Page) -> list[object]:
+    """Return what runs out at the side, what scrolls and cannot be reached by the keyboard, and what axe-core reports."""
+    return [*page.evaluate(_OUTSIDE), *page.evaluate(_WITHOUT_FOCUS), *findings(page)]
+
+
 def ready(page: Page) -> None:
     page.locator(".columns, .message, .waiting, .rules-text, .row, .tiles, .words, .examples button").first.wait_for()
     expect(page.locator(".loading")).to_have_count(0)
@@ -79,7 +84,7 @@ def test_every_view_fits_and_has_no_barrier(site: Site, views: list[str], size: 
             page.goto(f"{site.url}{view}")
             ready(page)
             page_width = page.evaluate("document.documentElement.scrollWidth")
-            found[view] = [*page.evaluate(_OUTSIDE), *page.evaluate(_WITHOUT_FOCUS), *findings(page), page_width]
+            found[view] = [*barriers(page), page_width]
     assert found == {view: [width] for view in views}
 
 

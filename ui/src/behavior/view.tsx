@@ -8,6 +8,7 @@ import { LATE_MS, serverNow } from "../shared/clock";
 import type { Metrics } from "../shared/client";
 import { duration, integer, milliseconds, peopleWords, percent, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";
+import { WORDS } from "../shared/meanings";
 import { navigate, query } from "../shared/router";
 import { Searchable } from "../shared/searchable";
 import { ErrorState, Loading } from "../shared/states";
@@ -124,6 +125,7 @@ function Figures({ whole, parts, range }: Loaded & { readonly range: string }): 
         {hasTasks() && <Chart title="Intents" kind="rows" series={intents} format={integer} {...shared} />}
       </div>
       <Tools whole={whole} />
+      <InShadow rules={whole.shadow} />
       <Compare whole={whole} range={range} />
     </>
   );
@@ -187,7 +189,7 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
       <Searchable label="Search the tools" items={tools} textOf={([name]) => name}>
         {(found) => (
       <FiguresTable
-        columns={["Tool", "Calls", "Sent", "Refused", "Succeeded", "Median", "95 %", "Errors"]}
+        columns={["Tool", "Calls", "Sent", "Refused", "Succeeded", "Unknown", "Median", "95 %", "Errors"]}
         rows={found.map(([name, tool]) => ({
           key: name,
           name: (
@@ -200,6 +202,7 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
             integer(tool.executed),
             integer(tool.refused),
             tool.success_rate === null ? "–" : percent(tool.success_rate),
+            integer(tool.unknown),
             milliseconds(tool.durations.p50),
             milliseconds(tool.durations.p95),
             Object.entries(tool.errors)
@@ -210,6 +213,25 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
       />
         )}
       </Searchable>
+    </section>
+  );
+}
+
+/** What rules in the shadow would have done with the calls of this time. */
+function InShadow({ rules }: { rules: Metrics["shadow"] }): VNode | null {
+  const found = Object.entries(rules);
+  if (found.length === 0) return null;
+  return (
+    <section class="block">
+      <h2 title={WORDS["Shadow"]}>Rules in the shadow</h2>
+      <FiguresTable
+        columns={["Rule", "Would have refused", "Asked the user", "Asked other people"]}
+        rows={found.map(([name, one]) => ({
+          key: name,
+          name: <Visible text={name} />,
+          figures: [integer(one.refused), integer(one.asked), integer(one.waited)],
+        }))}
+      />
     </section>
   );
 }

@@ -11,7 +11,7 @@ import { CodeLines } from "../shared/code_lines";
 import { decisionEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { counted, duration, fullTime, peopleWords, words } from "../shared/format";
-import { WORDS } from "../shared/meanings";
+import { SHADOW_WORDS, WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
 import { loadTopology, topology } from "../machine/machine";
@@ -87,6 +87,8 @@ export function DecisionView({ id }: { id: string }): VNode {
           <Answer detail={detail} />
           <Related detail={detail} />
           <Findings found={detail.findings} />
+          {/* The user of the decision learns nothing of it. */}
+          {isOperator() && <InShadow detail={detail} />}
           <Facts detail={detail} />
           <CopyButtons detail={detail} />
         </div>
@@ -126,6 +128,28 @@ function Findings({ found }: { found: readonly string[] }): VNode {
             <Visible text={finding} />
           </li>
         ))}
+      </ul>
+    </section>
+  );
+}
+
+/** What rules in the shadow would have decided otherwise. */
+function InShadow({ detail }: { detail: DecisionDetail }): VNode | null {
+  const calls = detail.tool_invocations.filter(({ shadow }) => shadow?.length);
+  if (calls.length === 0) return null;
+  return (
+    <section class="block" aria-labelledby="in-shadow">
+      <h2 id="in-shadow" title={WORDS["Shadow"]}>
+        In the shadow
+      </h2>
+      <ul class="findings">
+        {calls.map((call) =>
+          call.shadow?.map(({ rule, decision }) => (
+            <li key={`${call.sequence} ${rule}`}>
+              <Visible text={`${words(call.tool_name)}: “${rule}” ${SHADOW_WORDS[decision]}.`} />
+            </li>
+          )),
+        )}
       </ul>
     </section>
   );

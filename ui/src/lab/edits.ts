@@ -82,11 +82,3 @@ export function withCondition(text: string, tool: string, name: string): string 
   const scope = `(principal, action == Action::${JSON.stringify(tool)}, resource)`;
   return `${(text || FIRST).trimEnd()}\n\n@id(${JSON.stringify(`${tool}: ${name}`)})\nforbid ${scope}\n${CONDITIONS[name] ?? ""}\n`;
 }
-
-/** The conditions without the one that begins on `line`. */
-export function withoutCondition(text: string, line: number): string {
-  const begin = text.split("\n").slice(0, line - 1).join("\n").length;
-  // A semicolon in a text or a comment does not end the condition.
-  const end = [...text.slice(begin).matchAll(/\/\/[^\n]*|"(?:[^"\\]|\\.)*"|;/g)].find(([found]) => found === ";");
-  return end ? text.slice(0, begin).trimEnd() + "\n" + text.slice(begin + end.index + 1).replace(/^\n/, "") : text;
-}

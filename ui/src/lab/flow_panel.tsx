@@ -10,6 +10,7 @@ import { cancelFlows, flows, isChange, runFlows } from "./flows";
 import type { Band, Flows } from "./flows";
 import { FlowDiagram, same } from "./flow_diagram";
 import { isEdited, tried } from "./texts";
+import { TrialOfShadow } from "./trial";
 
 const NUMBERS = [20, 100, 500, 2000, 10_000];
 const DEFAULT_LAST = 100;
@@ -89,6 +90,7 @@ function Result({ current, selected, onSelect }: ResultProps): VNode {
         ))}
       </ul>
       {selected && <Decisions band={selected} />}
+      <TrialOfShadow current={current} />
     </>
   );
 }

@@ -15,6 +15,39 @@ export interface Item {
   readonly after: Fate;
   readonly tool_name: string | null;
   readonly why: string | null;
+  /** The calls that rules in the shadow would have decided otherwise. */
+  readonly shadow: readonly ShadowedCall[];
+}
+
+interface ShadowedCall {
+  readonly call: string;
+  readonly verdicts: readonly (readonly [rule: string, decision: ShadowDecision])[];
+}
+
+export type ShadowDecision = "asks" | "waits" | "refused" | "unknown";
+
+/** A call that one rule in the shadow would have decided otherwise. */
+export interface Shadowed {
+  readonly decision_id: string;
+  readonly message: string;
+  readonly call: string;
+  readonly decision: ShadowDecision;
+}
+
+/** What rules in the shadow would have changed, by their names. */
+export interface Trial {
+  readonly ended_early: number;
+  readonly rules: Readonly<Record<string, RuleTrial>>;
+}
+
+export interface RuleTrial {
+  readonly asked: number;
+  readonly waited: number;
+  readonly refused: number;
+  readonly unknown: number;
+  readonly decisions: number;
+  readonly by_tool: Readonly<Record<string, number>>;
+  readonly by_user: Readonly<Record<string, number>>;
 }
 
 /** The decisions that go from one end to another: all are counted, the newest are kept. */
@@ -31,6 +64,9 @@ export interface Flows {
   readonly total: number | null;
   readonly done: number;
   readonly bands: readonly Band[];
+  readonly trial: Trial | null;
+  /** The newest calls of the trial, by rule. */
+  readonly shadowed: ReadonlyMap<string, readonly Shadowed[]>;
   readonly state: "running" | "ended" | "cancelled";
   readonly failure: string | null;
 }
@@ -62,15 +98,16 @@ export async function runFlows(last: number, edit: Edit): Promise<void> {
   const show = (changes: Partial<Flows>): void => {
     if (running === own) current = flows.value = { ...current, ...changes };
   };
-  let current: Flows = { edit, last, total: null, done: 0, bands: [], state: "running", failure: null };
+  let current: Flows = { edit, last, total: null, done: 0, bands: [], trial: null, shadowed: new Map(), state: "running", failure: null };
   show({});
   try {
     for await (const { type, data } of events("/api/replay/flows", { ...post({ last, rules: rulesOf(edit) }), signal: own.signal })) {
       if (type === "error") throw new ApiError(0, "", (data as { error: { message: string } }).error.message);
       if (type === "flows") {
         const { items } = data as { items: readonly Item[] };
-        show({ done: current.done + items.length, bands: counted(current.bands, items) });
-      } else show({ total: (data as { total: number }).total });
+        show({ done: current.done + items.length, bands: counted(current.bands, items), shadowed: listed(current.shadowed, items) });
+      } else if (type === "trial") show({ trial: data as Trial });
+      else show({ total: (data as { total: number }).total });
     }
     show({ state: "ended" });
   } catch (error) {
@@ -88,6 +125,19 @@ function counted(bands: readonly Band[], items: readonly Item[]): readonly Band[
   }
   const order = ({ before, after }: Band): number => FATES.indexOf(before) * FATES.length + FATES.indexOf(after);
   return [...found.values()].sort((one, other) => order(one) - order(other));
+}
+
+function listed(known: Flows["shadowed"], items: readonly Item[]): Flows["shadowed"] {
+  const found = new Map(known);
+  for (const { decision_id, message, shadow } of items) {
+    for (const { call, verdicts } of shadow) {
+      for (const [rule, decision] of verdicts) {
+        const calls = found.get(rule) ?? [];
+        if (calls.length < KEPT) found.set(rule, [...calls, { decision_id, message, call, decision }]);
+      }
+    }
+  }
+  return found;
 }
 
 export function isChange({ before, after }: { before: Fate; after: Fate }): boolean {

@@ -1,14 +1,15 @@
 // The rules as rows, and the texts that they come from. A change of either shows in the other.
 import { useState } from "preact/hooks";
 import type { VNode } from "preact";
-import type { ToolRow } from "../shared/client";
+import type { ConditionRow, ToolRow } from "../shared/client";
 import { download } from "../shared/download";
-import { WORDS } from "../shared/meanings";
+import { PROOF_WORDS, WORDS } from "../shared/meanings";
 import { Searchable } from "../shared/searchable";
 import { Visible } from "../shared/visible";
-import { CONDITIONS, readRow, withCondition, withLimit, withoutCondition, withVerdict } from "./edits";
+import { CONDITIONS, readRow, withCondition, withLimit, withVerdict } from "./edits";
 import type { Verdict } from "./edits";
 import { changedLines } from "./lines";
+import { statementAt, withOtherShadow, withoutStatement } from "./statements";
 import { change, edit, inForce, isEdited, PARTS, problem, rules, textOf, undo } from "./texts";
 import type { Part } from "./texts";
 
@@ -57,9 +58,17 @@ function Row({ row }: { row: ToolRow }): VNode {
   const isChanged = verdict !== before.verdict || limit !== before.limit;
   return (
     <li class={isChanged ? "changed" : ""}>
-      <code>
-        <Visible text={row.name} />
-      </code>
+      <span class="rule-name">
+        <code>
+          <Visible text={row.name} />
+        </code>
+        {row.proof && (
+          <span class={`quiet ${row.proof === "none" ? "unknown" : ""}`} title={PROOF_WORDS[row.proof][1]}>
+            <span class="visually-hidden">After a lost answer: </span>
+            {PROOF_WORDS[row.proof][0]}
+          </span>
+        )}
+      </span>
       <select
         class={`fate-text-${verdict}`}
         aria-label={`${row.name}: verdict`}
@@ -115,20 +124,44 @@ function Row({ row }: { row: ToolRow }): VNode {
             </li>
           )}
           {row.conditions.map((one) => (
-            <li key={one.line}>
-              <Visible text={one.name.replace(`${row.name}: `, "")} />
-              <button
-                type="button"
-                class="plain"
-                aria-label={`Remove the condition ${one.name}`}
-                onClick={() => change("conditions", withoutCondition(textOf("conditions"), one.line))}
-              >
-                ×
-              </button>
-            </li>
+            <Condition key={one.number} condition={one} tool={row.name} />
           ))}
         </ul>
       )}
+    </li>
+  );
+}
+
+function Condition({ condition, tool }: { condition: ConditionRow; tool: string }): VNode {
+  const { name, number } = condition;
+  const text = textOf("conditions");
+  // The rows are those of the last text that could be used.
+  const own = statementAt(text, rules.value?.conditions ?? "", number);
+  const isShadow = own ? own.shadow.length > 0 : condition.shadow;
+  return (
+    <li class={isShadow ? "in-shadow" : ""}>
+      <Visible text={name.replace(`${tool}: `, "")} />
+      <button
+        type="button"
+        role="switch"
+        class="plain"
+        aria-checked={isShadow}
+        aria-label={`Shadow: ${name}`}
+        title={WORDS["Shadow"]}
+        disabled={!own}
+        onClick={() => own && change("conditions", withOtherShadow(text, own, inForce.value?.conditions ?? ""))}
+      >
+        <span aria-hidden="true">{isShadow ? "●" : "○"}</span> shadow
+      </button>
+      <button
+        type="button"
+        class="plain"
+        aria-label={`Remove the condition ${name}`}
+        disabled={!own}
+        onClick={() => own && change("conditions", withoutStatement(text, own))}
+      >
+        ×
+      </button>
     </li>
   );
 }

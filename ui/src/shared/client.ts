@@ -37,6 +37,7 @@ export type ToolInvocation = Schemas["ToolInvocation"];
 export type ConstitutionText = Schemas["ConstitutionText"];
 export type Rules = Schemas["Rules"];
 export type ToolRow = Schemas["ToolRow"];
+export type ConditionRow = Schemas["ConditionRow"];
 export type Session = Schemas["SignedInUser"];
 export type TaskPage = Schemas["TaskPage"];
 export type Metrics = Schemas["MetricsSummary"];
