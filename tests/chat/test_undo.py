@@ -13,10 +13,12 @@ from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.replays.replayer import Replayer
 from tests.address_desk import CONSTITUTION, AddressDesk, move, note
 from tests.chat.environment import Environment
+from tests.chat.test_approvals import request_of, requests_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
 from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import calls, says
@@ -99,6 +101,52 @@ async def test_two_tabs_and_two_servers_undo_a_change_once(each_environment: Env
         )
         assert desk.written[-2:] == [f"add_note note {number}", "delete_note n1"]
     assert await is_intact(environment)
+
+
+async def test_an_undo_that_a_rule_lets_wait_is_done_once_it_is_approved_and_claims_the_change_only_then(
+    each_environment: Environment,
+) -> None:
+    environment, desk, needed = each_environment, AddressDesk(), rules("delete_note", name="deletions need a manager")
+    made = await changed(environment, desk, note("call back"))
+    chat = chat_of(environment, desk, conditions=needed)
+    asked = await chat.undo("ann", made.decision_id)
+    waiting = await chat.send("ann", answers=yes_to(asked))
+    request = request_of(waiting)
+    assert request.action.undoes is not None
+    assert request.action.undoes.decision_id == made.decision_id
+    assert request.action.expires_at == request.action.undoes.until
+    assert desk.notes == {"n1": "call back"}
+    await respond(chat, request)
+    assert desk.notes == {}
+    (closed,) = await requests_of(chat).of_requester("ann")
+    assert closed.state == "approved"
+    with pytest.raises(ServiceError, match="has undone it already"):
+        await chat.undo("ann", made.decision_id)
+    assert await is_intact(environment)
+
+
+async def test_a_rule_that_forbids_the_undoing_call_refuses_the_undo(environment: Environment) -> None:
+    desk = AddressDesk()
+    made = await changed(environment, desk, note("call back"))
+    refusing = rules("delete_note", approved="false", name="notes are kept")
+    refused = await chat_of(environment, desk, conditions=refusing).undo("ann", made.decision_id)
+    assert refused.decision.pending_action is None
+    assert refused.decision.notices == ["Not done: delete note: note_id = 'n1'. Notes are kept."]
+    assert desk.notes == {"n1": "call back"}
+
+
+async def test_what_an_undo_restores_is_no_word_of_the_user_for_a_rule_about_sources(environment: Environment) -> None:
+    """The rule refuses the undo before the question, and not after the yes."""
+    desk = AddressDesk()
+    made = await changed(environment, desk)
+    own = ConditionsFile(
+        "permit (principal, action, resource);"
+        '@id("own words") forbid (principal, action == Action::"set_address", resource)'
+        ' unless { context.source.address.containsAny(["user"]) };'
+    )
+    refused = await chat_of(environment, desk, conditions=own).undo("ann", made.decision_id)
+    assert refused.decision.notices == ["Not done: set address: address = 'Elm 1', order_id = 'W1'. Own words."]
+    assert desk.streets["W1"] == "Birch 9"
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

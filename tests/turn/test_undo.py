@@ -15,6 +15,7 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import EntryKind
 from graph_agent.policy.signature import Signer
 from graph_agent.replays.replayer import replay
+from graph_agent.replays.report import ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.address_desk import CONSTITUTION, MAIL, AddressDesk, move, note
@@ -43,6 +44,10 @@ class Desk:
         with pytest.raises(ServiceError) as refused:
             await self.undo(of, user)
         return str(refused.value)
+
+    async def what_if(self, of: FinishedTurn, constitution: str) -> ReplayReport:
+        texts = await self.engine.audit.texts(list(of.record.header.digests.values()))
+        return await replay(of.record, texts, constitution=constitution)
 
     async def _same(self, finished: FinishedTurn) -> FinishedTurn:
         texts = await self.engine.audit.texts(list(finished.record.header.digests.values()))
@@ -221,3 +226,25 @@ async def test_a_read_that_fails_prevents_the_undo_and_not_the_change() -> None:
         changed = await desk.call(move("W1", "Birch 9"))
         assert desk.server.streets["W1"] == "Birch 9"
         assert (await desk.refused(changed)).endswith("(it is not known how it was before).")
+
+
+async def test_an_undo_replays_under_other_rules() -> None:
+    """Without the marker a decision is decided in the same way, and the record of an undo says what other rules would do."""
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"))
+    asked = await desk.undo(changed)
+    undone = await desk.answer(asked)
+    plain = "\n".join(line.partition(" (undone by")[0] for line in CONSTITUTION.splitlines())
+    for finished in (changed, asked, undone):
+        assert not (await desk.what_if(finished, plain)).differences
+    without = "\n".join(line for line in plain.splitlines() if not line.startswith("- set_address"))
+    assert (await desk.what_if(asked, without)).refused
+
+
+async def test_a_read_that_the_record_does_not_have_changes_nothing_in_a_replay_under_a_constitution_with_the_marker() -> None:
+    plain = "\n".join(line.partition(" (undone by")[0] for line in CONSTITUTION.splitlines())
+    desk = Desk(plain)
+    changed = await desk.call(move("W1", "Birch 9"))
+    assert reads(changed) == []
+    report = await desk.what_if(changed, CONSTITUTION)
+    assert (report.differences, report.departure) == ((), None)
