@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.clock import ManualClock
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.canonical import canonical_json
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES
 from tests.api.test_approvals import SIGN_IN, headers
+from tests.chat.environment import Environment
 from tests.chat.test_approval_grounds import UNSENT
 from tests.chat.test_approvals import rules
 from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
@@ -66,6 +71,14 @@ def test_two_managers_approve_and_the_open_chat_shows_what_was_done(site: Site) 
             ann.get_by_text("Approved by 'bob' as manager and 'eve' as finance. Done: added 'buy bread'.").first
         ).to_be_visible()
         expect(card).to_have_count(0)
+        # No yes was asked for or given, and what code says is not shown as said by the user; the tasks are current.
+        expect(ann.get_by_role("region", name="Confirmation")).to_have_count(0)
+        assert ann.locator(".message.user:not(.event)").all_inner_texts() == ["add a task to buy bread"]
+        expect(ann.locator(".tasks li")).to_have_text("buy bread")
+        ann.reload()
+        expect(ann.locator(".receipt")).to_have_text("added 'buy bread'")
+        expect(ann.get_by_role("region", name="Confirmation")).to_have_count(0)
+        expect(ann.locator(".message.event")).to_have_text("The request was approved.")
 
 
 @pytest.mark.slow
@@ -87,6 +100,84 @@ def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int) 
         say(ann, "add a task to buy milk")
         ann.get_by_role("button", name="Withdraw").click()
         expect(ann.get_by_text("You withdrew the request").first).to_be_visible()
+
+
+@pytest.mark.slow
+def test_the_receipt_is_in_the_open_tab_six_seconds_after_the_approval(site: Site) -> None:
+    """By the clock of that tab, which does not go on by itself: a busy machine is slow, and the page is not."""
+    with site.context(refusals=True) as context, site.page(refusals=True) as bob, site.page(refusals=True) as eve:
+        ann = context.new_page()
+        ann.clock.install()
+        ann.goto(site.link)
+        sign_in(ann, "ann")
+        say(ann, "add a task to buy bread")
+        expect(ann.get_by_role("button", name="Withdraw")).to_be_visible()
+        for page, user, role in ((bob, "bob", "manager"), (eve, "eve", "finance")):
+            open_request(page, user, role)
+            expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        bob.get_by_role("button", name="Approve").click()
+        expect(bob.get_by_text("You have answered this request.")).to_be_visible()
+        ann.clock.pause_at(ann.evaluate("Date.now()") / 1000 + 1)
+        eve.get_by_role("button", name="Approve").click()
+        expect(eve.get_by_role("link", name="Decision", exact=True)).to_be_visible()
+        expect(ann.locator(".receipt")).to_have_count(0)
+        ann.clock.run_for(6000)
+        expect(ann.locator(".receipt")).to_have_text("added 'buy bread'")
+
+
+@pytest.mark.slow
+def test_a_withdrawn_request_can_no_longer_be_answered_in_the_view_of_its_approver(site: Site) -> None:
+    with site.page(refusals=True, viewport={"width": 320, "height": 800}) as ann, site.page(refusals=True) as bob:
+        sign_in(ann, "ann")
+        say(ann, "add a task to buy bread")
+        withdraw = ann.get_by_role("button", name="Withdraw")
+        expect(withdraw).to_be_visible()
+        assert ann.evaluate("document.documentElement.scrollWidth") <= 320
+        open_request(bob, "bob", "manager")
+        expect(bob.get_by_role("button", name="Approve")).to_be_visible()
+        withdraw.click()
+        expect(ann.get_by_text("You withdrew the request").first).to_be_visible()
+        expect(bob.get_by_role("heading", name="Withdrawn")).to_be_visible()
+        expect(bob.get_by_role("button", name="Approve")).to_have_count(0)
+        expect(ann.get_by_role("region", name="Confirmation")).to_have_count(0)
+
+
+class _LaterThatDay:
+    """A runtime whose time a test sets on."""
+
+    def __call__(self, environment: Environment) -> Runtime:
+        self.clock, self.loop = ManualClock(datetime.now(UTC)), asyncio.get_running_loop()
+        environment.use_clock(self.clock)
+        self.runtime = environment.runtime(settings=SIGN_IN, conditions=rules())
+        return self.runtime
+
+    def a_day_passes(self) -> None:
+        async def advance() -> None:
+            self.clock.advance(hours=24)
+            await self.runtime.chat.sweep()
+
+        asyncio.run_coroutine_threadsafe(advance(), self.loop).result(60)
+
+
+@pytest.mark.slow
+def test_a_request_that_nobody_answers_expires_before_both(browser: Browser, tmp_path: Path, template: Path) -> None:
+    made = _LaterThatDay()
+    with (
+        open_site(browser, tmp_path, template, made, bearer=True) as site,
+        site.page(refusals=True) as ann,
+        site.page(refusals=True) as bob,
+    ):
+        sign_in(ann, "ann")
+        say(ann, "add a task to buy bread")
+        expect(ann.get_by_role("button", name="Withdraw")).to_be_visible()
+        open_request(bob, "bob", "manager")
+        expect(bob.get_by_role("button", name="Approve")).to_be_visible()
+        made.a_day_passes()
+        expect(bob.get_by_role("heading", name="Expired")).to_be_visible()
+        expect(bob.get_by_role("button", name="Approve")).to_have_count(0)
+        expect(ann.get_by_text("No one answered until").first).to_be_visible()
+        expect(ann.get_by_role("button", name="Withdraw")).to_have_count(0)
+        expect(ann.locator(".tasks li")).to_have_count(0)
 
 
 HIDDEN_TEXT = "paid twice  (see\n1,250.00) \u202eevil"

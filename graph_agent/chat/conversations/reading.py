@@ -36,12 +36,14 @@ class StoredMessage(Frozen):
     effects: list[str]
     notices: list[str]
     authors: TextAuthors | None
-    """The authors of an assistant's texts; None if they were not recorded, and for a user."""
+    """The authors of an assistant's texts; None if they were not recorded, and for what a user wrote."""
     decision_id: str
     decision_type: DecisionType | None
     """With an assistant's message: the type of the decision it replied with, if it is known."""
     confirmed: bool
     """True if the turn first did what the user had confirmed, and then went on."""
+    approval: str | None
+    """The id of the request for the approval of other people with which the turn ended: no yes of the user answers it."""
     created_at: UtcDatetime
 
 

@@ -89,6 +89,8 @@ messages = Table(
     Column("decision_type", enum_by_value(DecisionType, "decision_type")),
     # True if the turn did what the user had confirmed, and went on. NULL otherwise, also where the type says it.
     Column("confirmed", Boolean),
+    # The id of the request for the approval of other people that the decision has opened.
+    Column("approval", String(255)),
     # Further lines composed by code, such as "Not done: …".
     Column("notices", JsonText),
     # The `TextAuthors` of an assistant's message; NULL if they are not known.

@@ -236,6 +236,7 @@ class TurnClaim(RecordedTurn, Confirmations):
             "decision_id": turn.decision_id,
             "decision_type": decision.decision_type,
             "confirmed": bool(decision.confirmed) or None,
+            "approval": None if decision.approval is None else decision.approval.id,
             "created_at": now,
         }
         INSERT_MESSAGE.run(connection, message)

@@ -1,34 +1,32 @@
 // The user's own requests of one conversation: their state and time, and when one ends, what became of it.
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
-import type { ApprovalSummary } from "../shared/client";
+import type { ApprovalSummary, Conversation } from "../shared/client";
 import { shortTime } from "../shared/format";
 import { Visible } from "../shared/visible";
 import { cancelApproval, listApprovals } from "./store";
 import { useEvery } from "./view";
 
 interface Props {
-  readonly conversation: string;
+  readonly conversation: Conversation;
+  /** A request has ended, and the conversation does not show it yet. */
   readonly onEnded: () => void;
 }
 
 export function OwnRequests({ conversation, onEnded }: Props): VNode {
   const [open, setOpen] = useState<readonly ApprovalSummary[]>([]);
-  const closed = useRef<number | null>(null);
   useEvery(
     () =>
       void listApprovals("own").then(
         (found) => {
-          const own = found.filter((one) => one.conversation_id === conversation);
+          const own = found.filter((one) => one.conversation_id === conversation.id);
           setOpen(own.filter((one) => one.state === "open"));
-          const ended = own.filter((one) => one.closing_decision !== null).length;
-          if (closed.current !== null && ended > closed.current) onEnded();
-          closed.current = ended;
+          if (own.some((one) => isUnseen(one, conversation))) onEnded();
         },
         () => undefined,
       ),
-    [conversation],
+    [conversation.id, conversation.messages.at(-1)?.id],
   );
   return (
     <>
@@ -51,4 +49,10 @@ export function OwnRequests({ conversation, onEnded }: Props): VNode {
       ))}
     </>
   );
+}
+
+/** True if the end of a request is not among the messages that are shown. Those before them are not fetched yet. */
+function isUnseen({ closing_decision, ended_at }: ApprovalSummary, { messages }: Conversation): boolean {
+  const isLater = Date.parse(ended_at ?? "") >= Date.parse(messages[0]?.created_at ?? "");
+  return closing_decision !== null && isLater && !messages.some(({ decision_id, role }) => decision_id === closing_decision && role === "assistant");
 }

@@ -61,12 +61,12 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   const ending = running ? "good" : endingOf(ended.path, ended.ending?.outcome_category ?? null);
   const answered = messages.at(-1);
   const isFailed = ending === "failed" && answered !== undefined && answered.decision_id === ended.decisionId && !turn?.failure;
-  const asked = messages.findLast((message) => message.role === "user");
+  const asked = messages.findLast((message) => message.role === "user" && !isByCode(message));
   // An answer to a card is given on a card, and a tool that has failed may have changed something.
   const canRetry = asked !== undefined && !isAnswer(asked.content) && ended.ending?.outcome_category === "ERROR:RESPONSE_GENERATION";
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running, isFailed]);
   const pending = conversation?.pending_action ?? null;
-  const asking = pending ? messages.findLast((message) => message.decision_type === "REQUEST_CONFIRMATION") : undefined;
+  const asking = pending ? messages.findLast(isQuestion) : undefined;
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
   const unsaved = turn && !messages.some((message) => message.decision_id === turn.decisionId) ? turn : null;
   return (
@@ -87,8 +87,8 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
           card={
             message === asking && pending ? (
               <PendingCard pending={pending} busy={running} onAnswer={onAnswer} hint="You can also write yes or no." />
-            ) : message.decision_type === "REQUEST_CONFIRMATION" ? (
-              <ClosedCard message={message} later={messages.slice(index + 1).filter((next) => next.role === "assistant")} />
+            ) : isQuestion(message) ? (
+              <ClosedCard message={message} later={messages.slice(index + 1).filter((next) => next.role === "assistant" && !isByCode(next))} />
             ) : null
           }
         />
@@ -165,6 +165,16 @@ function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
   );
 }
 
+/** True for a question that waited for the user's own yes. */
+function isQuestion({ decision_type, approval }: StoredMessage): boolean {
+  return decision_type === "REQUEST_CONFIRMATION" && approval === null;
+}
+
+/** True in a turn that no message of the user has begun, such as the end of a request for approval. */
+function isByCode({ authors }: StoredMessage): boolean {
+  return authors?.message === "code";
+}
+
 interface ItemProps {
   readonly message: StoredMessage;
   readonly card: VNode | null;
@@ -177,7 +187,10 @@ interface ItemProps {
 function StoredItem({ message, card, chosen, isNotice, onChoose }: ItemProps): VNode {
   const answer = message.role === "assistant";
   return (
-    <article class={`message ${message.role} ${chosen ? "chosen" : ""}`} {...(answer && { onClick: onChoose })}>
+    <article
+      class={`message ${message.role} ${chosen ? "chosen" : ""} ${!answer && isByCode(message) ? "event" : ""}`}
+      {...(answer && { onClick: onChoose })}
+    >
       {card ?? (
         <div class={isNotice && answer ? "notice" : "content"}>
           <Reply text={message.content} parts={message.authors?.reply} />

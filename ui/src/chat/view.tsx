@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import type { OwnRequests } from "../approvals/card";
+import type { Conversation } from "../shared/client";
 import { about, Disclosure, hasTasks, isOperator } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { ErrorState, Loading } from "../shared/states";
@@ -110,8 +111,8 @@ export function ChatView({ id }: { id: string | null }): VNode {
             }}
           />
         )}
-        {conversation && id !== null && !conversation.pending_action && conversation.messages.some(waited) && (
-          <LaterRequests conversation={id} onEnded={() => void open(id)} />
+        {conversation && id !== null && conversation.messages.some(({ approval }) => approval !== null) && (
+          <LaterRequests conversation={conversation} onEnded={() => void refreshed(id)} />
         )}
         {!(id !== null && isLost) && (
           <Composer busy={running.value} conversationId={id} unsent={shown ? unsentText(shown) : ""} onSend={(content) => submit({ content })} />
@@ -129,13 +130,15 @@ export function ChatView({ id }: { id: string | null }): VNode {
   );
 }
 
-/** True for the reply to a call that waited for a yes, or for the approval of other people. */
-function waited(message: { readonly decision_type: string | null }): boolean {
-  return message.decision_type === "REQUEST_CONFIRMATION";
+/** Show what a turn has done that ran without this page. */
+async function refreshed(id: string): Promise<void> {
+  await open(id);
+  if (hasTasks()) void loadTasks();
+  await loadConversations().catch(() => undefined);
 }
 
 /** The user's own requests for approval, whose code is loaded when a conversation may have some. */
-function LaterRequests(props: { conversation: string; onEnded: () => void }): VNode | null {
+function LaterRequests(props: { conversation: Conversation; onEnded: () => void }): VNode | null {
   const [Shown, setShown] = useState<typeof OwnRequests | null>(null);
   useEffect(() => void import("../approvals/card").then(({ OwnRequests: loaded }) => setShown(() => loaded)), []);
   return Shown && <Shown {...props} />;
