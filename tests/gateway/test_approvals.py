@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graph_agent.gateway.server import WAITING_FOR_APPROVAL
 from graph_agent.models.approval import ApproverIdentity
 from tests.chat.environment import Environment
@@ -29,6 +31,25 @@ async def test_a_call_that_waits_returns_at_once_and_its_result_is_there_later(e
         assert await environment.descriptions() == ["bread"]
         for wrong in ({"id": "00000000-0000-0000-0000-000000000000"}, {"id": 1}, {}):
             assert (await client.call_tool("approval_status", wrong)).is_error
+
+
+@MODES
+async def test_the_end_without_a_call_and_the_same_call_again_are_reported(environment: Environment, mode: str) -> None:
+    async with opened(environment, conditions=rules()) as (gateway, runtime), connect(gateway, mode) as client:
+        request_id = value(await client.call_tool("add_task", {"description": "bread"}))["id"]
+        again = await client.call_tool("add_task", {"description": "bread"})
+        assert again.is_error
+        assert request_id in value(again)["error"]
+        requests = requests_of(runtime.chat)
+        digest = (await requests.view(request_id, "bob", ["manager"])).digest
+        no: dict[str, Any] = {"approve": False, "digest": digest, "reason": "too much", "identity": ApproverIdentity.TOKEN}
+        await requests.answer(request_id, "bob", ["manager"], **no)
+        ended = await client.call_tool("approval_status", {"id": request_id})
+        assert (ended.is_error, value(ended)["state"]) == (True, "denied")
+        assert value(ended)["error"].startswith("Denied by 'bob' as manager, so nothing was done")
+        # The reason is for people.
+        assert "too much" not in str(value(ended))
+        assert await environment.descriptions() == []
 
 
 async def test_without_rules_that_count_approvals_there_is_no_such_tool(environment: Environment) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -50,6 +51,38 @@ async def test_a_stale_resume_makes_nothing_and_an_approval_makes_the_call_once(
     (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
     assert answer.status == "success"
     assert json.loads(answer.text)["success"]
+
+
+async def test_a_resume_of_an_old_checkpoint_after_the_end_makes_nothing_again(environment: Environment) -> None:
+    """Whoever resumes the interrupt once more, or goes back to its checkpoint, reads the same closing decision."""
+    server = TableServer()
+    engine = environment.engine(ScriptedAdapter([]), tools=server, conditions=rules())
+    model = ScriptedChatModel(script=[requests(ADD), *[AIMessage("Added.")] * 3])
+    agent: Any = create_agent(model, middleware=[GovernedTools(engine, user="ann")], checkpointer=InMemorySaver())
+    (waits,) = (await agent.ainvoke(said("add bread"), THREAD))["__interrupt__"]
+    waiting = (await agent.aget_state(THREAD)).config
+    await approve(engine, waits.value["approval"])
+    await agent.ainvoke(Command(resume=True), THREAD)
+    for config in (THREAD, waiting, waiting):
+        ended = await agent.ainvoke(Command(resume={"approval": waits.value["approval"], "yes": True}), config)
+        assert "__interrupt__" not in ended
+        (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
+        assert json.loads(answer.text)["success"]
+        assert [name for name, *_ in server.sent] == ["add_task"]
+
+
+async def test_a_resume_after_a_denial_or_by_many_at_once_makes_nothing(environment: Environment) -> None:
+    server = TableServer()
+    engine = environment.engine(ScriptedAdapter([]), tools=server, conditions=rules())
+    model = ScriptedChatModel(script=[requests(ADD), *[AIMessage("It was denied.")] * 3])
+    agent: Any = create_agent(model, middleware=[GovernedTools(engine, user="ann")], checkpointer=InMemorySaver())
+    (waits,) = (await agent.ainvoke(said("add bread"), THREAD))["__interrupt__"]
+    await approve(engine, waits.value["approval"], yes=False)
+    for ended in await asyncio.gather(*(agent.ainvoke(Command(resume=True), THREAD) for _ in range(3))):
+        (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
+        assert answer.status == "error"
+        assert "Denied by 'bob' as manager, so nothing was done" in answer.text
+    assert server.sent == []
 
 
 async def test_a_node_goes_on_with_the_decision_that_closed_the_request(environment: Environment) -> None:
