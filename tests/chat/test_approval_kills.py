@@ -140,8 +140,10 @@ async def posted(url: str, user: str, path: str, body: Any, *groups: str) -> dic
                 response = None
             if response is not None and response.status_code < 500:
                 found: dict[str, Any] = response.json()
-                assert response.status_code == 200 or found["error"]["code"] == "APPROVAL_CLOSED", response.text
-                return found
+                code = "" if response.status_code == 200 else found["error"]["code"]
+                assert code in {"", "APPROVAL_CLOSED", "REQUEST_IN_PROGRESS"}, response.text
+                if code != "REQUEST_IN_PROGRESS":
+                    return found
             await asyncio.sleep(0.1)
 
 
