@@ -226,8 +226,15 @@ class ApprovalService:
 
         Raises `ServiceError` if that cannot be done now, such as CONVERSATION_BUSY.
         """
-        stored = await self._requests.find(request_id)
-        if stored is None or stored.closing_decision is not None:
+        stored, right = await self._requests.find_proven(request_id)
+        if stored is None:
+            _log.warning("the row of the approval request %s is not as this service has written it: it is ignored", request_id)
+            return False
+        if right != (stored.state, stored.closing_decision):
+            _log.error("the row of the approval request %s was changed from outside; it is set right: %s", request_id, right[0])
+            await self._requests.set_right(stored, *right)
+            return False
+        if stored.closing_decision is not None:
             return False
         snapshot = await self._prepare()
         policy, request = snapshot.policy, stored.request

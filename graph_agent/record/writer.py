@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from graph_agent.clock import SystemClock
@@ -124,7 +124,7 @@ class DatabaseAuditWriter(AuditWriter):
         self.unknown = asyncio.Event()
         """Set when a decision was closed with a call whose outcome is unknown, and which may be settled."""
         self._touched: dict[str, datetime] = {}
-        self._left_open: dict[str, None] = {}
+        self._left_open: dict[str, DecisionOpening | None] = {}
         self._loaded: dict[str, int] = {}
         """The stored entries that this process knows of decisions that another one may still run."""
         self._turn = turn or RecordedTurn()
@@ -360,8 +360,9 @@ class DatabaseAuditWriter(AuditWriter):
             sealed=self._is_sealed(row),
         )
 
-    def leave_open(self, decision_id: str) -> None:
-        self._left_open[decision_id] = None
+    def leave_open(self, decision_id: str, opening: DecisionOpening | None = None) -> None:
+        """Leave a decision to the next sweep of this process; with `opening`, only if that was committed, and no other one."""
+        self._left_open[decision_id] = opening
         if len(self._left_open) > _MAX_LEFT_OPEN:
             # It is closed later, when it is old enough.
             del self._left_open[next(iter(self._left_open))]
@@ -377,7 +378,13 @@ class DatabaseAuditWriter(AuditWriter):
         Rows without a valid seal are left out: they are not closed, and `log verify` reports them.
         """
         old = decision_logs.c.created_at <= self.database.time(-age)
-        abandoned = or_(old, decision_logs.c.decision_id.in_(list(self._left_open))) if self._left_open else old
+        left = [name for name, opening in self._left_open.items() if opening is None]
+        unconfirmed = [
+            and_(decision_logs.c.decision_id == name, decision_logs.c.header == canonical_json(opening.header.to_json()))
+            for name, opening in self._left_open.items()
+            if opening is not None and opening.header is not None
+        ]
+        abandoned = or_(old, decision_logs.c.decision_id.in_(left), *unconfirmed)
         wanted = (
             select(*decision_logs.c[OPENING_COLUMNS])
             .where(decision_logs.c.status == RecordStatus.PENDING, abandoned)

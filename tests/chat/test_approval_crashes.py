@@ -20,7 +20,8 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.approval import ApprovalState
+from graph_agent.models.approval import ApprovalState, ApproverIdentity
+from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import DecisionRecord
 from graph_agent.reply.fixed import UNKNOWN_REPLY
 from tests.chat.environment import Environment
@@ -81,6 +82,40 @@ async def test_whichever_read_fails_a_request_is_unavailable_and_can_be_approved
     assert set(failures) == {ServiceErrorCode.SERVICE_UNAVAILABLE}
     database.reads = sys.maxsize
     await respond(chat, request)
+    assert await environment.descriptions() == ["bread"]
+    await database.close()
+
+
+class LosingDatabase(Database):
+    """A database whose n-th commit takes effect, and is not confirmed."""
+
+    n = 0
+
+    async def write(self, work: Work[Any]) -> Any:
+        result = await super().write(work)
+        self.n -= 1
+        if self.n == 0:
+            raise DatabaseUnavailableError(unknown=True)
+        return result
+
+
+async def test_without_a_chat_a_claim_that_was_not_confirmed_is_run_by_the_next_sweep(each_environment: Environment) -> None:
+    """No lease expires that would show that nobody runs it; otherwise it is found when it is ten minutes old."""
+    environment = each_environment
+    database = environment.open_database(LosingDatabase)
+    engine = environment.engine(ScriptedAdapter([ADD]), conditions=rules(), database=database)
+    chat = ChatService(engine, clock=environment.clock, turns_per_minute=1000)
+    context = DecisionContext(user_id="ann", message="add bread", conversation_id="no chat")
+    request = (await engine.run(context)).decision.approval
+    assert request is not None
+    given: dict[str, Any] = {"approve": True, "digest": request.digest, "identity": ApproverIdentity.TOKEN}
+    await requests_of(chat).answer(request.id, "bob", ["manager"], **given)
+    await requests_of(chat).aclose()
+    database.n = 1
+    with pytest.raises(DatabaseUnavailableError):
+        await requests_of(chat).close(request.id)
+    assert await environment.descriptions() == []
+    await chat.sweep()
     assert await environment.descriptions() == ["bread"]
     await database.close()
 

@@ -7,6 +7,7 @@ the database adds an answer.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErro
 from graph_agent.models.approval import CLOCK_TOLERANCE, ApprovalAnswer, ApprovalState, KnownRequests
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.record.writer import RecordedTurn
@@ -34,6 +35,7 @@ KEEP_NOTICES = timedelta(days=2)
 LISTED = 200
 """The number of requests that a list has at most, the newest."""
 
+_CLOSINGS = uuid.UUID("5f6d1c0e-93c7-4b63-9d0f-2b6a3f0e8c11")
 _OPEN = approvals.c.state == ApprovalState.OPEN
 _SEALED = ("id", "user_id", "conversation_id", "decision_id", "call_digest")
 _ANSWER = ("approver", "approve", "role", "reason", "digest", "identity", "signature", "answered_at")
@@ -57,7 +59,7 @@ class StoredRequest:
     @property
     def is_open(self) -> bool:
         """True if it can still be approved."""
-        return self.state is ApprovalState.OPEN and self.in_time
+        return self.state is ApprovalState.OPEN and self.closing_decision is None and self.in_time
 
 
 class ApprovalStore:
@@ -122,6 +124,31 @@ class ApprovalStore:
     async def find(self, request_id: str) -> StoredRequest | None:
         """Return a request; None if there is none, or if it was not written by a process with the key."""
         return await self.database.read(lambda connection: self._one(connection, request_id))
+
+    async def find_proven(self, request_id: str) -> tuple[StoredRequest | None, tuple[ApprovalState, str | None]]:
+        """Return a request, and the state and the closing decision that it has by its answers and by the log.
+
+        A decision of the log that closes it has closed it, and a denial ends it. Nothing but the claim of the closing decision
+        approves a request.
+        """
+
+        def find(connection: Connection) -> tuple[StoredRequest | None, tuple[ApprovalState, str | None]]:
+            # The log first: a decision that is there has been written to the row in the same commit.
+            wanted = select(decision_logs.c.header).where(decision_logs.c.decision_id == closing_id(request_id))
+            header = connection.execute(wanted).scalar()
+            stored = self._one(connection, request_id)
+            if stored is None:
+                return None, (ApprovalState.OPEN, None)
+            closed = None if header is None else RecordHeader.model_validate_json(header).context.approval
+            if closed is not None:
+                return stored, (closed.end, closing_id(request_id))
+            if stored.closing_decision is not None:
+                return stored, (stored.state, stored.closing_decision)
+            if any(not one.approve for one in stored.answers):
+                return stored, (ApprovalState.DENIED, None)
+            return stored, (ApprovalState.OPEN if stored.state is ApprovalState.APPROVED else stored.state, None)
+
+        return await self.database.read(find)
 
     async def list_open(self) -> list[StoredRequest]:
         """Return the open requests of all users, the oldest first."""
@@ -209,7 +236,8 @@ class ApprovalStore:
             text = "The answer is about another text than that of this request. Read it again, then answer."
             raise ServiceError(ServiceErrorCode.APPROVAL_CONFLICT, text)
         # A late denial counts as long as the request has not ended.
-        if stored.state is not ApprovalState.OPEN or (answer.approve and not stored.in_time):
+        has_ended = stored.state is not ApprovalState.OPEN or stored.closing_decision is not None
+        if has_ended or (answer.approve and not stored.in_time):
             raise closed_error(stored)
         answer = answer.replace(answered_at=stored.read_at)
         row = {name: getattr(answer, name) for name in _ANSWER}
@@ -233,7 +261,7 @@ class ApprovalStore:
                 raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Only its requester withdraws a request.")
             if stored.state is ApprovalState.CANCELLED:
                 return stored
-            if stored.state is not ApprovalState.OPEN:
+            if stored.state is not ApprovalState.OPEN or stored.closing_decision is not None:
                 raise closed_error(stored)
             self._end(connection, stored, ApprovalState.CANCELLED)
             return self._locked(connection, request_id)
@@ -260,12 +288,13 @@ class ApprovalStore:
     ) -> ClosedRequest | None:
         """Claim the closing decision of a request, in the transaction that opens that decision; None if it is not to be closed.
 
-        An open request that `may_run` with its answers is approved by the claim. The caller rolls back if there is none.
+        An open request that `may_run` with its answers is approved by the claim, and by nothing else: a row that is approved
+        without a closing decision is not believed. The caller rolls back if there is none.
         """
         stored = self._one(connection, request_id, lock=True)
-        if stored is None or stored.closing_decision is not None:
+        if stored is None or stored.closing_decision is not None or stored.state is ApprovalState.APPROVED:
             return None
-        end = stored.state
+        end: ApprovalState = stored.state
         if end is ApprovalState.OPEN:
             if not stored.in_time or not may_run(stored):
                 return None
@@ -274,6 +303,15 @@ class ApprovalStore:
         closed = update(approvals).where(approvals.c.id == request_id).values(closing_decision=decision_id)
         connection.execute(closed)
         return ClosedRequest(request=stored.request, answers=stored.answers, end=end, why=stored.why)
+
+    async def set_right(self, stored: StoredRequest, state: ApprovalState, closing_decision: str | None) -> None:
+        """Correct the row of a request that was changed from outside, unless it has been changed since it was read."""
+        table = approvals.c
+        as_read = (table.id == stored.request.id, table.state == stored.state)
+        right = {"state": state, "closing_decision": closing_decision}
+        ended_at = None if state is ApprovalState.OPEN else func.coalesce(table.ended_at, stored.read_at)
+        corrected = update(approvals).where(*as_read).values(**right, ended_at=ended_at)
+        await self.database.write(lambda connection: connection.execute(corrected).close())
 
     def _end(self, connection: Connection, stored: StoredRequest, state: ApprovalState, why: str | None = None) -> bool:
         """End a request whose row is locked, at the time at which it was read; False if it has ended already."""
@@ -322,6 +360,8 @@ class ApprovalStore:
         if row.mac not in self._macs_of_request(row._asdict()):
             return None
         request = ApprovalRequest.model_validate(row.request)
+        if (row.created_at, row.expires_at) != (request.action.created_at, request.action.expires_at):
+            return None
         ends = row.ended_at, row.closing_decision, row.why or ""
         return StoredRequest(request, row.state, answers, row.read_at, bool(row.in_time), row.created_at, *ends)
 
@@ -376,3 +416,8 @@ def closed_error(stored: StoredRequest) -> ServiceError:
     """Return the error for a request that has ended."""
     state = ApprovalState.EXPIRED if stored.state is ApprovalState.OPEN else stored.state
     return ServiceError(ServiceErrorCode.APPROVAL_CLOSED, f"This request has ended: {state}.")
+
+
+def closing_id(request_id: str) -> str:
+    """Return the id of the decision that closes a request: a request has one, whatever its row says."""
+    return str(uuid.uuid5(_CLOSINGS, request_id))

@@ -17,12 +17,12 @@ from sqlalchemy import Connection, Row, func, select
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations import confirmations, turn_rows
-from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest
+from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest, closing_id
 from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
 from graph_agent.clock import RandomIds
-from graph_agent.db import closing_writes
+from graph_agent.db import DatabaseUnavailableError, closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthor, TextAuthors
 from graph_agent.models.canonical import digest
@@ -175,15 +175,18 @@ class TurnStore:
         may_run: Callable[[StoredRequest], bool],
         open_record: OpenRecord,
     ) -> ClosingTurn | None:
-        """Claim the closing decision of an approval request; None if it is not to be closed now.
+        """Claim the closing decision of an approval request; None if it is not to be closed now, or has been.
 
         It is a turn in the requester's conversation, outside the rate limit, or a decision of its own for a request that was
         made in no chat. Raises `ServiceError` CONVERSATION_BUSY while another turn of the conversation runs.
         """
         key = f" approval:{request.id}"  # no client can send the space
+        decision_id = closing_id(request.id)
+
+        opened: list[DecisionOpening] = []
 
         def claim(connection: Connection) -> tuple[ClosingTurn, DecisionOpening]:
-            now, decision_id = self._clock.now(), self._ids.new()
+            now = self._clock.now()
             own = (conversations.c.id == request.conversation_id, conversations.c.user_id == request.user_id)
             in_chat = connection.execute(select(conversations.c.id).where(*own)).first() is not None
             turn = {"id": decision_id, "user_id": request.user_id, "idem_key": key, "body_digest": request.digest}
@@ -208,6 +211,7 @@ class TurnStore:
                 approval=closed,
             )
             opening = open_record(decision_id, context)
+            opened[:] = [] if in_chat else [opening]
             self._audit.open(connection, opening)
             return ClosingTurn(decision_id, claimed), opening
 
@@ -217,6 +221,11 @@ class TurnStore:
             return None
         except _ConflictError:
             raise busy() from None
+        except DatabaseUnavailableError:
+            # It may be committed, and without a turn no lease shows that nobody runs it.
+            for opening in opened:
+                self._audit.leave_open(decision_id, opening)
+            raise
         self._audit.remember_texts(opening)
         return closing
 
