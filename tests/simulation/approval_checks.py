@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import DecisionType
-from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind
+from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, InterruptReason
 from tests.simulation.approval_watch import Requested, requested
 from tests.simulation.approvers import Person
 from tests.simulation.replicas import SWEEP_SECONDS, Replica, World
@@ -22,6 +22,9 @@ _BEGINNINGS: Mapping[ApprovalState, tuple[str, ...]] = {
     ApprovalState.VOID: ("The rules no longer permit this (",),
 }
 """The beginnings of the replies about a request that has ended without its call."""
+_ENDS_OF_APPROVED = (CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.WAITS)
+"""The ends of the call of an approved request: done or tried, refused by a rule, or requested anew for a changed object."""
+_CRASH = InterruptReason.CRASH
 _APPROVED_BY = "Approved by "
 _SWEPT = timedelta(seconds=2 * SWEEP_SECONDS)
 
@@ -82,6 +85,10 @@ def _check_closing(world: World, what: str, one: Requested, record: DecisionReco
     if one.state is ApprovalState.APPROVED:
         if len(executed) > 1:
             history.violated(f"{what} has run {len(executed)} calls")
+        made = any(call.disposition in _ENDS_OF_APPROVED for call in record.invocations)
+        crashed = any(entry.kind is EntryKind.INTERRUPT and entry.result["reason"] == _CRASH for entry in record.entries)
+        if crashed and not made and not stopped and not world.faults.policy_changes:
+            history.violated(f"{what} is used up without its call")
         if executed and executed[0].success and not reply.startswith(_APPROVED_BY):
             history.violated(f"{what} was done, and its closing message says: {reply}")
         return

@@ -21,7 +21,8 @@ from tests.simulation.replicas import Replica, World
 
 _ACTS = 7
 _APPROVES, _DENIES, _CANCELS, _READS = "approves", "denies", "withdraws", "reads"
-_WEIGHTS = {_APPROVES: 12, _DENIES: 2, _CANCELS: 1, _READS: 2}
+_WEIGHTS = {_APPROVES: 10, _DENIES: 2, _CANCELS: 1, _READS: 2}
+_REQUESTER_WEIGHTS = {_APPROVES: 3, _DENIES: 1, _CANCELS: 3, _READS: 1}
 _OTHER_DIGEST = "another digest"
 
 
@@ -51,6 +52,7 @@ class Person:
         self._replicas = replicas
         self._name = name
         self._roles = APPROVERS.get(name, REQUESTER_ROLES)
+        self._weights = _WEIGHTS if name in APPROVERS else _REQUESTER_WEIGHTS
 
     async def attend(self) -> None:
         """Do something with a request several times; some of it twice at once, at different replicas."""
@@ -65,7 +67,7 @@ class Person:
 
     async def _act(self, request: ApprovalRequest) -> None:
         world, random = self._world, self._world.random
-        verb = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        verb = random.choices(list(self._weights), list(self._weights.values()))[0]
         role = random.choice((None, None, *self._roles))
         digest = _OTHER_DIGEST if random.random() < 0.05 else request.digest
         work = self._work(request, verb, role, digest)

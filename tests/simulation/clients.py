@@ -76,7 +76,7 @@ class Client:
     async def converse(self) -> None:
         """Send every message, each after the answer to the one before."""
         random, faults = self._world.random, self._world.faults
-        for _ in range(faults.messages):
+        for _ in range(faults.messages + faults.approvals):
             await asyncio.sleep(random.uniform(0.0, 8.0))
             answer = await self._ask(None)
             if answer is None:

@@ -19,7 +19,7 @@ class Faults:
     replicas: int
     clients: int
     messages: int
-    """The number of messages of each client."""
+    """The number of messages of each client, with one more if there are approvals."""
     skew: float
     """The largest difference of a host's clock from the true time, in seconds."""
     database_skew: float
@@ -111,6 +111,6 @@ class Faults:
             plain=random.choice((0, 0, 1, 5)),
             budgets=random.random() < 0.5,
             approvals=random.random() < 0.5,
-            approval_seconds=random.choice((10.0, 30.0, 86_400.0)),
-            policy_changes=sometimes(0.1, 0.5),
+            approval_seconds=random.choice((3.0, 8.0, 20.0, 86_400.0)),
+            policy_changes=sometimes(0.2, 0.5),
         )

@@ -28,7 +28,7 @@ class ModelWorld:
 
     def answer(self) -> LLMResponse:
         random = self.random
-        if random.random() < 0.4:
+        if random.random() < (0.1 if self.faults.approvals else 0.4):
             text = f"answer {next(self.tokens)}"
             return LLMResponse(
                 function_calls=[FunctionCall(name="answer", arguments={"text": text, "reports_change": False})],
@@ -41,7 +41,7 @@ class ModelWorld:
         random = self.random
         if random.random() < 0.1:
             return [FunctionCall(name=name, arguments=self._arguments(name)) for name in (READ_FIRST, PUBLISHES)]
-        requested = APPROVED if self.faults.approvals and random.random() < 0.6 else (*UNAPPROVED, "send_note", "look_up")
+        requested = APPROVED if self.faults.approvals and random.random() < 0.8 else (*UNAPPROVED, "send_note", "look_up")
         names = [random.choice(requested) for _ in range(random.choice((1, 1, 2, 3)))]
         return [FunctionCall(name=name, arguments=self._arguments(name)) for name in names]
 

@@ -33,11 +33,85 @@ _OPERATIONS = "graph_agent.record.operations"
 _DATABASE = "graph_agent.db.database"
 _TREE = "graph_agent.record.tree.service"
 _UNDO = "graph_agent.turn.undo"
+_APPROVALS = "graph_agent.chat.approvals"
+_REQUESTS = "graph_agent.chat.conversations.approvals"
 _SEAL = "            while (checkpoint := await write(self._database, self._sealer.seal)) is not None:\n"
 _SEAL_IN_TWO = "            while (checkpoint := await self._seal_in_two()) is not None:\n"
 _BEFORE_SEEN = "    async def seen_elsewhere("
 
+_APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
+    "rows are counted": [
+        Edit(
+            "graph_agent.chat.conversations.tables",
+            '    Column("approve", Boolean, nullable=False),\n    Column("role", String(255), nullable=False),\n',
+            '    Column("approve", Boolean, nullable=False),\n    Column("role", String(255), primary_key=True),\n',
+        ),
+        Edit(
+            _REQUESTS,
+            "next((one for one in stored.answers if one.approver == answer.approver), None)",
+            "next((one for one in stored.answers if (one.approver, one.role) == (answer.approver, answer.role)), None)",
+        ),
+        Edit(
+            _REQUESTS,
+            "table.approver == answer.approver)\n",
+            "(table.approver == answer.approver) & (table.role == answer.role))\n",
+        ),
+        Edit(
+            "graph_agent.models.approval",
+            "    return dict(Counter(roles.values()))",
+            "    return dict(Counter(one.role for one in answers if one.approve and one.approver != requester))",
+        ),
+    ],
+    "the requester's own answer counts": [
+        Edit(
+            _APPROVALS,
+            "        if stored.request.user_id == user_id:\n            raise",
+            "        if False:\n            raise",
+        ),
+        Edit(_REQUESTS, "        if stored.request.user_id == answer.approver:\n", "        if not stored.request.user_id:\n"),
+        Edit("graph_agent.models.approval", "if one.approve and one.approver != requester}", "if one.approve}"),
+    ],
+    "the claim does not look at the state": [
+        Edit(
+            _REQUESTS,
+            "        if end is ApprovalState.OPEN:\n            if not",
+            "        if end is ApprovalState.OPEN or (stored.in_time and may_run(stored)):\n            if not",
+        )
+    ],
+    "a denial is written without a condition": [
+        Edit(
+            _REQUESTS,
+            "        if has_ended or (answer.approve and not stored.in_time):\n",
+            "        if answer.approve and (has_ended or not stored.in_time):\n",
+        ),
+        Edit(
+            _REQUESTS,
+            "where(approvals.c.id == stored.request.id, _OPEN).values",
+            "where(approvals.c.id == stored.request.id).values",
+        ),
+    ],
+    "the expiry is not checked at the claim": [
+        Edit(_REQUESTS, "if not stored.in_time or not may_run(stored):", "if not may_run(stored):")
+    ],
+    "the request of the answer runs the call beside the claim": [
+        Edit(
+            _APPROVALS,
+            "        self.close_soon(request_id)\n        return summary_of(answered, policy)",
+            "        counts = count_approvals(answered.answers, answered.request.user_id)\n"
+            "        known = await self._circumstances(policy, answered.request)\n"
+            "        call = _judged(answered.request, policy, counts, known).authorized\n"
+            "        if approve and call is not None:\n"
+            "            asyncio.ensure_future(self._engine.external.execute(call))\n"
+            "        self.close_soon(request_id)\n"
+            "        return summary_of(answered, policy)",
+        )
+    ],
+    "recovery ends the turn as interrupted": [
+        Edit(_RUN, "        asks_model = asks_model or stored.header.context.approval is not None\n", "")
+    ],
+}
 DEFECTS: Mapping[str, Sequence[Edit]] = {
+    **_APPROVAL_DEFECTS,
     "leases are set and compared by the host's clock": [
         Edit(
             _TURNS,
@@ -318,6 +392,13 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     ],
 }
 """The name of each defect -> what it changes."""
+
+OF_APPROVALS: Mapping[str, str] = {
+    **{name: name for name in _APPROVAL_DEFECTS},
+    "an operation row is not looked at": "the operation of another attempt is sent again",
+    "the attempt is not checked": "the attempt of a turn is not checked",
+}
+"""The mistakes that `tests/invariants/approval_model.py` plants in the protocol of an approval request -> the defect."""
 
 
 def changed(source: str, edits: Sequence[Edit]) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.planted import DEFECTS, changed
+from tests.invariants.approval_model import PLANTED
+from tests.simulation.planted import DEFECTS, OF_APPROVALS, changed
 from tests.simulation.run import simulate
 
 _SEEDS_PER_TEST = 10
@@ -39,6 +40,11 @@ def test_a_defect_can_be_planted_in_the_source_as_it_is_now(defect: str) -> None
         assert found.origin is not None
         source = Path(found.origin).read_text(encoding="utf-8")
         compile(changed(source, [edit for edit in edits if edit.module == module]), module, "exec")
+
+
+def test_each_mistake_of_the_model_of_approvals_is_a_planted_defect() -> None:
+    assert list(OF_APPROVALS) == list(PLANTED)
+    assert set(OF_APPROVALS.values()) <= set(DEFECTS)
 
 
 @pytest.mark.parametrize(
