@@ -42,7 +42,8 @@ async def end_requests(world: World, replicas: Sequence[Replica]) -> None:
     if any(one.state is ApprovalState.OPEN for one in left):
         world.database.clock.ahead_seconds += timedelta(days=2).total_seconds()
         sweeping = world.random.choice(replicas)
-        await world.loop.spawn(sweeping.process, sweeping.chat.sweep())
+        for _ in range(2):
+            await world.loop.spawn(sweeping.process, sweeping.chat.sweep())
 
 
 def check_requests(

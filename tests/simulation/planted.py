@@ -91,7 +91,10 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
     ],
     "the expiry is not checked at the claim": [
-        Edit(_REQUESTS, "if not stored.in_time or not may_run(stored):", "if not may_run(stored):")
+        Edit(_REQUESTS, "if not stored.in_time or not may_run(stored):", "if not may_run(stored):"),
+        # Then the sweep must close requests before it ends those whose time is over, or it hides the mistake.
+        Edit(_APPROVALS, "        await self._requests.expire()\n        closed = 0\n", "        closed = 0\n"),
+        Edit(_APPROVALS, "        return closed\n", "        await self._requests.expire()\n        return closed\n"),
     ],
     "the request of the answer runs the call beside the claim": [
         Edit(
