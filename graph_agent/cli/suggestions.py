@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error, pri
 from graph_agent.cli.show import json_line, print_text, shorten
 from graph_agent.errors import GraphAgentError
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.shadow import has_shadow_rules
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.replays.replayer import Replayer
@@ -24,6 +27,8 @@ from graph_agent.settings import Settings
 from graph_agent.suggestions.suggest import Suggested, records_in, suggest
 from graph_agent.suggestions.trial import Trial
 
+_BORDER_SECONDS = 2
+"""The time of the solver for the border of one rule."""
 _SHOWN = 1000
 """The characters of a line about a rule."""
 
@@ -49,8 +54,24 @@ def suggest_policy(
         file = ConditionsFile("", "the suggestion", settings.role_names, settings.time_zone)
         found: Suggested = run(suggest(records, policy, file, enough=users, tools=tool or (), shadow=shadow))
     typer.echo(visible(found.text), nl=False)
-    for line in found.lines():
-        print_stderr(visible(line))
+    for line in (*found.lines(), *_borders(found, policy, file)):
+        print_stderr(visible(shorten(line, _SHOWN)))
+
+
+def _borders(found: Suggested, policy: CompiledPolicy, file: ConditionsFile) -> Iterator[str]:
+    """Yield for each rule a call at its border that still runs."""
+    if not found.borders:
+        return
+    if find_spec("z3") is None:
+        yield "What the rules still permit is not shown: install the extra 'prove' (pip install 'graph-agent[prove]')."
+        return
+    # Imported here, because the solver belongs to an extra.
+    from graph_agent.analysis.borders import border_example
+
+    for border in found.borders:
+        of_rule, stricter = (policy.with_conditions(replace(file, text=text)) for text in (border.text, border.stricter))
+        example = border_example(of_rule, stricter, border.tool, _BORDER_SECONDS)
+        yield f"{border.rule}: still runs: {example or 'not found'}"
 
 
 @filter_by("since", "until", "user_id")

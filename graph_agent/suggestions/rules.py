@@ -52,6 +52,8 @@ class Suggestion:
     """The clause without its braces: the call is unusual if it holds."""
     fact: ReadPath | None = None
     """The read that gives the fact that it names."""
+    stricter: str = "true"
+    """The clause of a slightly stricter rule: what it newly asks about is at the border."""
 
     def text(self, number: int, *, shadow: bool) -> str:
         """Return the rule. `number` makes its name unique, if the name is too long to be printed whole."""
@@ -123,7 +125,9 @@ def _ranges(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]
         value = f"context.arguments{_access(path)}"
         name = f"{tool.action.name}: {'.'.join(path)} at most {limit:g}"
         why = f"{_seen(tool)}, {_below(values, limit)} at most {limit:g}"
-        yield Suggestion(name, tool.action.name, why, f"{_given(parts[path])}{_above(parts[path].type.kind, value, limit)}")
+        given, kind = _given(parts[path]), parts[path].type.kind
+        condition, stricter = (f"{given}{one}" for one in _above(kind, value, limit))
+        yield Suggestion(name, tool.action.name, why, condition, stricter=stricter)
 
 
 def _choices(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]:
@@ -139,10 +143,11 @@ def _choices(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion
         if not values or len(values) > MAX_CHOICES or share < 1 - OUTLIERS or (known and known <= set(values)):
             continue
         value = f"context.arguments{_access(path)}"
-        listed = ", ".join(values if kind is Kind.BOOL else map(quoted, sorted(values)))
+        listed = [one if kind is Kind.BOOL else quoted(one) for one in sorted(values)]
         why = f"{_seen(tool)}, {share:.1%} with {'one of these values' if len(values) > 1 else 'this value'}"
         name = f"{tool.action.name}: the usual {'.'.join(path)}"
-        yield Suggestion(name, tool.action.name, why, f"{_given(parts[path])}![{listed}].contains({value})")
+        condition, stricter = (f"{_given(parts[path])}![{', '.join(one)}].contains({value})" for one in (listed, listed[:-1]))
+        yield Suggestion(name, tool.action.name, why, condition, stricter=stricter if listed[1:] else "true")
 
 
 def _lengths(tool: ToolEvidence) -> Iterator[Suggestion]:
@@ -153,7 +158,8 @@ def _lengths(tool: ToolEvidence) -> Iterator[Suggestion]:
         if (limit := _limit(numbers, values)) is not None:
             name = f"{tool.action.name}: at most {limit:g} in {path[0]}"
             why = f"{_seen(tool)}, {_below(values, limit)} with at most {limit:g}"
-            yield Suggestion(name, tool.action.name, why, f"context.length{_access(path)} > {limit:g}")
+            condition, stricter = _above(Kind.LONG, f"context.length{_access(path)}", limit)
+            yield Suggestion(name, tool.action.name, why, condition, stricter=stricter)
 
 
 def _hosts(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]:
@@ -166,8 +172,11 @@ def _hosts(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]:
         allowed = sorted({*found, *([""] if parts[path].optional else [])})
         why = f"{_seen(tool)}, {share:.1%} of the addresses at {'these hosts' if len(addressed) > 1 else 'this host'}"
         name = f"{tool.action.name}: the usual hosts in {path[0]}"
-        listed = ", ".join(map(quoted, allowed))
-        yield Suggestion(name, tool.action.name, why, f"![{listed}].containsAll(context.domain{_access(path)})")
+        condition, stricter = (
+            f"![{', '.join(map(quoted, one))}].containsAll(context.domain{_access(path)})"
+            for one in (allowed, [host for host in allowed if host != addressed[-1]])
+        )
+        yield Suggestion(name, tool.action.name, why, condition, stricter=stricter if allowed[1:] else "true")
 
 
 def _roles(tool: ToolEvidence, roles: Sequence[str]) -> Iterator[Suggestion]:
@@ -196,20 +205,23 @@ def _counts(tool: ToolEvidence) -> Iterator[Suggestion]:
     name = tool.action.name
     if tool.per_message.count >= MIN_CALLS and (limit := _limit(tool.per_message, tool.per_message.sorted)) is not None:
         why = f"{_seen(tool)}, {_below(tool.per_message.sorted, limit)} of the messages with at most {limit:g}"
-        yield Suggestion(f"{name}: at most {limit:g} for one message", name, why, f"context.used.message.calls > {limit:g}")
+        condition, stricter = _above(Kind.LONG, "context.used.message.calls", limit)
+        yield Suggestion(f"{name}: at most {limit:g} for one message", name, why, condition, stricter=stricter)
     if len(tool.days) < MIN_DAYS or tool.per_day.count < MIN_CALLS:
         return
     values = tool.per_day.sorted
     if (limit := _limit(tool.per_day, values)) is not None:
         why = f"{_seen(tool)}, {_below(values, limit)} of the days of a user with at most {limit:g}"
-        yield Suggestion(f"{name}: at most {limit:g} a day", name, why, f"context.used.day.calls > {limit:g}")
+        condition, stricter = _above(Kind.LONG, "context.used.day.calls", limit)
+        yield Suggestion(f"{name}: at most {limit:g} a day", name, why, condition, stricter=stricter)
     kinds = {one.name: one.type.kind for one in tool.action.numbers if one.required}
     for argument, numbers in sorted(tool.sums.items()):
         values = numbers.sorted
         if (limit := _limit(numbers, values)) is not None and argument in kinds:
             why = f"{_seen(tool)}, {_below(values, limit)} of the sums of a user in a day at most {limit:g}"
             total = f"context.used.day.sum{_access((argument,))}"
-            yield Suggestion(f"{name}: {argument} at most {limit:g} a day", name, why, _above(kinds[argument], total, limit))
+            condition, stricter = _above(kinds[argument], total, limit)
+            yield Suggestion(f"{name}: {argument} at most {limit:g} a day", name, why, condition, stricter=stricter)
 
 
 def _sources(tool: ToolEvidence) -> Iterator[Suggestion]:
@@ -264,14 +276,20 @@ def _hours(tool: ToolEvidence) -> Iterator[Suggestion]:
     if (end - first) % 24 > MAX_HOURS:
         return
     within = sum(calls for hour, calls in tool.hours.items() if (hour - first) % 24 < (end - first) % 24)
-    hour = "context.time.hour"
-    outside = f"{hour} < {first} || {hour} >= {end}" if first < end else f"{hour} < {first} && {hour} >= {end}"
-    if end == 0:
-        outside = f"{hour} < {first}"
-    elif first == 0:
-        outside = f"{hour} >= {end}"
     why = f"{_seen(tool)}, {within / tool.calls:.1%} between {first} and {end or 24} o'clock"
-    yield Suggestion(f"{tool.action.name}: from {first} to {end or 24} o'clock", tool.action.name, why, outside)
+    earlier = (end - 1) % 24
+    stricter = _outside(first, earlier) if earlier != first else "true"
+    name = f"{tool.action.name}: from {first} to {end or 24} o'clock"
+    yield Suggestion(name, tool.action.name, why, _outside(first, end), stricter=stricter)
+
+
+def _outside(first: int, end: int) -> str:
+    hour = "context.time.hour"
+    if end == 0:
+        return f"{hour} < {first}"
+    if first == 0:
+        return f"{hour} >= {end}"
+    return f"{hour} < {first} {'||' if first < end else '&&'} {hour} >= {end}"
 
 
 def _limit(numbers: Numbers, values: Sequence[float]) -> float | None:
@@ -304,7 +322,9 @@ def _given(part: Part) -> str:
     return "".join(f"{one} && " for one in checks)
 
 
-def _above(kind: Kind, value: str, limit: float) -> str:
+def _above(kind: Kind, value: str, limit: float) -> tuple[str, str]:
+    """Return the tests that a value is above the limit, and that it is at least the limit."""
     if kind is Kind.DECIMAL:
-        return f'{value}.greaterThan(decimal("{limit:.4f}"))'
-    return f"{value} > {int(limit)}"
+        number = f'decimal("{limit:.4f}")'
+        return f"{value}.greaterThan({number})", f"{value}.greaterThanOrEqual({number})"
+    return f"{value} > {int(limit)}", f"{value} >= {int(limit)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from graph_agent.audit.export import read_closed
 from graph_agent.audit.filters import DecisionFilter
@@ -35,12 +35,22 @@ def records_in(database: Database, filters: DecisionFilter) -> Records:
     return read
 
 
+class Border(NamedTuple):
+    """A rule with what finds its border: the file of its tool, and the same with a slightly stricter rule."""
+
+    rule: str
+    tool: str
+    text: str
+    stricter: str
+
+
 @dataclass(frozen=True, slots=True)
 class Suggested:
     """A file of conditions, and what it would have done in the period that it comes from."""
 
     text: str
     rules: Sequence[Suggestion]
+    borders: Sequence[Border]
     decisions: int
     effect: Effect
     unread: int
@@ -101,7 +111,15 @@ async def suggest(
     async for record in records():
         effect.add(judges, judged.of(record))
     printed = policy_text(rules, evidence, enough, shadow=True) if shadow else text
-    return Suggested(printed, rules, seen.decisions, effect, sum(one.unread for one in judges.values()), reasons)
+    borders = [_border(rules, evidence, enough, number) for number in range(len(rules))]
+    return Suggested(printed, rules, borders, seen.decisions, effect, sum(one.unread for one in judges.values()), reasons)
+
+
+def _border(rules: Sequence[Suggestion], evidence: Evidence, enough: int, number: int) -> Border:
+    rule = rules[number]
+    stricter = [*rules[:number], replace(rule, condition=rule.stricter), *rules[number + 1 :]]
+    text, other = (policy_text(one, evidence, enough, tool=rule.tool) for one in (rules, stricter))
+    return Border(rule.name, rule.tool, text, other)
 
 
 def _judge(

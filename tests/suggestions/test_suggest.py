@@ -69,12 +69,13 @@ def recorded(random: Random, tools: list[ShopTool], count: int) -> list[dict[str
     return found
 
 
-async def suggestion(records: list[dict[str, Any]], tools: list[ShopTool], **options: Any) -> Suggested:
+async def suggestion(
+    records: list[dict[str, Any]], tools: list[ShopTool], *, roles: tuple[str, ...] = ("support", "manager"), **options: Any
+) -> Suggested:
     async def read() -> AsyncIterator[dict[str, Any]]:
         for one in records:
             yield one
 
-    roles = ("support", "manager")
     return await suggest(read, policy_of(tools, None, roles), ConditionsFile("", roles=roles), enough=5, **options)
 
 
