@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,13 +11,16 @@ from zoneinfo import ZoneInfo
 
 from graph_agent.models.sources import Source
 from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.syntax import Reads
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
-from graph_agent.policy.cedar.values import hosts
+from graph_agent.policy.cedar.values import Unconvertible, convert, hosts
 from graph_agent.suggestions.facts import FactEvidence
-from graph_agent.suggestions.samples import Choices, Numbers, Users
+from graph_agent.suggestions.samples import OUTLIERS, Choices, Numbers, Users
 from graph_agent.suggestions.seen import SeenCall, SeenCalls
 
 Path = tuple[str, ...]
+
+_NO_READS: Final = Reads(())
 
 KEPT_DAYS: Final = 50_000
 """The users of a day whose calls are counted at the same time."""
@@ -65,6 +69,10 @@ class ToolEvidence:
         self.roles: Counter[frozenset[str]] = Counter()
         self.after: Counter[str] = Counter()
         """The tools that had succeeded before, each with the number of calls."""
+        self.unreadable: Counter[Path] = Counter()
+        """The values that conditions cannot read, such as too large numbers, by part."""
+        self.outside_messages = 0
+        """The calls of clients that send no messages."""
         self.numbers: dict[Path, Numbers] = {}
         self.choices: dict[Path, Choices] = {}
         self.hosts: dict[Path, Choices] = {}
@@ -85,6 +93,7 @@ class ToolEvidence:
     def add(self, call: SeenCall, hour: int, day: str) -> None:
         self.calls += 1
         self.users.add(call.user_id)
+        self.outside_messages += not call.of_message
         self.days.add(day)
         self.hours[hour] += 1
         self.roles[frozenset(call.roles)] += 1
@@ -96,8 +105,13 @@ class ToolEvidence:
         if self.action.writes and self.action.sourced and call.words.are_known:
             self._add_sources(call)
 
+    @property
+    def is_called_without_message(self) -> bool:
+        """True if ordinary calls belong to no message: a limit for one message would ask about each of them."""
+        return self.outside_messages > self.calls * OUTLIERS
+
     def _add_sources(self, call: SeenCall) -> None:
-        self.with_words += 1
+        self.with_words += not call.words.are_sent
         sources = call.sources
         for name in self.action.sourced:
             if labels := sources.labels(name):
@@ -108,8 +122,10 @@ class ToolEvidence:
 
     def _add_value(self, part: Part, value: Any, user: str, key: str) -> None:
         kind = part.type.kind
+        is_readable = _is_readable(part.type, value)
+        self.unreadable[part.path] += not is_readable
         if kind in NUMBERS and isinstance(value, int | float) and not isinstance(value, bool):
-            self.numbers.setdefault(part.path, Numbers()).add(value, key)
+            self.numbers.setdefault(part.path, Numbers()).add(value if is_readable else math.inf, key)
         elif kind is Kind.BOOL and isinstance(value, bool):
             self._choices(self.choices, part).add("true" if value else "false", user)
         elif kind is Kind.STRING and isinstance(value, str) and not part.type.is_numeric:
@@ -123,6 +139,17 @@ class ToolEvidence:
 
     def _choices(self, found: dict[Path, Choices], part: Part) -> Choices:
         return found.setdefault(part.path, Choices(self.enough))
+
+
+def _is_readable(type_: CedarType, value: Any) -> bool:
+    """True if conditions can read a value of this type. Of what no suggested rule reads it is not asked."""
+    if type_.kind not in (*NUMBERS, Kind.STRING, Kind.SET):
+        return True
+    try:
+        convert(type_, value, _NO_READS, "", "value")
+    except Unconvertible:
+        return False
+    return True
 
 
 @dataclass

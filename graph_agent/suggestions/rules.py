@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from graph_agent.policy.cedar.schema import quoted
 from graph_agent.policy.cedar.syntax import attribute
-from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import AMBIGUOUS
 from graph_agent.reply.text import one_line
 from graph_agent.suggestions.evidence import Evidence, Part, Path, ToolEvidence
@@ -55,12 +56,11 @@ class Suggestion:
     stricter: str = "true"
     """The clause of a slightly stricter rule: what it newly asks about is at the border."""
 
-    def text(self, number: int, *, shadow: bool) -> str:
-        """Return the rule. `number` makes its name unique, if the name is too long to be printed whole."""
+    def text(self, *, shadow: bool) -> str:
+        """Return the rule."""
         mark = "@shadow " if shadow else ""
-        name = one_line(self.name, MAX_NAME) if len(self.name) <= MAX_NAME else f"{one_line(self.name, MAX_NAME)} ({number})"
         scope = f"(principal, action == Action::{quoted(self.tool)}, resource)"
-        lines = f"// {one_line(self.evidence, _MAX_COMMENT)}\n{mark}@id({quoted(name)})\nforbid {scope}\n"
+        lines = f"// {one_line(self.evidence, _MAX_COMMENT)}\n{mark}@id({quoted(self.name)})\nforbid {scope}\n"
         return f"{lines}when {{ {self.condition} }}\nunless {{ context.confirmed }};\n"
 
 
@@ -68,17 +68,29 @@ def policy_text(
     suggestions: Sequence[Suggestion], evidence: Evidence, enough: int, *, shadow: bool = False, tool: str | None = None
 ) -> str:
     """Return the file of conditions, or the part of it that is about one tool."""
-    numbered = [(number, one) for number, one in enumerate(suggestions, 1) if tool in (None, one.tool)]
+    printed = [one for one in suggestions if tool in (None, one.tool)]
     period = f"{evidence.calls} calls from {evidence.first} to {evidence.last}" if evidence.calls else "it has no calls"
-    declared = {one.fact.fact: one.fact.declaration for _, one in numbered if one.fact is not None}
+    declared = {one.fact.fact: one.fact.declaration for one in printed if one.fact is not None}
     facts = "".join(f"@{name}({quoted(text)})\n" for name, text in sorted(declared.items()))
     head = _HEAD.format(period=period, enough=enough, facts=facts)
-    return "\n".join([head, *(one.text(number, shadow=shadow) for number, one in numbered)])
+    return "\n".join([head, *(one.text(shadow=shadow) for one in printed)])
 
 
 def suggested(evidence: Evidence, enough: int, roles: Sequence[str]) -> list[Suggestion]:
     """Return the rules for which there is enough evidence, by tool."""
-    return [one for name in sorted(evidence.tools) for one in _about(evidence.tools[name], evidence, enough, roles)]
+    found = [one for name in sorted(evidence.tools) for one in _about(evidence.tools[name], evidence, enough, roles)]
+    return list(_with_names(found))
+
+
+def _with_names(suggestions: Sequence[Suggestion]) -> Iterator[Suggestion]:
+    """Yield the rules with names that can be an `@id`: on one line, cut, and each only once."""
+    names: set[str] = set()
+    for number, one in enumerate(suggestions, 1):
+        name = one_line(one.name, MAX_NAME)
+        while name in names:
+            name = f"{name} ({number})"
+        names.add(name)
+        yield replace(one, name=name)
 
 
 def left_out(evidence: Evidence, enough: int) -> Iterator[str]:
@@ -95,7 +107,7 @@ def _is_enough(tool: ToolEvidence, enough: int) -> bool:
 def _about(tool: ToolEvidence, evidence: Evidence, enough: int, roles: Sequence[str]) -> Iterator[Suggestion]:
     if not _is_enough(tool, enough):
         return
-    parts = {part.path: part for part in tool.parts if part.type.kind is not Kind.VARIANT and not _is_user(tool, part)}
+    parts = {part.path: part for part in tool.parts if _can_be_read(tool, part) and not _is_user(tool, part)}
     yield from _ranges(tool, parts)
     yield from _choices(tool, parts)
     yield from _lengths(tool)
@@ -103,10 +115,15 @@ def _about(tool: ToolEvidence, evidence: Evidence, enough: int, roles: Sequence[
     if tool.action.writes:
         yield from _roles(tool, roles)
         yield from _order(tool, evidence)
-        yield from _counts(tool)
+        yield from _counts(tool, parts)
         yield from _sources(tool)
         yield from _facts(tool, evidence.facts, enough)
     yield from _hours(tool)
+
+
+def _can_be_read(tool: ToolEvidence, part: Part) -> bool:
+    """True if conditions can read nearly all values of a part: a call with another one would be refused, whatever it is."""
+    return part.type.kind is not Kind.VARIANT and tool.unreadable[part.path] <= tool.calls * OUTLIERS
 
 
 def _is_user(tool: ToolEvidence, part: Part) -> bool:
@@ -152,7 +169,7 @@ def _choices(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion
 
 def _lengths(tool: ToolEvidence) -> Iterator[Suggestion]:
     for path, numbers in sorted(tool.lengths.items()):
-        if len(path) > 1 or path[0] not in tool.action.lists or numbers.count < MIN_CALLS:
+        if len(path) > 1 or tool.unreadable[path] or path[0] not in tool.action.lists or numbers.count < MIN_CALLS:
             continue
         values = numbers.sorted
         if (limit := _limit(numbers, values)) is not None:
@@ -201,10 +218,11 @@ def _order(tool: ToolEvidence, evidence: Evidence) -> Iterator[Suggestion]:
         yield Suggestion(f"{tool.action.name}: after {before}", tool.action.name, why, condition)
 
 
-def _counts(tool: ToolEvidence) -> Iterator[Suggestion]:
+def _counts(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]:
     name = tool.action.name
-    if tool.per_message.count >= MIN_CALLS and (limit := _limit(tool.per_message, tool.per_message.sorted)) is not None:
-        why = f"{_seen(tool)}, {_below(tool.per_message.sorted, limit)} of the messages with at most {limit:g}"
+    values = [] if tool.is_called_without_message or tool.per_message.count < MIN_CALLS else tool.per_message.sorted
+    if (limit := _limit(tool.per_message, values)) is not None:
+        why = f"{_seen(tool)}, {_below(values, limit)} of the messages with at most {limit:g}"
         condition, stricter = _above(Kind.LONG, "context.used.message.calls", limit)
         yield Suggestion(f"{name}: at most {limit:g} for one message", name, why, condition, stricter=stricter)
     if len(tool.days) < MIN_DAYS or tool.per_day.count < MIN_CALLS:
@@ -214,7 +232,7 @@ def _counts(tool: ToolEvidence) -> Iterator[Suggestion]:
         why = f"{_seen(tool)}, {_below(values, limit)} of the days of a user with at most {limit:g}"
         condition, stricter = _above(Kind.LONG, "context.used.day.calls", limit)
         yield Suggestion(f"{name}: at most {limit:g} a day", name, why, condition, stricter=stricter)
-    kinds = {one.name: one.type.kind for one in tool.action.numbers if one.required}
+    kinds = {path[0]: part.type.kind for path, part in parts.items() if len(path) == 1 and part.type.kind in NUMBERS}
     for argument, numbers in sorted(tool.sums.items()):
         values = numbers.sorted
         if (limit := _limit(numbers, values)) is not None and argument in kinds:
@@ -227,7 +245,7 @@ def _counts(tool: ToolEvidence) -> Iterator[Suggestion]:
 def _sources(tool: ToolEvidence) -> Iterator[Suggestion]:
     for name in sorted(tool.calls_said):
         calls, said = tool.calls_sourced[name], tool.calls_said[name]
-        if name in ("user_id", tool.action.bound_argument) or calls < MIN_CALLS or said < calls * (1 - OUTLIERS):
+        if name in ("user_id", tool.action.bound_argument) or tool.with_words < MIN_CALLS or said < calls * (1 - OUTLIERS):
             continue
         if len(tool.said[name]) < tool.enough:
             continue
@@ -296,6 +314,8 @@ def _limit(numbers: Numbers, values: Sequence[float]) -> float | None:
     if not values or values[-1] <= 0:
         return None
     largest, _ = upper_limit(values, whole=numbers.whole)
+    if not math.isfinite(largest):
+        return None
     limit = with_margin(largest, whole=numbers.whole)
     return limit if 0 < limit < 10**13 else None
 

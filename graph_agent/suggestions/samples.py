@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 from zlib import crc32
 
@@ -26,6 +27,10 @@ BUSY: Final = 6
 """The hours that are busy."""
 GAP: Final = 1.3
 """Values above a gap of this ratio, in that share, are no ordinary ones."""
+GROUP: Final = 0.02
+"""Values above a gap are ordinary if they are this share of all, and close: another kind of case, and no excess."""
+CLOSE: Final = 1.5
+"""Close values differ at most by this ratio."""
 STEP: Final = 3
 """A gap between whole numbers is at least this wide."""
 COMMON: Final = 0.985
@@ -45,7 +50,7 @@ class Numbers:
     def add(self, value: float, key: str) -> None:
         """Add a value; `key` names the place where it was seen."""
         self.count += 1
-        self.whole &= isinstance(value, int)
+        self.whole &= isinstance(value, int) or math.isinf(value)
         # A heap of the smallest hashes: the largest one, negated, is its first.
         entry = -crc32(key.encode()), float(value)
         if len(self._kept) < SAMPLE:
@@ -125,16 +130,22 @@ class Choices:
 def upper_limit(values: Sequence[float], *, whole: bool) -> tuple[float, float]:
     """Return the largest ordinary one of sorted values, and the share of them up to it.
 
-    A gap in the last values, the lowest if there are several, ends the ordinary; without one a share of them is ordinary.
+    A gap in the last values, the lowest if there are several, ends the ordinary, unless a group of close values is above it;
+    without one a share of them is ordinary.
     """
     first = max(0, math.ceil(len(values) * (1 - OUTLIERS)) - 1)
-    for index in range(first, len(values) - 1):
-        low, high = values[index], values[index + 1]
-        if high > low * GAP and high - low >= (STEP if whole else 0) and low >= 0:
-            return low, (index + 1) / len(values)
+    gaps = [index for index in range(first, len(values) - 1) if _is_gap(values[index], values[index + 1], whole=whole)]
+    for index, end in pairwise([*gaps, len(values) - 1]):
+        is_group = end - index >= len(values) * GROUP and values[end] <= values[index + 1] * CLOSE
+        if not is_group:
+            return values[index], (index + 1) / len(values)
     gradual = values[-1] > values[first] * GAP
     index = math.ceil(len(values) * COMMON) - 1 if gradual else len(values) - 1
     return values[index], (index + 1) / len(values)
+
+
+def _is_gap(low: float, high: float, *, whole: bool) -> bool:
+    return high > low * GAP and high - low >= (STEP if whole else 0) and low >= 0
 
 
 def with_margin(value: float, *, whole: bool) -> float:

@@ -30,9 +30,14 @@ class UserWords:
         self._tools = tools
 
     @property
+    def are_sent(self) -> bool:
+        """True if a client has sent the calls: it speaks for its user until it has read something."""
+        return bool(self._context.get("called"))
+
+    @property
     def are_known(self) -> bool:
-        """True if the decision has words of its user: a client that sends calls has none."""
-        return bool(self._context.get("message")) and not self._context.get("called")
+        """True if the user, or the client, has said something that is still stored."""
+        return self.are_sent or bool(self._context.get("message"))
 
     @cached_property
     def sources(self) -> Sequence[CallSources]:

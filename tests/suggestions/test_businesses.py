@@ -14,6 +14,7 @@ from graph_agent.suggestions.rules import policy_text, suggested
 from graph_agent.suggestions.seen import SeenCalls
 from tests.policy.cedar_shop import policy_of
 from tests.suggestions.businesses import BUSINESSES, KINDS, Business, decisions
+from tests.suggestions.other_businesses import OTHER_BUSINESSES
 
 ENOUGH = 5
 
@@ -40,7 +41,7 @@ def figures(business: Business, text: str, seed: int = 2, count: int = 10_000) -
     return ran[None] / total[None], {kind: 1 - ran[kind] / total[kind] for kind in KINDS}
 
 
-@pytest.mark.parametrize("business", BUSINESSES, ids=lambda one: one.name)
+@pytest.mark.parametrize("business", [*BUSINESSES, *OTHER_BUSINESSES], ids=lambda one: one.name)
 def test_ordinary_calls_run_and_the_planted_excess_does_not(business: Business) -> None:
     ordinary, found = figures(business, suggestion(business, count=4000), count=2000)
     assert ordinary >= 0.95
