@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -17,10 +18,11 @@ from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error, pri
 from graph_agent.cli.show import json_line, print_text, shorten
 from graph_agent.errors import GraphAgentError
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.cedar.schema import quoted
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.shadow import has_shadow_rules
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.replays.replayer import Replayer
+from graph_agent.replays.replayer import Replayer, WhatIf
 from graph_agent.replays.sources import read_log
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import Settings
@@ -79,13 +81,14 @@ def _borders(found: Suggested, policy: CompiledPolicy, file: ConditionsFile) -> 
 def try_policy(*, filters: DecisionFilter, settings: Settings, as_json: AsJson = False) -> None:
     """Print what each rule in the shadow would have changed: by tool, by user, with examples.
 
-    Every decision is replayed, and the verdicts must be those of the record. Exits with 1 if any differs.
+    Every decision is replayed, and the verdicts must be those of the record. One that was recorded with another file is
+    replayed with the present one, so that a rule that has changed under its name is found. Exits with 1 if any verdict differs.
     """
     with open_in_loop(open_stores(settings)) as (stores, run):
         conditions = run(load_accepted_policy(settings, stores.database)).conditions
         rules = [] if conditions is None else [one.name for one in conditions.described() if one.shadow]
         trial = Trial(rules)
-        run(_replay(stores.log_reads, filters, trial))
+        run(_replay(stores.log_reads, filters, trial, None if conditions is None else conditions.file))
     if as_json:
         found = {name: one.to_json() for name, one in trial.rules.items()}
         differing = [{"decision_id": name, "why": why} for name, why in trial.differing]
@@ -103,8 +106,8 @@ def try_policy(*, filters: DecisionFilter, settings: Settings, as_json: AsJson =
     raise typer.Exit(FAILED if trial.differing else DONE)
 
 
-async def _replay(log: Any, filters: DecisionFilter, trial: Trial) -> None:
-    replayer = Replayer()
+async def _replay(log: Any, filters: DecisionFilter, trial: Trial, file: ConditionsFile | None) -> None:
+    replayer, rules = Replayer(), list(trial.rules)
     known: dict[str, bool] = {}
     async for loaded in read_log(log, filters):
         record = loaded.record
@@ -114,9 +117,24 @@ async def _replay(log: Any, filters: DecisionFilter, trial: Trial) -> None:
         key = record.header.conditions
         if key not in known:
             known[key] = _has_shadow_rules(loaded.texts, digests)
-        if known[key]:
-            report = await loaded.replay(replayer)
-            trial.add(record, report.replayed, report.departure)
+        if not known[key]:
+            continue
+        recorded = _recorded_rules(loaded.texts.get(key, ""))
+        if file is None or recorded in (None, file.text):
+            report, compared = await loaded.replay(replayer), None
+        else:
+            report = await loaded.replay(replayer, WhatIf(conditions=file))
+            # A rule that is new has no verdict in the record.
+            compared = [rule for rule in rules if quoted(rule) in recorded]
+        trial.add(record, report.replayed, report.departure, compared)
+
+
+def _recorded_rules(text: str) -> str | None:
+    """Return the file of conditions that a record names, or None if it cannot be read: the replay says why."""
+    try:
+        return ConditionsFile.recorded(json.loads(text)).text
+    except (ValueError, TypeError, LookupError):
+        return None
 
 
 def _has_shadow_rules(texts: Mapping[str, str], digests: Mapping[str, str]) -> bool:

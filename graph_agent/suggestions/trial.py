@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,13 +60,22 @@ class Trial:
         self.differing: list[tuple[str, str]] = []
         """The decisions whose verdicts a replay does not find again, each with the reason."""
 
-    def add(self, recorded: DecisionRecord, replayed: DecisionRecord | None, why: str | None) -> None:
-        """Add a decision. `replayed` is None if the replay has ended early, for the reason `why`."""
+    def add(
+        self,
+        recorded: DecisionRecord,
+        replayed: DecisionRecord | None,
+        why: str | None,
+        compared: Collection[str] | None = None,
+    ) -> None:
+        """Add a decision. `replayed` is None if the replay has ended early, for the reason `why`.
+
+        `compared` are the rules whose verdicts must be equal, if it was replayed by other rules than it was recorded with.
+        """
         self.decisions += 1
         name = recorded.header.decision_id
         if replayed is None:
             self.differing.append((name, why or "the replay has ended early"))
-        elif (found := _verdicts(replayed)) != (known := _verdicts(recorded)):
+        elif (found := _verdicts(replayed, compared)) != (known := _verdicts(recorded, compared)):
             self.differing.append((name, f"recorded {canonical_json(known)}, replayed {canonical_json(found)}"))
         self._count(name, recorded.header.context.user_id, recorded.shadowed)
 
@@ -97,5 +106,6 @@ class Trial:
             self.rules[one].decisions += 1
 
 
-def _verdicts(record: DecisionRecord) -> list[list[Any]]:
-    return [[call.sequence, *one] for call in record.shadowed for one in call.verdicts]
+def _verdicts(record: DecisionRecord, rules: Collection[str] | None) -> list[list[Any]]:
+    verdicts = [(call.sequence, *one) for call in record.shadowed for one in call.verdicts]
+    return [[sequence, rule, decision] for sequence, rule, decision in verdicts if rules is None or rule in rules]
