@@ -78,7 +78,9 @@ def test_a_rule_that_has_changed_under_its_name_is_found_and_a_new_one_is_no_dif
     assert 'recorded [], replayed [[1,"no milk","refused"]]' in trial.err
 
 
-def test_suggest_reads_a_log_and_shows_the_border_of_each_rule(cli: Cli, log: str) -> None:
+def test_suggest_reads_a_log_and_shows_the_border_of_each_rule_with_the_extra(
+    cli: Cli, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cli("ask", "add a task to buy milk")
     (row,) = rows_of(log)
     record, rows = json.loads(row.pop("record")), []
@@ -97,3 +99,8 @@ def test_suggest_reads_a_log_and_shows_the_border_of_each_rule(cli: Cli, log: st
     assert "add_task: from 8 to 15 o'clock: still runs: add_task(" in suggested.err
     assert "hour=14" in suggested.err
     assert suggested.out == cli("policy", "suggest", "--shadow").out
+    monkeypatch.setattr("graph_agent.cli.suggestions.find_spec", lambda _: None)
+    without = cli("policy", "suggest", "--shadow")
+    assert without.out == suggested.out
+    assert without.err.count("What the rules still permit is not shown: install the extra 'prove'") == 1
+    assert "still runs" not in without.err

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from graph_agent.models.sources import Source
 from graph_agent.policy.cedar.conditions import Decision
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.suggestions.effect import Judge
 from graph_agent.suggestions.seen import SeenCalls
 from tests.policy.cedar_shop import TEXT, ShopTool, policy_of, schema
+from tests.scripted_turns import asks, calls, says
+from tests.source_attacks import READ
 from tests.suggestions.test_suggest import suggestion
+from tests.turn.test_sources import MESSAGE, PAY, TO_ANNA, engine, entries
 
 ROLES = ("support", "manager")
 GET = ShopTool("get_order", schema("order_id", order_id=TEXT), reads=True, marker="(trusted results)")
@@ -25,7 +30,7 @@ def decision(number: int, status: str | None, *, cancels: bool, said: bool = Tru
     order, at = order or f"W{number:07}", f"2026-09-{1 + number % 28:02}T{8 + number % 9:02}:00:00Z"
     message = f"please cancel {order}" if said else "please cancel it"
     context = {"user_id": f"u{number % 9}", "conversation_id": f"c{number}", "message": message, "roles": ["support"]}
-    calls: list[tuple[str, dict[str, Any], Any]] = []
+    made: list[tuple[str, dict[str, Any], Any]] = []
     if status is not None:
         read = {
             "order_id": order,
@@ -33,9 +38,9 @@ def decision(number: int, status: str | None, *, cancels: bool, said: bool = Tru
             "kind": "order",
             "customer": {"vip": number % 7 == 0, "name": f"Ann {number}"},
         }
-        calls.append(("get_order", {"order_id": order}, read))
+        made.append(("get_order", {"order_id": order}, read))
     if cancels:
-        calls.append(("cancel_order", {"order_id": order, "why": "no longer needed"}, {"done": True}))
+        made.append(("cancel_order", {"order_id": order, "why": "no longer needed"}, {"done": True}))
     invocations = [
         {
             "sequence": sequence,
@@ -46,7 +51,7 @@ def decision(number: int, status: str | None, *, cancels: bool, said: bool = Tru
             "invoked_at": at,
             "result": result,
         }
-        for sequence, (tool, arguments, result) in enumerate(calls, 1)
+        for sequence, (tool, arguments, result) in enumerate(made, 1)
     ]
     return {"header": {"decision_id": f"d{number:05}", "context": context, "started_at": at}, "invocations": invocations}
 
@@ -125,3 +130,17 @@ async def test_the_suggested_rules_stop_a_call_whose_order_the_user_did_not_name
     }
     decided = {name: [judge(call).decision for call in seen.of(one)][-1] for name, one in others.items()}
     assert decided == {"ordinary": Decision.RUNS, "sent": Decision.ASKS, "not said": Decision.ASKS}
+
+
+@pytest.mark.parametrize("second", [TO_ANNA, PAY], ids=["words of the user", "words of a page"])
+async def test_what_is_found_again_to_be_the_users_is_what_the_guard_has_recorded(second: tuple[str, dict[str, Any]]) -> None:
+    run = engine(calls(READ), calls(second), says("Done."))
+    turn = await run.run(asks(MESSAGE))
+    texts = await run.audit.texts(list(turn.record.header.digests.values()))
+    policy = PolicySnapshot.from_texts(texts, turn.record.header.digests).policy
+    seen = list(SeenCalls(policy).of(turn.record.to_json()))
+    recorded = entries(turn)[-1].calls[0]
+    assert seen[-1].tool_name == "send_money"
+    for name in second[1]:
+        assert (seen[-1].sources.labels(name) == [Source.USER]) is (recorded.labels(name) == [Source.USER])
+    assert seen[-1].sources.tainted is recorded.tainted is True
