@@ -16,6 +16,7 @@ import { ClosedCard, isAnswer, PendingCard } from "./card";
 import { Cause } from "./ending";
 import type { Recorded } from "./recorded";
 import { loadOlder } from "./store";
+import { Undo } from "./undo";
 import { stop } from "./turn";
 import type { Turn } from "./turn";
 
@@ -33,6 +34,9 @@ interface Props {
   readonly onChoose: (decision: string) => void;
   readonly onAnswer: (yes: boolean) => void;
 }
+
+/** For so many of the last messages with receipts the page asks whether they can be undone. */
+const UNDOABLE = 10;
 
 export function Thread({ conversation, turn, running, ended, onRetry, chosen, onChoose, onAnswer }: Props): VNode {
   const log = useRef<HTMLDivElement>(null);
@@ -67,6 +71,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running, isFailed]);
   const pending = conversation?.pending_action ?? null;
   const asking = pending ? messages.findLast(isQuestion) : undefined;
+  const undoable = messages.filter((message) => message.role === "assistant" && message.effects?.length).slice(-UNDOABLE);
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
   const unsaved = turn && !messages.some((message) => message.decision_id === turn.decisionId) ? turn : null;
   return (
@@ -91,6 +96,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
               <ClosedCard message={message} later={messages.slice(index + 1).filter((next) => next.role === "assistant" && !isByCode(next))} />
             ) : null
           }
+          undo={undoable.includes(message) && <Undo message={message} busy={running} latest={answered?.id ?? ""} />}
         />
       ))}
       {unsaved && (
@@ -182,9 +188,10 @@ interface ItemProps {
   /** True for a reply of code, such as at the cap. */
   readonly isNotice: boolean;
   readonly onChoose: () => void;
+  readonly undo: VNode | false;
 }
 
-function StoredItem({ message, card, chosen, isNotice, onChoose }: ItemProps): VNode {
+function StoredItem({ message, card, chosen, isNotice, onChoose, undo }: ItemProps): VNode {
   const answer = message.role === "assistant";
   return (
     <article
@@ -197,6 +204,7 @@ function StoredItem({ message, card, chosen, isNotice, onChoose }: ItemProps): V
         </div>
       )}
       <CodeLines {...message} />
+      {undo}
       {answer && (
         <footer>
           <time dateTime={message.created_at} title={fullTime(message.created_at)}>

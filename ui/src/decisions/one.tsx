@@ -155,6 +155,21 @@ function InShadow({ detail }: { detail: DecisionDetail }): VNode | null {
   );
 }
 
+function Links({ title, ids }: { title: string; ids: readonly string[] }): VNode | null {
+  const found = [...new Set(ids)].filter((id) => id !== "");
+  if (found.length === 0) return null;
+  return (
+    <>
+      <dt>{title}</dt>
+      {found.map((id) => (
+        <dd key={id}>
+          <a href={addressOf(`/decisions/${id}`)}>{id}</a>
+        </dd>
+      ))}
+    </>
+  );
+}
+
 function seal({ violations }: DecisionDetail): string | null {
   if (violations === null) return null;
   return violations.length === 0 ? "verifies" : violations.map((violation) => violation.text).join("\n");
@@ -204,6 +219,8 @@ function Facts({ detail }: { detail: DecisionDetail }): VNode {
             </dd>
           </>
         )}
+        <Links title="Undone by" ids={Object.values(detail.undone_by)} />
+        <Links title="Undoes" ids={[detail.result?.pending_action?.undoes?.decision_id ?? ""]} />
         <dt>Conversation</dt>
         <dd>
           <a href={addressOf(`/chat/${detail.conversation_id}`)}>open</a> ·{" "}

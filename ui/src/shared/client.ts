@@ -38,6 +38,7 @@ export type ConstitutionText = Schemas["ConstitutionText"];
 export type Rules = Schemas["Rules"];
 export type ToolRow = Schemas["ToolRow"];
 export type ConditionRow = Schemas["ConditionRow"];
+export type UndoState = Schemas["UndoState"];
 export type Session = Schemas["SignedInUser"];
 export type TaskPage = Schemas["TaskPage"];
 export type Metrics = Schemas["MetricsSummary"];

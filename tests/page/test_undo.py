@@ -1,0 +1,125 @@
+"""The undo of a change in a browser: a button for as long as its line says, a question, and what became of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.llm.scripted import ScriptedAdapter
+from tests.address_desk import CONSTITUTION, AddressDesk
+from tests.chat.environment import Environment
+from tests.page.screenshots import say
+from tests.page.site import Site, open_site
+from tests.page.test_small_screens import barriers
+from tests.scripted_turns import calls, says
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = [
+    calls(("set_address", {"order_id": "W1", "address": "Birch 9"})),
+    says("It goes to Birch 9."),
+    calls(("send_mail", {"text": "hello"})),
+    says("Sent."),
+]
+
+
+@pytest.fixture
+def desk() -> AddressDesk:
+    return AddressDesk()
+
+
+@pytest.fixture
+def site(browser: Browser, tmp_path: Path, template: Path, desk: AddressDesk) -> Iterator[Site]:
+    """A server whose changes of addresses can be undone for thirty minutes."""
+
+    def make(environment: Environment) -> Runtime:
+        return environment.runtime(ScriptedAdapter(SCRIPT), tools=desk, constitution=CONSTITUTION)
+
+    with open_site(browser, tmp_path, template, make) as site:
+        yield site
+
+
+def test_a_change_is_undone_after_a_question(site: Site, desk: AddressDesk) -> None:
+    with site.page(viewport={"width": 320, "height": 568}) as page:
+        say(page, "send it to Birch 9")
+        say(page, "write to them")
+        undo = page.get_by_role("button", name=re.compile(r"^Undo \((29|30) minutes left\)$"))
+        expect(undo).to_have_count(1)
+        assert barriers(page) == []
+        undo.press("Enter")
+        card = page.get_by_label("Confirmation")
+        expect(card).to_contain_text("Elm 1")
+        expect(undo).to_have_count(0)
+        assert desk.streets["W1"] == "Birch 9"
+        card.get_by_role("button", name="Confirm").click()
+        expect(page.locator(".receipt")).to_have_count(3)
+        assert desk.streets["W1"] == "Elm 1"
+        expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
+        made = page.locator(".message.assistant").first.get_by_role("link", name="Decision")
+        asked = page.locator(".message.assistant").nth(2).get_by_role("link", name="Decision")
+        done = page.locator(".message.assistant").last.get_by_role("link", name="Decision")
+        links = [link.get_attribute("href") or "" for link in (made, asked, done)]
+        page.reload()
+        expect(page.locator(".receipt")).to_have_count(3)
+        expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
+        page.goto(f"{site.url}{links[0]}")
+        expect(page.locator(f"dd a[href='{links[2]}']")).to_be_visible()
+        page.goto(f"{site.url}{links[1]}")
+        expect(page.locator(f"dd a[href='{links[0]}']")).to_be_visible()
+
+
+def test_after_a_no_the_change_stays_and_can_still_be_undone(site: Site, desk: AddressDesk) -> None:
+    with site.page() as page:
+        say(page, "send it to Birch 9")
+        page.get_by_role("button", name=re.compile("^Undo")).click()
+        page.get_by_role("button", name="Decline").click()
+        expect(page.get_by_role("button", name=re.compile("^Undo"))).to_be_visible()
+        assert desk.streets["W1"] == "Birch 9"
+
+
+def test_of_two_pages_the_second_one_learns_that_it_was_undone(site: Site, desk: AddressDesk) -> None:
+    with site.page(refusals=True) as page:
+        say(page, "send it to Birch 9")
+        button = page.get_by_role("button", name=re.compile("^Undo"))
+        expect(button).to_be_visible()
+        # Another browser, which is not told what happens in this one.
+        with site.page() as other:
+            other.goto(page.url)
+            other.get_by_role("button", name=re.compile("^Undo")).click()
+            other.get_by_role("button", name="Confirm").click()
+            expect(other.locator(".receipt")).to_have_count(2)
+        button.click()
+        expect(page.get_by_role("alert")).to_contain_text("has undone it already")
+        expect(button).to_have_count(0)
+        assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+
+
+def test_two_tabs_that_ask_at_the_same_time_undo_once(site: Site, desk: AddressDesk) -> None:
+    with site.page() as page:
+        say(page, "send it to Birch 9")
+        page.get_by_role("button", name=re.compile("^Undo")).click()
+        second = page.context.new_page()
+        second.goto(page.url)
+        confirms = [one.get_by_role("button", name="Confirm") for one in (page, second)]
+        for confirm in confirms:
+            expect(confirm).to_be_enabled()
+        # Both are clicked before either page has heard of the other one's answer.
+        for confirm in confirms:
+            confirm.evaluate("button => button.click()")
+        for one in (page, second):
+            expect(one.locator(".receipt").nth(1)).to_be_visible()
+        assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+
+
+def test_what_others_have_changed_since_is_not_undone_and_the_reply_says_so(site: Site, desk: AddressDesk) -> None:
+    with site.page() as page:
+        say(page, "send it to Birch 9")
+        desk.streets["W1"] = "Oak 1"
+        page.get_by_role("button", name=re.compile("^Undo")).click()
+        expect(page.locator(".message.assistant").last).to_contain_text("It has changed since")
+        assert desk.streets["W1"] == "Oak 1"
