@@ -43,8 +43,14 @@ MARKERS = (
     "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
     "(ARGUMENT is the signed-in user), (operation key in ARGUMENT), (operation key in header HEADER), "
     "(operation key in _meta NAME), (done if TOOL(PARAMETER = ARGUMENT) PATH), (complete), "
+    "(complete after N minutes), "
     "(undone by TOOL(PARAMETER = WHERE) for N minutes), (before is TOOL(PARAMETER = arguments.ARGUMENT))"
 )
+
+LEAST_DELAY = 30
+"""The seconds after which a call that was sent is not on its way any more."""
+MOST_DELAY = 600
+"""The seconds for which reads look for what a call did."""
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 # MCP allows names that could be read as something else here, such as "1st: tool"; ASCII, so that none is a look-alike.
@@ -61,7 +67,7 @@ _MARKER = re.compile(
     r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user"
     rf"|operation key in {LOCATION}"
     rf"|done if (?P<reader>{_NAME}|{_QUOTED_NAME})\((?P<filled>{_FILLED}(?:, {_FILLED})*)\) (?P<path>\$[!#-'*-~ ]*)"
-    r"|complete"
+    r"|complete(?: after (?P<delay>[1-9][0-9]{0,2}) (?P<unit_of_delay>second|minute)s?)?"
     rf"|undone by (?P<undo>{_NAME}|{_QUOTED_NAME})\((?P<wheres>{_WHERE}(?:, {_WHERE})*)\)"
     r" for (?P<number>[1-9][0-9]{0,3}) (?P<unit>minute|hour|day)s?"
     rf"|before is (?P<look>{_NAME}|{_QUOTED_NAME})\((?P<looked>{_WHERE}(?:, {_WHERE})*)\))\)"
@@ -86,8 +92,8 @@ class DoneIf:
     parameters: tuple[tuple[str, str], ...]
     """The parameters of the read, each with the argument of the change that fills it."""
     path: str
-    is_complete: bool = False
-    """The read finds every change that was made: one that it does not find was not."""
+    complete_after: int | None = None
+    """The seconds after which the read finds every change: one that it does not find was not made. None if it may miss some."""
 
 
 class Where(NamedTuple):
@@ -265,10 +271,12 @@ def _read_entry(line: str, number: int) -> ToolGrant:
     if name in REPLY_FORMS:
         raise ConstitutionError(f"'{name}' is a reply form and cannot be granted", number)
     summary, markers = _split_markers(match["rest"], number)
-    if markers.pop("complete", False):
+    if (seconds := markers.pop("complete", None)) is not None:
         if "done_if" not in markers:
             raise ConstitutionError("(complete) stands beside (done if ...), about its read", number)
-        markers["done_if"] = replace(markers["done_if"], is_complete=True)
+        if not LEAST_DELAY <= seconds <= MOST_DELAY:
+            raise ConstitutionError(f"(complete after ...) takes {LEAST_DELAY} seconds to {MOST_DELAY // 60} minutes", number)
+        markers["done_if"] = replace(markers["done_if"], complete_after=seconds)
     if (before := markers.pop("before", None)) is not None:
         if "undone_by" not in markers:
             raise ConstitutionError("(before is ...) stands beside (undone by ...), which restores what it reads", number)
@@ -309,6 +317,8 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
 def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
     if marker["limit"]:
         return "max_per_message", int(marker["limit"])
+    if marker["words"].startswith("complete"):
+        return "complete", int(marker["delay"] or LEAST_DELAY) * (60 if marker["unit_of_delay"] == "minute" else 1)
     if (key := KeyLocation.found(marker)) is not None:
         return "key", key
     if marker["reader"]:

@@ -130,7 +130,10 @@ class OutcomeRead:
 
     call: AuthorizedCall
     path: str
-    is_complete: bool
+    complete_after: int | None
+    """The seconds after the call from which on a read that does not find the change proves that it was not made."""
+    of_arguments: Mapping[str, Any]
+    """The arguments of the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +339,7 @@ def _outcome_read(
         return None
     call = FunctionCall(name=declared.tool, arguments=filled)
     permitted = permitted_read(call, policy=policy, user_id=user_id, roles=roles, facts=facts, for_facts=True)
-    return None if permitted is None else OutcomeRead(permitted, declared.path, declared.is_complete)
+    return None if permitted is None else OutcomeRead(permitted, declared.path, declared.complete_after, arguments)
 
 
 def _confirmed_key(confirmed: PendingAction | None, place: int, tool_name: str, arguments: dict[str, Any]) -> str | None:

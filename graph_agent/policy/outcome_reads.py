@@ -6,12 +6,38 @@ that of the operation key. The change was made if the path selects a value in th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import DoneIf, ToolGrant
+
+_MORE = frozenset(
+    {
+        "cursor",
+        "hasmore",
+        "hasnext",
+        "hasnextpage",
+        "incomplete",
+        "incompleteresults",
+        "istruncated",
+        "more",
+        "next",
+        "nextcursor",
+        "nextlink",
+        "nextpage",
+        "nextpagetoken",
+        "nexttoken",
+        "odatanextlink",
+        "partial",
+        "truncated",
+    }
+)
+"""The names, without other characters than letters, by which results say that they are not whole."""
+_NO_MORE: tuple[Any, ...] = (None, False, "", 0, [], {})
+_TOTALS = frozenset({"count", "total", "totalcount", "totalitems", "totalresults"})
 
 if TYPE_CHECKING:
     # Their library belongs to an extra.
@@ -35,7 +61,7 @@ def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping
         return "has (done if ...), which needs the extra 'policy': pip install 'graph-agent[policy]'"
     except ValueError as exc:
         return f"has {exc}"
-    if declared.is_complete and not selection.several:
+    if declared.complete_after is not None and not selection.several:
         return f"has the path {declared.path}, which selects one value: (complete) needs a list, as in `$.payments[*]`"
     if (reader := rules.get(declared.tool)) is None:
         return None
@@ -58,6 +84,37 @@ def values_in(path: str, result: ToolResult) -> list[Any] | None:
         return selection_of(path).of(whole_data(result)) if result.success else None
     except (NotSelectedError, UnreadableError):
         return None
+
+
+def contradicts(found: Any, arguments: Mapping[str, Any]) -> bool:
+    """True if a found object has another value than the call under the name of one of its arguments: it is another one."""
+    if not isinstance(found, dict):
+        return False
+    return any(_differ(found[name], value) for name, value in arguments.items() if name in found)
+
+
+def is_partial(data: Any) -> bool:
+    """True if the data of a read says that there is more of it, as a page of a list does."""
+    if isinstance(data, list):
+        return any(map(is_partial, data))
+    if not isinstance(data, dict):
+        return False
+    named = {re.sub(r"[^a-z]", "", str(name).lower()): value for name, value in data.items()}
+    if any(value not in _NO_MORE for name, value in named.items() if name in _MORE):
+        return True
+    listed = max((len(one) for one in data.values() if isinstance(one, list)), default=None)
+    totals = [value for name, value in named.items() if name in _TOTALS and isinstance(value, int)]
+    return (listed is not None and any(total > listed for total in totals)) or any(map(is_partial, data.values()))
+
+
+def _differ(found: Any, given: Any) -> bool:
+    """True if two simple values differ, also as texts of numbers."""
+    if not isinstance(found, str | int | float) or not isinstance(given, str | int | float):
+        return False
+    try:
+        return float(found) != float(given)
+    except ValueError:
+        return str(found).strip().casefold() != str(given).strip().casefold()
 
 
 def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -> str | None:

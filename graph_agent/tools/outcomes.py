@@ -6,7 +6,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.result_size import fit_data
 from graph_agent.models.tools import ReadBack, ToolResult
 from graph_agent.policy.guard import AuthorizedCall, OutcomeRead
-from graph_agent.policy.outcome_reads import values_in
+from graph_agent.policy.outcome_reads import contradicts, is_partial, values_in
 from graph_agent.ports import ToolServer
 
 OUTCOME_UNKNOWN = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
@@ -20,14 +20,14 @@ async def send(tools: ToolServer, call: AuthorizedCall, seconds: float) -> ToolR
 
 
 async def learn_outcome(
-    tools: ToolServer, call: AuthorizedCall, seconds: float, *, attempt: int = 1, has_arrived: bool = False
+    tools: ToolServer, call: AuthorizedCall, seconds: float, *, attempt: int = 1, sent_before: float = 0.0
 ) -> ToolResult:
     """Return the outcome of a call that may have been sent, within `seconds`; unknown if it is not learned.
 
     A ledger is asked without running the call. Where the server takes the operation key, the same call is sent
     again. Only its success is an outcome: a failure may be about the repetition alone, as that of a server which is still
-    busy with the first call, or does not answer now. A read tells what was done; `has_arrived` says that the call is not on its
-    way any more, so that a read which finds everything proves that it was not done.
+    busy with the first call, or does not answer now. A read tells what was done. The call was sent `sent_before` seconds ago:
+    after a while a read that finds everything proves that it was not done.
     """
     if call.ledger or not (call.key or call.read_back):
         return await tools.settle(call, deadline=seconds)
@@ -39,17 +39,20 @@ async def learn_outcome(
         return OUTCOME_UNKNOWN
     read = await send(tools, call.read_back.call, seconds / 2 if call.key else seconds)
     # A call that was sent again just now may be on its way.
-    return _found(call.read_back, read, proves_absence=call.read_back.is_complete and has_arrived and not call.key)
+    after = call.read_back.complete_after
+    return _found(call.read_back, read, proves_absence=after is not None and sent_before >= after and call.key is None)
 
 
 def _found(read_back: OutcomeRead, read: ToolResult, *, proves_absence: bool) -> ToolResult:
-    """Return the outcome of a change as a read shows it."""
-    found = values_in(read_back.path, read)
-    if found is None:
+    """Return the outcome of a change as a read shows it; unknown with a `read_back` if the read was answered without proof."""
+    if read.unknown or read.error_code is ToolErrorCode.TOOL_UNAVAILABLE:
         return OUTCOME_UNKNOWN
+    selected = values_in(read_back.path, read)
+    found = [one for one in selected or () if not contradicts(one, read_back.of_arguments)]
     data = fit_data({"found": found})
     kept = data["found"] if isinstance(data, dict) and isinstance(data.get("found"), list) else []
     made = ReadBack(tool=read_back.call.tool_name, arguments=read_back.call.arguments, found=kept)
     if found:
         return ToolResult(success=True, data=data, read_back=made)
-    return (FOUND_NOT_DONE if proves_absence else OUTCOME_UNKNOWN).replace(read_back=made)
+    is_absent = proves_absence and selected == [] and not is_partial(read.data)
+    return (FOUND_NOT_DONE if is_absent else OUTCOME_UNKNOWN).replace(read_back=made)

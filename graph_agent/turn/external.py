@@ -125,13 +125,10 @@ class ExternalPorts:
         result = await self.execute(call)
         return result if result.success or result.unknown else ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
 
-    async def settle(self, call: AuthorizedCall, *, has_arrived: bool = False) -> ToolResult:
-        """Return the outcome of a call that may have been sent; it stays unknown if the executor cannot be asked.
-
-        `has_arrived` says that it was sent so long ago that it is not on its way any more.
-        """
+    async def settle(self, call: AuthorizedCall, *, sent_before: float = 0.0) -> ToolResult:
+        """Return the outcome of a call that may have been sent, these seconds ago; unknown if the executor cannot be asked."""
         return await self._tool_result(
-            lambda limit: learn_outcome(self.tools, copy.deepcopy(call), limit, attempt=self.attempt, has_arrived=has_arrived),
+            lambda limit: learn_outcome(self.tools, copy.deepcopy(call), limit, attempt=self.attempt, sent_before=sent_before),
             at_least=self.settle_seconds,
         )
 

@@ -11,6 +11,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.constitution import MOST_DELAY
 from graph_agent.policy.guard import sent_before
 from graph_agent.record.settlements import UnknownCall
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     # Only named in a signature: it imports LangGraph, which commands of an administrator do not need.
     from graph_agent.turn.setup import TurnSetup
 
-ARRIVED_AFTER: Final = timedelta(seconds=30)
-"""A call that was sent so long ago is not on its way any more."""
-FINDABLE_FOR: Final = timedelta(minutes=10)
+FINDABLE_FOR: Final = timedelta(seconds=MOST_DELAY)
 """For how long after a call reads look for what it did. The servers have made it visible, or never will."""
 
 
@@ -62,7 +61,7 @@ class SentCalls:
         if unsettled is None:
             return None
         external = replace(self._setup.external, call_seconds=seconds, settle_seconds=seconds)
-        result = await external.settle(unsettled, has_arrived=now - call.invoked_at >= ARRIVED_AFTER)
+        result = await external.settle(unsettled, sent_before=(now - call.invoked_at).total_seconds())
         too_late = result.read_back is not None and not unsettled.key and now - call.invoked_at > FINDABLE_FOR
         return None if result.unknown and too_late else result
 

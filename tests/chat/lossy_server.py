@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
+from random import Random
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -26,9 +27,12 @@ class Fault(StrEnum):
     DROPPED = "dropped"
     """The call takes effect, and the connection stays open without an answer."""
     DELAYED = "delayed"
-    """The call arrives only when `late` is released."""
+    """The call arrives only when `late` is released, or after the `delay`."""
     CUT_BEFORE = "cut before"
     CUT_AFTER = "cut after"
+
+
+LOSSES = [Fault.DROPPED, Fault.DELAYED, Fault.CUT_BEFORE, Fault.CUT_AFTER]
 
 
 class _CutError(Exception):
@@ -41,10 +45,18 @@ class LossyServer:
     def __init__(self, tool_name: str) -> None:
         self.tool_name = tool_name
         self.faults: deque[Fault] = deque()
+        self.dice: Random | None = None
+        """Chooses what happens to each call, half of which are lost."""
+        self.delay: float | None = None
+        """The longest delay, in seconds."""
         self.late = asyncio.Event()
+        self.requested = asyncio.Event()
+        """Set when a call was sent and will not be answered: after it, if it takes effect at once."""
         self.arriving: set[asyncio.Task[None]] = set()
         self.requests = 0
         """How many calls of the tool were sent."""
+        self.lost = 0
+        """How many of them the dice have chosen."""
         self._port = 0
 
     @property
@@ -69,6 +81,7 @@ class LossyServer:
         """Let the delayed requests arrive."""
         self.late.set()
         await asyncio.gather(*self.arriving)
+        self.late.clear()
 
     def _app(self, server: MCPServer[Any]) -> Any:
         app = server.streamable_http_app(json_response=True, stateless_http=True)
@@ -84,24 +97,31 @@ class LossyServer:
             if fault is Fault.DELAYED:
 
                 async def arrive_late() -> None:
-                    await self.late.wait()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self.late.wait(), self.delay)
                     await app(scope, again, lose)
 
                 task = asyncio.create_task(arrive_late())
                 self.arriving.add(task)
+                self.requested.set()
                 while (await receive())["type"] != "http.disconnect":
                     pass
                 return
             await app(scope, again, send if fault is Fault.NONE else lose)
             if fault is Fault.CUT_AFTER:
                 raise _CutError
-            while fault is Fault.DROPPED and (await receive())["type"] != "http.disconnect":
-                pass
+            if fault is Fault.DROPPED:
+                self.requested.set()
+                while (await receive())["type"] != "http.disconnect":
+                    pass
 
         return serve
 
     def _next_fault(self) -> Fault:
         self.requests += 1
+        if self.dice is not None and self.dice.random() < 0.5:
+            self.lost += 1
+            return self.dice.choice(LOSSES)
         return self.faults.popleft() if self.faults else Fault.NONE
 
     def _is_call(self, body: bytes) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import CallToolResult, TextContent
 from pydantic import Field
 
 from graph_agent.tools.server_file import ServerConfig
@@ -30,6 +31,8 @@ class PaymentServer(LossyServer):
         self.payments: list[tuple[int, str]] = []
         """The amount and the key or reference of each payment that was made."""
         self.finds_nothing = False
+        self.answers: Callable[[list[dict[str, Any]]], Any] | None = None
+        """What the read answers instead, for the payments with the reference."""
         self._answers: dict[str, dict[str, Any]] = {}
 
     @property
@@ -75,10 +78,13 @@ def _mcp_server(owner: PaymentServer) -> MCPServer:
             return owner.paid(amount, reference)
 
         @server.tool()
-        def find_payments(reference: str) -> dict[str, Any]:
+        def find_payments(reference: str) -> CallToolResult:
             """Return the payments with a reference."""
             found = [] if owner.finds_nothing else [{"amount": paid} for paid, under in owner.payments if under == reference]
-            return {"payments": found}
+            answer = {"payments": found} if owner.answers is None else owner.answers(found)
+            if isinstance(answer, str):
+                return CallToolResult(content=[TextContent(text=answer)], is_error=answer.startswith("Error"))
+            return CallToolResult(content=[], structured_content=answer)
 
     else:
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +13,7 @@ from uuid import UUID
 
 import pytest
 from mcp import StdioServerParameters
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.queries import LogQueryService
@@ -25,86 +23,22 @@ from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode, ToolGrantError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.llm import LLMResponse, ToolDeclaration
-from graph_agent.models.record import CallOperation, DecisionRecord
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.record import CallOperation
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import Clock
 from graph_agent.record.tables import call_operations, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays.replayer import replay
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.sent_calls import SentCalls
-from tests.chat.lossy_server import Fault
-from tests.chat.payment_servers import KEYED, META_NAME, Kind, PaymentServer, serving
+from tests.chat.lossy_server import LOSSES, Fault
+from tests.chat.payment_servers import KEYED, META_NAME, Kind
+from tests.chat.payment_shop import COMPLETE, LINES, opened
 from tests.record.trees import verified
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
-
-LINES = {
-    "keyed": ["keyed.pay: Pay an amount (without confirmation) (operation key in idempotency_key)"],
-    "header": ["header.pay: Pay an amount (without confirmation) (operation key in header Idempotency-Key)"],
-    "meta": [f"meta.pay: Pay an amount (without confirmation) (operation key in _meta {META_NAME})"],
-    "listed": [
-        "listed.pay: Pay an amount (without confirmation) (done if listed.find_payments(reference = reference) $.payments[*])",
-        "listed.find_payments: Find payments (reads)",
-    ],
-    "plain": ["plain.pay: Pay an amount (without confirmation)"],
-}
-LOSSES = [Fault.DROPPED, Fault.DELAYED, Fault.CUT_BEFORE, Fault.CUT_AFTER]
-
-
-class Shop:
-    """One payment server, and an engine that pays there."""
-
-    def __init__(self, log: Database, server: PaymentServer, lines: list[str]) -> None:
-        self.log, self.server = log, server
-        self.clock = SystemClock()
-        self.audit = DatabaseAuditWriter(log, clock=self.clock)
-        self.tools = McpServerGroup([server.config], granted=[line.partition(":")[0] for line in lines])
-        self.constitution = "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in lines)
-
-    def engine(self, *script: LLMResponse, constitution: str = "", clock: Clock | None = None) -> LLMAgentEngine:
-        ports = {"audit": self.audit, "clock": clock or self.clock, "ids": RandomIds(), "signer": Signer(SECRET)}
-        config = AgentEngineConfig(timeout_seconds=8.0)
-        adapter, constitution = ScriptedAdapter(script), constitution or self.constitution
-        return LLMAgentEngine(adapter, self.tools, constitution, **grouped(**ports, config=config))
-
-    async def pay(self, amount: int, *faults: Fault, **more: Any) -> FinishedTurn:
-        """Pay in a turn; these are the faults of its requests."""
-        self.server.faults.extend(faults)
-        engine = self.engine(calls((f"{self.server.kind}.pay", {"amount": amount, **more})), says("See above."))
-        finished = await engine.run(asks(f"pay {amount}"))
-        self.server.faults.clear()
-        return finished
-
-    def settler(self, constitution: str = "", *, seconds_later: float = 0) -> OutcomeSettler:
-        """Return a settler whose clock is ahead."""
-        clock = ManualClock(self.clock.now() + timedelta(seconds=seconds_later))
-        sent_calls = SentCalls(self.engine(constitution=constitution, clock=clock))
-        return OutcomeSettler(self.tools, self.log, clock=clock, sent_calls=sent_calls)
-
-    async def states(self) -> list[str]:
-        query = select(call_operations.c.state).order_by(call_operations.c.intended_at)
-        return [str(state) for state in await self.log.read(lambda connection: connection.execute(query).scalars().all())]
-
-    async def replays(self, record: DecisionRecord) -> bool:
-        texts = await self.audit.texts(list(record.header.digests.values()))
-        return (await replay(record, texts)).identical
-
-
-@asynccontextmanager
-async def opened(log: Database, kind: Kind, lines: list[str] | None = None) -> AsyncIterator[Shop]:
-    async with serving([kind]) as [server]:
-        shop = Shop(log, server, lines or LINES[kind])
-        try:
-            yield shop
-        finally:
-            await shop.tools.aclose()
 
 
 @pytest.mark.parametrize("kind", KEYED)
@@ -390,3 +324,66 @@ async def test_a_configured_header_does_not_replace_the_key(log: Database) -> No
         await shop.pay(5)
         await shop.pay(6)
         assert len({key for _, key in shop.server.payments} - {"the same for all"}) == 2
+
+
+def _other_amount(found: list[dict[str, Any]]) -> Any:
+    return {"payments": [{**one, "amount": 700} for one in found or [{}]]}
+
+
+ANSWERS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "an error": lambda _: "Error: no permission",
+    "a text": lambda _: "No payments were found.",
+    "another list": lambda _: {"items": []},
+    "null": lambda _: {"payments": None},
+    "a page": lambda _: {"payments": [], "next_cursor": "p2"},
+    "a truncated list": lambda _: {"payments": [], "isTruncated": True},
+    "a page of a total": lambda _: {"payments": [], "total": 31},
+    "a page inside": lambda _: {"payments": [], "page_info": {"hasNextPage": True}},
+    "another object": _other_amount,
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("fault", [Fault.CUT_BEFORE, Fault.CUT_AFTER])
+async def test_a_read_that_shows_something_else_proves_nothing_and_a_later_one_does(
+    log: Database, answer: str, fault: Fault
+) -> None:
+    async with opened(log, "listed", COMPLETE) as shop:
+        shop.server.answers = ANSWERS[answer]
+        await shop.pay(5, fault, reference="order 1")
+        settler = shop.settler(seconds_later=60)
+        assert (await settler.settle(), await shop.states()) == (0, ["unknown"])
+        shop.server.answers = None
+        assert await shop.settler(seconds_later=120).settle() == 1
+        assert await shop.states() == ["done" if fault is Fault.CUT_AFTER else "void"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda found: {"payments": [*found, *found]},
+        lambda found: {"payments": [{"amount": 700}, *found], "next_cursor": "p2"},
+        lambda found: {"payments": [{"amount": "5.00", "reference": "ORDER 1"} for _ in found]},
+        lambda found: json.dumps({"payments": found}),
+    ],
+    ids=["a duplicate", "on a page beside another", "as a text of a number", "as a text"],
+)
+async def test_a_payment_is_found_done_in_other_forms(log: Database, answer: Callable[[Any], Any]) -> None:
+    async with opened(log, "listed", COMPLETE) as shop:
+        shop.server.answers = answer
+        await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
+        await shop.settler().settle()
+        assert await shop.states() == ["done"]
+
+
+async def test_a_payment_that_is_found_only_later_is_not_found_not_done_before_the_documented_delay(log: Database) -> None:
+    late = [LINES["listed"][0] + " (complete after 5 minutes)", LINES["listed"][1]]
+    async with opened(log, "listed", late) as shop:
+        shop.server.finds_nothing = True
+        await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
+        await shop.pay(6, Fault.CUT_BEFORE, reference="order 2")
+        assert await shop.settler(seconds_later=280).settle() == 0
+        shop.server.finds_nothing = False
+        assert await shop.settler(seconds_later=290).settle() == 1
+        assert await shop.settler(seconds_later=310).settle() == 1
+        assert await shop.states() == ["done", "void"]

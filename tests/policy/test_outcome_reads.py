@@ -29,7 +29,7 @@ def test_a_line_names_the_read_its_parameters_and_the_path() -> None:
     line = "- pay: Pay (done if find(reference = reference, page = amount) $.payments[?@.amount == 5]) (complete)"
     [grant] = Constitution.parse(f"## Available Tools\n{line}\n").grants
     filled = (("reference", "reference"), ("page", "amount"))
-    assert grant.done_if == DoneIf("find", filled, "$.payments[?@.amount == 5]", is_complete=True)
+    assert grant.done_if == DoneIf("find", filled, "$.payments[?@.amount == 5]", complete_after=30)
     assert grant.summary == "Pay"
 
 
