@@ -72,7 +72,7 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
             else:
                 drafted.append(line)
                 closed += [name] if claims.server.trusted and claims.hints.get("openWorldHint") is False else []
-                drafted += _key_comments(tool, tools.traits(tool.name))
+                drafted += [*_key_comments(tool, tools.traits(tool.name)), *_read_comments(tool, claims, tools)]
     if not drafted:
         raise ConfigurationError("no tool of these servers can be granted")
     grants = [*drafted, *([_CLOSED.format(names=", ".join(closed))] if closed else [])]
@@ -87,6 +87,27 @@ def _key_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:
     names = [name for name in properties if takes_key(name, tool.parameters)]
     return [
         f"<!-- if a key takes effect once at this server, add (operation key in {name}) to the line above -->" for name in names
+    ]
+
+
+def _read_comments(tool: ToolDeclaration, claims: Claims, tools: McpServerGroup) -> list[str]:
+    """Return a comment for each read of the same server that takes the same reference as a change."""
+    traits, own = tools.traits(tool.name), tool.parameters.get("properties")
+    if traits.read_only or traits.ledger or claims.reads or not isinstance(own, dict):
+        return []
+    found = []
+    for reader in tools.declarations():
+        of_reader = tools.claims(reader.name)
+        if of_reader is None or of_reader.server is not claims.server or not of_reader.reads:
+            continue
+        accepted, required = reader.parameters.get("properties"), reader.parameters.get("required", [])
+        names = [name for name in accepted or () if name in own and takes_key(name, tool.parameters)]
+        found += [(of_reader, name) for name in names if set(required) <= {name}]
+    prefixed = len(tools.executors) > 1
+    named = [(f"{read.server.name}.{read.tool}" if prefixed else read.tool, name) for read, name in found]
+    return [
+        f"<!-- if {read} finds what was done, add (done if {read}({name} = {name}) PATH) to the line above -->"
+        for read, name in named
     ]
 
 
