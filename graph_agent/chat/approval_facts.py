@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.models.decision import ApprovalRequest, DecisionContext
-from graph_agent.models.facts import FactRead, Facts, PastUses, ShownFact, window_start
+from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.recorder import newest_results
+from graph_agent.turn.gathered_facts import gather_facts
 
 if TYPE_CHECKING:
     # Only named in a signature: it imports Cedar, which belongs to an extra.
@@ -53,7 +53,7 @@ async def read_circumstances(engine: LLMAgentEngine, policy: CompiledPolicy, req
     conditions, action = policy.conditions, request.action
     if conditions is None:
         return Circumstances()
-    facts = await _facts(engine, policy, request) if conditions.reads_facts else None
+    facts = await _facts(engine, conditions, request) if conditions.reads_facts else None
     reader = FactReader(policy, _Reads(engine), request.user_id, "", request.user_roles, facts)
     if not reader.needs(action.tool_name):
         return Circumstances(facts)
@@ -71,15 +71,8 @@ def shown_now(policy: CompiledPolicy, request: ApprovalRequest, known: Circumsta
     return shown_facts(policy.conditions.results, request.action.tool_name, known.results)
 
 
-async def _facts(engine: LLMAgentEngine, policy: CompiledPolicy, request: ApprovalRequest) -> Facts:
-    conditions, audit, now, past = policy.conditions, engine.audit, engine.ports.clock.now(), PastUses()
-    assert conditions is not None
+async def _facts(engine: LLMAgentEngine, conditions: Conditions, request: ApprovalRequest) -> Facts:
     context = DecisionContext(
         user_id=request.user_id, message=request.id, conversation_id=request.conversation_id, roles=request.user_roles
     )
-    if conditions.reads_windows or conditions.reads_calls:
-        since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
-        past = await audit.past_uses(context, "", since, conditions.reads_calls)
-    if conditions.results.last:
-        past = replace(past, last=await newest_results(audit, context, "", conditions))
-    return conditions.facts(now, past)
+    return await gather_facts(engine.audit, context, "", conditions, engine.ports.clock.now())

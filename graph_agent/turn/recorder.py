@@ -24,8 +24,8 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk, walk_edges
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import DecisionContext, PendingAction
-from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, Selected, total_of, uses_by_window, window_start
+from graph_agent.models.decision import PendingAction
+from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     CallOperation,
@@ -50,6 +50,7 @@ from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
+from graph_agent.turn.gathered_facts import gather_facts
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode
 
 T = TypeVar("T")
@@ -236,21 +237,10 @@ class Recorder:
         if (entry := self._replay_entry(EntryKind.FACTS, None)) is not None:
             return Facts.model_validate(entry.result)
         self._ports()
-        now = self._clock.now()
-        past = PastUses()
-        conditions = conditions.gathers
-        # An interrupted turn sends nothing more, and the log may be what has interrupted it.
-        if (conditions.reads_windows or conditions.reads_calls) and not self.interrupted:
-            since = window_start("day", now, conditions.file.time_zone) if conditions.reads_windows else None
-            past = await self._counter.past_uses(self.header.context, self.header.decision_id, since, conditions.reads_calls)
-        if conditions.results.last:
-            past = replace(
-                past,
-                last={}
-                if self.interrupted
-                else await newest_results(self._counter, self.header.context, self.header.decision_id, conditions),
-            )
-        facts = conditions.facts(now, past)
+        context, decision_id = self.header.context, self.header.decision_id
+        facts = await gather_facts(
+            self._counter, context, decision_id, conditions.gathers, self._clock.now(), interrupted=lambda: self.interrupted
+        )
         self._append(EntryKind.FACTS, None, facts.to_json())
         return facts
 
@@ -647,26 +637,6 @@ class Recorder:
         self._mark_saved()
         if following is not None:
             self._announced[following.sequence] = free
-
-
-async def newest_results(
-    writer: AuditWriter, context: DecisionContext, decision_id: str, conditions: Conditions
-) -> dict[str, Selected]:
-    """Return what facts have from the results of the conversation before this decision, by fact."""
-    # Imported here, because Cedar belongs to an extra. An installation with facts has it.
-    from graph_agent.policy.cedar.fact_values import selected_last
-
-    found = {}
-    for fact in conditions.results.last:
-        newest = await writer.newest_result(context, decision_id, fact.tools)
-        if newest is not None:
-            tool_name, data = newest
-            action = conditions.actions.get(tool_name)
-            # A row does not say whether the data was structured. A tool with a schema for it sends no text.
-            is_text = action is None or action.output is None
-            result = ToolResult(success=True, data=data)
-            found[fact.name] = selected_last(conditions.results, fact, result, is_text=is_text)
-    return found
 
 
 def _operation(call: AuthorizedCall, amounts: Mapping[str, int | str] | None = None) -> CallOperation:
