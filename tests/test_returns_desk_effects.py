@@ -1,22 +1,26 @@
-"""Lost answers at the desk of `examples/returns_desk`: store credit has a key, and a mail is found by its reference."""
+"""Effects at the desk of `examples/returns_desk`: store credit by key, mail by reference, and the undo of an address."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database
+from graph_agent.errors import ServiceError
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import LLMResponse
-from graph_agent.testing import calls, open_installation, says
+from graph_agent.testing import TestClient, calls, open_installation, says
 from graph_agent.tools.executor import McpToolExecutor
 from tests.chat.lossy_server import Fault, LossyServer
-from tests.returns_desk import CONDITIONS, CONSTITUTION, build_desk, data_of, result_of
+from tests.returns_desk import CONDITIONS, CONSTITUTION, TODAY, build_desk, data_of, open_desk, result_of
 
+NOW = datetime(TODAY.year, TODAY.month, TODAY.day, 9, tzinfo=UTC)
 MAIL = {"order_id": "FH-2079", "reference": "late-parcel", "text": "We are sorry that it is late."}
 CREDIT: dict[str, Any] = {"order_id": "FH-2079", "amount": 10.0, "reason": "late"}
 
@@ -107,3 +111,63 @@ async def test_a_key_gives_one_credit_and_no_other_one() -> None:
         other = await result_of(lossy.desk, "give_store_credit", **{**given, "amount": 11.0})
         assert other.error == "This key belongs to another credit."
         assert await lossy.store_credit() == 25.0
+
+
+HOLM = {"street": "Holm 1", "postcode": "24937", "city": "Flensburg"}
+
+
+@asynccontextmanager
+async def moved(desk: McpToolExecutor, clock: ManualClock) -> AsyncGenerator[tuple[TestClient, str]]:
+    """Yield a client whose order FH-2087 was sent to another address, and the decision that did it."""
+    model = [
+        calls("find_customer", email="ines.karlsen@example.com", postcode="24103"),
+        calls("get_order", order_id="FH-2087"),
+        says("What can I do?"),
+        calls("change_address", order_id="FH-2087", **HOLM),
+    ]
+    async with open_installation(desk, CONSTITUTION, model, conditions=CONDITIONS, clock=clock) as client:
+        await client.send("hello")
+        await client.send("send FH-2087 to Holm 1")
+        answer = await client.send("yes")
+        assert answer.decision.effects == ["order FH-2087 goes to Holm 1, 24937 Flensburg"]
+        yield client, answer.decision_id
+
+
+async def address_of(desk: McpToolExecutor) -> dict[str, str]:
+    return dict((await data_of(desk, "get_order", order_id="FH-2087"))["address"])
+
+
+async def test_a_change_of_the_address_is_undone_with_what_was_read_before_it() -> None:
+    async with open_desk() as desk:
+        before = await address_of(desk)
+        async with moved(desk, ManualClock(NOW)) as (client, decision_id):
+            asked = await client.chat.undo("ann", decision_id)
+            assert "Kaistr. 12" in asked.reply
+            assert await address_of(desk) == HOLM
+            await client.send("yes")
+            assert await address_of(desk) == before
+            with pytest.raises(ServiceError, match="has undone it already"):
+                await client.chat.undo("ann", decision_id)
+
+
+async def test_an_address_that_somebody_has_changed_since_is_not_overwritten_by_an_undo() -> None:
+    async with open_desk() as desk, moved(desk, ManualClock(NOW)) as (client, decision_id):
+        await data_of(desk, "change_address", order_id="FH-2087", **{**HOLM, "street": "Holm 2"})
+        refused = (await client.chat.undo("ann", decision_id)).decision
+        assert "address.street is now 'Holm 2', this change had left it at 'Holm 1'" in refused.notices[0]
+        assert (await address_of(desk))["street"] == "Holm 2"
+
+
+async def test_an_address_is_not_undone_after_half_an_hour_or_when_the_order_is_not_pending_any_more() -> None:
+    async with open_desk() as desk:
+        clock = ManualClock(NOW)
+        async with moved(desk, clock) as (client, decision_id):
+            asked = await client.chat.undo("ann", decision_id)
+            assert asked.decision.pending_action is not None
+            await data_of(desk, "cancel_order", order_id="FH-2087")
+            refused = (await client.send("yes")).decision
+            assert "only a pending order can be sent to another address" in refused.reply.lower()
+            clock.advance(seconds=1801)
+            with pytest.raises(ServiceError, match="the time in which it could be undone ended"):
+                await client.chat.undo("ann", decision_id)
+        assert await address_of(desk) == HOLM
