@@ -77,6 +77,7 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
             "execute",
             {
                 "graph/authorized.py": {"run_authorized"},
+                "turn/external.py": {"send_again"},
                 "turn/recorder.py": {"_read"},
                 # What an approver looks at belongs to no turn.
                 "chat/approval_facts.py": {"read_fact"},
@@ -91,7 +92,7 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
             "settle",
             {
                 "graph/authorized.py": {"run_authorized"},
-                "turn/recorder.py": {"execute"},
+                "turn/external.py": {"send_again"},
                 "turn/sent_calls.py": {"outcome"},
                 "tools/outcomes.py": {"learn_outcome"},
                 "chat/settling.py": {"_outcome", "settle_forever"},
