@@ -164,6 +164,7 @@ nightly-tests: setup
 nightly-simulation: $(STAMP)
 	@$(MAKE) --no-print-directory simulate SEEDS=10000
 	@$(BIN)/python -m tests.turn.test_random_facts 1000000
+	@$(BIN)/python -m tests.chat.lost_answers
 
 nightly-package: package
 
