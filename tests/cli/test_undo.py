@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,12 @@ def test_a_confirmed_undo_is_done_once_and_its_link_is_printed(cli: Cli, tmp_pat
     assert count(cli) == 0
     assert cli("log", "verify").code == 0
     assert cli("replay", "--all").code == 0
+    proof = tmp_path / "proof"
+    proof.mkdir()
+    assert cli("log", "export", "--proof", "last", "--out", str(proof)).code == 0
+    files = ["verify_proof.py", "decision.json", "decision.tlog-proof", "trusted_keys.txt"]
+    checked = subprocess.run([sys.executable, *files], cwd=proof, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.parametrize("given", ["6f1c2a5e-8f0b-5f0e-9a63-0f5a3f3b8c11", "nothing"])
