@@ -133,7 +133,7 @@ FOREIGN = {
     ),
     "excel": ForeignServer(
         "py/bin/excel-mcp-server",
-        lambda _: [],
+        lambda _: ["stdio"],
         "create_workbook",
         lambda folder, n: {"path": str(folder / f"{n}.xlsx")},
     ),
@@ -173,7 +173,8 @@ class Outcomes:
     def is_as_promised(self) -> bool:
         """True if nothing is sent twice, and what is not known is reported. Only a read settles anything."""
         settled = self.unknown_at_first - self.unknown
-        return not (self.doubled or self.unreported) and (settled >= 0 if FOREIGN[self.server].marker else settled == 0)
+        told = not (self.doubled or self.unreported) and self.arrived > 0
+        return told and (settled >= 0 if FOREIGN[self.server].marker else settled == 0)
 
     def __str__(self) -> str:
         return (
