@@ -57,6 +57,8 @@ async def test_an_unexpected_exception_is_answered_without_details(
     runtime = environment.runtime()
 
     class Broken:
+        approvals = None
+
         async def check_writable(self) -> None: ...
 
         async def conversations(self, *_: object) -> None:

@@ -99,6 +99,7 @@ def test_suggest_reads_a_log_and_shows_the_border_of_each_rule_with_the_extra(
     assert "add_task: from 8 to 15 o'clock: still runs: add_task(" in suggested.err
     assert "hour=14" in suggested.err
     assert suggested.out == cli("policy", "suggest", "--shadow").out
+    # Where the extra is not installed.
     monkeypatch.setattr("graph_agent.cli.suggestions.find_spec", lambda _: None)
     without = cli("policy", "suggest", "--shadow")
     assert without.out == suggested.out

@@ -116,4 +116,4 @@ def open_site(
     with live_server(folder, template, make, built, session) as server:
         site = Site(server.url, session, browser)
         yield site
-        assert site.problems == []
+        assert site.problems == [], site.problems
