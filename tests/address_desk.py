@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.guard import AuthorizedCall
+from tests.recording_desk import RecordingDesk
 from tests.scripted_turns import done, failed
 
 READ_ORDER = "(before is get_order(order_id = arguments.order_id))"
@@ -46,19 +45,11 @@ DECLARATIONS = tuple(
 
 
 @dataclass
-class AddressDesk:
+class AddressDesk(RecordingDesk):
     """A `ToolServer` without a ledger."""
 
     streets: dict[str, str] = field(default_factory=lambda: {"W1": "Elm 1", "W2": "Oak 2", "W3": "Ash 3"})
     notes: dict[str, str] = field(default_factory=dict)
-    answers: dict[str, Callable[[dict[str, Any]], ToolResult]] = field(default_factory=dict)
-    """What a tool answers instead."""
-    sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    before: Callable[[str], None] = lambda _: None
-    """Called before each call with the name of the tool."""
-
-    async def start(self) -> bool:
-        return True
 
     def get_available_tools(self) -> list[str]:
         return [tool.name for tool in DECLARATIONS]
@@ -69,15 +60,7 @@ class AddressDesk:
     def traits(self, tool_name: str) -> ToolTraits:
         return ToolTraits(title=tool_name.replace("_", " ").capitalize(), read_only=tool_name in READS)
 
-    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
-        assert deadline is not None
-        self.before(call.tool_name)
-        self.sent.append((call.tool_name, dict(call.arguments)))
-        if call.tool_name in self.answers:
-            return self.answers[call.tool_name](call.arguments)
-        return self._perform(call.tool_name, call.arguments)
-
-    def _perform(self, tool_name: str, given: dict[str, Any]) -> ToolResult:
+    def perform(self, tool_name: str, given: dict[str, Any]) -> ToolResult:
         match tool_name:
             case "get_order" if given["order_id"] in self.streets:
                 return done({"id": given["order_id"], "address": {"street": self.streets[given["order_id"]]}})
@@ -93,12 +76,6 @@ class AddressDesk:
             case "send_mail":
                 return done({"ok": True})
         return failed(ToolErrorCode.NOT_FOUND, "there is no such object")
-
-    async def settle(self, call: Any, *, deadline: float | None = None) -> ToolResult:
-        raise AssertionError(f"no call of the desk is settled: {call}, {deadline}")
-
-    async def preview(self, tool_name: str, *rest: Any, **more: Any) -> ToolResult:
-        raise AssertionError(f"the desk has no previews: {tool_name}, {rest}, {more}")
 
     @property
     def written(self) -> list[str]:

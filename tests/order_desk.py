@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +11,12 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
+from tests.recording_desk import RecordingDesk
 from tests.scripted_turns import SECRET, asks, done, failed, grouped
 
 CONSTITUTION = """You are the desk of a shop.
@@ -67,7 +66,7 @@ NOT_SENT = policy(ORDER, forbid("not sent", "cancel_order", UNSENT))
 
 
 @dataclass
-class OrderDesk:
+class OrderDesk(RecordingDesk):
     """A `ToolServer`. A read returns what `tables` have, and a write changes the status of its order."""
 
     tables: dict[str, dict[str, Any]] = field(
@@ -81,15 +80,7 @@ class OrderDesk:
             "find_customer": {"ann@example.com": {"user_id": "u1"}, "bob@example.com": {"user_id": "u2"}},
         }
     )
-    answers: dict[str, Callable[[dict[str, Any]], ToolResult]] = field(default_factory=dict)
-    """What a tool answers instead."""
     traits_of: dict[str, dict[str, Any]] = field(default_factory=dict)
-    sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    before: Callable[[str], None] = lambda _: None
-    """Called before each call with the name of the tool."""
-
-    async def start(self) -> bool:
-        return True
 
     def get_available_tools(self) -> list[str]:
         return [tool.name for tool in DECLARATIONS]
@@ -101,23 +92,12 @@ class OrderDesk:
         known = {"title": tool_name.replace("_", " ").capitalize(), "read_only": tool_name in _READ}
         return ToolTraits(**{**known, **self.traits_of.get(tool_name, {})})
 
-    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
-        assert deadline is not None
-        self.before(call.tool_name)
-        self.sent.append((call.tool_name, dict(call.arguments)))
-        if call.tool_name in self.answers:
-            return self.answers[call.tool_name](call.arguments)
-        if call.tool_name in _READ:
-            found = self.tables[call.tool_name].get(call.arguments[_READ[call.tool_name]])
+    def perform(self, tool_name: str, given: dict[str, Any]) -> ToolResult:
+        if tool_name in _READ:
+            found = self.tables[tool_name].get(given[_READ[tool_name]])
             return failed(ToolErrorCode.NOT_FOUND, "there is no such object") if found is None else done(found)
-        self.tables["get_order"][call.arguments["order_id"]]["status"] = "changed"
-        return done({"order_id": call.arguments["order_id"]})
-
-    async def settle(self, call: Any, *, deadline: float | None = None) -> ToolResult:
-        raise AssertionError(f"no call of the desk is settled: {call}, {deadline}")
-
-    async def preview(self, tool_name: str, *rest: Any, **more: Any) -> ToolResult:
-        raise AssertionError(f"the desk has no previews: {tool_name}, {rest}, {more}")
+        self.tables["get_order"][given["order_id"]]["status"] = "changed"
+        return done({"order_id": given["order_id"]})
 
     @property
     def made(self) -> list[str]:
