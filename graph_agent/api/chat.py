@@ -8,7 +8,7 @@ that sends it as Last-Event-ID, on either route, gets the events after it; no tu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from functools import partial
 from typing import Annotated
 
@@ -70,7 +70,12 @@ async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: I
     """Answer one message. A failure of the model is a 200 as well; the decision says so."""
     # Read before the turn is admitted: a client that sends its body slowly must not take a place from others.
     sent = await read_model(request, MessageRequest)
-    answering = asyncio.ensure_future(_answer(request, caller, sent, idempotency_key))
+    return await answered(start_turn(request, caller, sent, idempotency_key))
+
+
+async def answered(starting: Awaitable[StartedTurn]) -> JSONResponse:
+    """Return the reply of a turn that is started, also while the server shuts down."""
+    answering = asyncio.ensure_future(_answer(starting))
     try:
         answer = await asyncio.shield(answering)
     except asyncio.CancelledError:
@@ -82,8 +87,8 @@ async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: I
     return JSONResponse(answer.reply_json())
 
 
-async def _answer(request: Request, caller: Caller, sent: MessageRequest, idem_key: str | None) -> ChatAnswer:
-    started = await start_turn(request, caller, sent, idem_key)
+async def _answer(starting: Awaitable[StartedTurn]) -> ChatAnswer:
+    started = await starting
     return started if isinstance(started, ChatAnswer) else await started.result()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 
 from fastapi import APIRouter, Request
@@ -10,9 +9,9 @@ from fastapi.responses import JSONResponse
 
 from graph_agent.api.bodies import ERRORS_BY_ID, IdInPath, errors
 from graph_agent.api.callers import AuthenticatedCaller
-from graph_agent.api.chat import IdempotencyKey, waited_seconds
+from graph_agent.api.chat import IdempotencyKey, answered, waited_seconds
 from graph_agent.api.services import services
-from graph_agent.chat.answer import ChatAnswer, ChatReply
+from graph_agent.chat.answer import ChatReply
 from graph_agent.models.base import Frozen
 
 router = APIRouter(prefix="/api", tags=["decisions"])
@@ -63,7 +62,7 @@ async def undo(
     nothing can be undone.
     """
     state, waited = services(request), waited_seconds(request)
-    started = await state.turn_admission.start(
+    starting = state.turn_admission.start(
         caller.user_id,
         lambda: state.runtime.chat.start_undo(
             caller.user_id,
@@ -74,5 +73,4 @@ async def undo(
         ),
         waited=waited,
     )
-    answer = started if isinstance(started, ChatAnswer) else await asyncio.shield(asyncio.ensure_future(started.result()))
-    return JSONResponse(answer.reply_json())
+    return await answered(starting)
