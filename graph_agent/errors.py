@@ -258,6 +258,17 @@ def service_unavailable() -> ServiceError:
     return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5.0)
 
 
+def service_not_ready() -> ServiceError:
+    """Return the error of a request that cannot be served yet, as before the tool servers are connected."""
+    text = "The service is not ready. Please try again later."
+    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5)
+
+
+def no_closed_decision() -> ServiceError:
+    """Return the error for a decision that does not exist for the caller, or whose turn has not ended."""
+    return ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
+
+
 def outcome_unknown(decision_id: str) -> ServiceError:
     """Return the error of a turn that has its opening row and whose end is not recorded: tools may have been called."""
     text = "The request was started and its outcome is not known yet: ask again with the same key."

@@ -23,7 +23,7 @@ from graph_agent.audit.metrics import MetricsSummary
 from graph_agent.audit.queries import MAX_LIMIT, MAX_OFFSET, DecisionPage, LogQueryService
 from graph_agent.audit.trace import LoggedDecision, LoggedModelCall
 from graph_agent.chat.service import well_formed_id
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decision
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import CallState, DecisionRecord, ToolInvocation
@@ -40,7 +40,6 @@ router = APIRouter(prefix="/api", tags=["decisions"])
 
 _TIMELINE = timedelta(days=7)
 """The range of a timeline without `since`."""
-_STILL_OPEN = "There is no such decision, or it is still open."
 
 
 class DecisionQuery(DecisionFilter):
@@ -130,7 +129,7 @@ async def states(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     """
     trace = await log_of(request).get_decision_trace(well_formed_id(decision_id), user_id=caller.reads)
     if trace.record is None:
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _STILL_OPEN)
+        raise no_closed_decision()
     settled = {settlement.sequence: settlement.result for settlement in trace.settlements}
     runtime = services(request).runtime
     return await visited_states(runtime.engine, trace.record, settled, await earlier_calls(runtime.database, trace.record))
@@ -142,7 +141,7 @@ async def record(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     filters = DecisionFilter.of(decision_id=well_formed_id(decision_id), user_id=caller.reads)
     exported = "".join([piece async for piece in log_of(request).export_logs("json", filters)])
     if not json.loads(exported):
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _STILL_OPEN)
+        raise no_closed_decision()
     return Response(exported, media_type="application/json")
 
 

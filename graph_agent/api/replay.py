@@ -33,7 +33,7 @@ from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.chat.service import well_formed_id
-from graph_agent.errors import ConfigurationError, ConstitutionError, ServiceError, ServiceErrorCode
+from graph_agent.errors import ConfigurationError, ConstitutionError, no_closed_decision
 from graph_agent.models.base import Frozen
 from graph_agent.models.record import RecordStatus, ShadowedCall
 from graph_agent.net.bearer_tokens import Caller
@@ -159,7 +159,7 @@ async def _replay(request: Request, caller: Caller, asked: ReplayRequest, *, flo
     filters, log = restricted_to_caller(filters_of(asked), caller), log_of(request)
     page = await log.query_decisions(filters, limit=min(asked.last, _PAGE))
     if asked.decision_id is not None and not any(row.status is not RecordStatus.PENDING for row in page.items):
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
+        raise no_closed_decision()
     messages: dict[str, str] = {}
 
     async def sources() -> AsyncIterator[LoadedRecord]:

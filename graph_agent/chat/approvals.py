@@ -28,7 +28,14 @@ from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.session import ChatSession, ChatStores
-from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
+from graph_agent.errors import (
+    ConfigurationError,
+    RecordUnavailableError,
+    ServiceError,
+    ServiceErrorCode,
+    service_not_ready,
+    service_unavailable,
+)
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesDigests
 from graph_agent.models.record import DecisionOpening, DecisionRecord
@@ -363,8 +370,7 @@ class ApprovalService:
         try:
             return await self._engine.prepare()
         except ConfigurationError as exc:
-            text = "The service is not ready. Please try again later."
-            raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from exc
+            raise service_not_ready() from exc
 
 
 def _judged(request: ApprovalRequest, policy: CompiledPolicy, approvals: Mapping[str, int], known: Circumstances) -> JudgedCall:

@@ -31,7 +31,14 @@ from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import DatabaseUnavailableError
-from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
+from graph_agent.errors import (
+    ConfigurationError,
+    RecordUnavailableError,
+    ServiceError,
+    ServiceErrorCode,
+    service_not_ready,
+    service_unavailable,
+)
 from graph_agent.models.decision import (
     ConfirmationAnswer,
     DecisionContext,
@@ -230,8 +237,7 @@ class ChatService:
         except RecordUnavailableError as exc:
             raise service_unavailable() from exc
         except ConfigurationError as exc:
-            text = "The service is not ready. Please try again later."
-            raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from exc
+            raise service_not_ready() from exc
 
     async def start(
         self,
@@ -417,8 +423,7 @@ class ChatService:
 
         def open_record(decision_id: str, context: DecisionContext) -> DecisionOpening:
             if isinstance(snapshot, ConfigurationError):
-                text = "The service is not ready. Please try again later."
-                raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from snapshot
+                raise service_not_ready() from snapshot
             opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
             return opened[0].opening
 

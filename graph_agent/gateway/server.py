@@ -65,28 +65,24 @@ WAITING: Final = "waiting_for_the_user"
 """The state of a result whose call waits for its user."""
 WAITING_FOR_APPROVAL: Final = "waiting_for_approval"
 _ASK_STATUS: Final = "Do not call it again: it is done when it is approved. `approval_status` says if it was."
+_BY_ID: Final = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
 _APPROVAL_STATUS: Final = types.Tool(
     name="approval_status",
     title="State of an approval request",
     description="Say whether a call that waits for the approval of another person was made, and with which result.",
-    input_schema={
-        "type": "object",
-        "properties": {"id": {"type": "string"}},
-        "required": ["id"],
-        "additionalProperties": False,
-    },
+    input_schema=_BY_ID,
     annotations=types.ToolAnnotations(read_only_hint=True),
 )
 _UNDO: Final = types.Tool(
     name="undo_decision",
     title="Undo of a call",
     description="Undo what a call has changed. `undo` of its result is the id. The user is asked first.",
-    input_schema={
-        "type": "object",
-        "properties": {"id": {"type": "string"}},
-        "required": ["id"],
-        "additionalProperties": False,
-    },
+    input_schema=_BY_ID,
     annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
 )
 _WAITS: Final = "the user has to confirm it"

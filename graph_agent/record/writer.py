@@ -217,8 +217,7 @@ class DatabaseAuditWriter(AuditWriter):
             operations.lock_uses(connection, operation.user_id)
             past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
             verdict, runs = reservation.judge(past)
-            _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
-            _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in (*entries, verdict)])
+            _append(connection, decision_id, responses, [*entries, verdict])
             at, sealer = reservation.at, self._sealer
             return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, at, sealer)
 
@@ -242,8 +241,7 @@ class DatabaseAuditWriter(AuditWriter):
             # The unique index lets one transaction insert such a row; another one waits here for its end.
             free, by = operations.claim_undo(connection, decision_id, attempt, operation, now, self._sealer)
             last = entry(by)
-            _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
-            _ENTRY.run_for_each(connection, [_entry_row(decision_id, one) for one in (*entries, last)])
+            _append(connection, decision_id, responses, [*entries, last])
             return last, free
 
         last, free = await self._write(claim_and_append, _continued(decision_id))
@@ -432,6 +430,11 @@ class DatabaseAuditWriter(AuditWriter):
 
 def _entry_row(decision_id: str, entry: RecordEntry) -> dict[str, Any]:
     return {"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()}
+
+
+def _append(connection: Connection, decision_id: str, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]) -> None:
+    _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
+    _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in entries])
 
 
 def _call_row(decision_id: str, call: LLMCall) -> dict[str, Any]:

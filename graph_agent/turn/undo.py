@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decision
 from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
@@ -62,7 +62,7 @@ async def load_own(audit: AuditWriter, decision_id: str, user_id: str) -> Decisi
     """Return a closed decision of the user. Raises `ServiceError` DECISION_NOT_FOUND, also for that of another user."""
     record = await audit.load(decision_id)
     if not isinstance(record, DecisionRecord) or record.header.context.user_id != user_id:
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
+        raise no_closed_decision()
     return record
 
 
@@ -153,15 +153,9 @@ def _read(entries: Sequence[RecordEntry], sequence: int, *, is_after: bool) -> R
 
 def _undoing_calls(record: DecisionRecord) -> set[int]:
     """Return the numbers of the calls of a decision that undo others."""
-    return set(_numbers(record))
-
-
-def _numbers(record: DecisionRecord) -> Iterator[int]:
     context = record.header.context
     asked = context.pending_confirmation if context.approval is None else context.approval.request.action
-    for number, one in enumerate(() if asked is None else asked.each, start=1):
-        if one.undoes is not None:
-            yield number
+    return {number for number, one in enumerate(() if asked is None else asked.each, start=1) if one.undoes is not None}
 
 
 def _described(rule: ToolRule | None, call: ToolInvocation) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, func, select
 
 from graph_agent.db import Database
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decision
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import unstorable
 from graph_agent.record.statements import read
@@ -28,7 +28,6 @@ from graph_agent.tlog.note import first_signer
 TILE = 1 << TILE_LEVELS
 """Hashes in a tile."""
 
-_NOT_FOUND = "There is no such decision, or it is still open."
 _NOT_SEALED = "The decision is not in the tree yet. Please try again in a moment."
 
 
@@ -177,8 +176,10 @@ async def read_proof(database: Database, decision_id: str, *, user_id: str | Non
     def read_and_prove(connection: Connection) -> DecisionProof:
         row = connection.execute(wanted).one_or_none()
         n = find_leaf(connection, LeafKind.DECISION, decision_id)
-        if row is None or n is None:
-            raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _NOT_FOUND if row is None else _NOT_SEALED)
+        if row is None:
+            raise no_closed_decision()
+        if n is None:
+            raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _NOT_SEALED)
         try:
             return DecisionProof(record=row.record, salt=row.salt or "", proof=prove_leaf(connection, n))
         except LookupError as exc:
