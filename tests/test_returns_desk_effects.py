@@ -17,7 +17,8 @@ from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import LLMResponse
 from graph_agent.testing import TestClient, calls, open_installation, says
 from graph_agent.tools.executor import McpToolExecutor
-from tests.chat.lossy_server import Fault, LossyServer
+from tests.chat.lossy_server import LossyServer
+from tests.lost_answer import Fault
 from tests.returns_desk import CONDITIONS, CONSTITUTION, TODAY, build_desk, data_of, open_desk, result_of
 
 NOW = datetime(TODAY.year, TODAY.month, TODAY.day, 9, tzinfo=UTC)

@@ -8,7 +8,6 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from enum import StrEnum
 from random import Random
 from typing import Any
 
@@ -17,22 +16,8 @@ from mcp.server.mcpserver import MCPServer
 from graph_agent.api.server import HttpServerConfig
 from graph_agent.tools.transport import HttpServer
 from tests.chat.asgi import lose, read_body
+from tests.lost_answer import LOSSES, Fault
 from tests.serving import ServerWithoutSignals
-
-
-class Fault(StrEnum):
-    """What happens to one call of the tool."""
-
-    NONE = "none"
-    DROPPED = "dropped"
-    """The call takes effect, and the connection stays open without an answer."""
-    DELAYED = "delayed"
-    """The call arrives only when `late` is released, or after the `delay`."""
-    CUT_BEFORE = "cut before"
-    CUT_AFTER = "cut after"
-
-
-LOSSES = [Fault.DROPPED, Fault.DELAYED, Fault.CUT_BEFORE, Fault.CUT_AFTER]
 
 
 class _CutError(Exception):

@@ -25,8 +25,8 @@ from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.sent_calls import SentCalls
-from tests.chat.lossy_server import Fault
 from tests.chat.payment_servers import META_NAME, Kind, PaymentServer, serving
+from tests.lost_answer import Fault
 from tests.scripted_turns import SECRET, asks, calls, grouped, says
 
 LINES = {

@@ -34,9 +34,9 @@ from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.sent_calls import SentCalls
-from tests.chat.lossy_server import LOSSES, Fault
 from tests.chat.payment_servers import KEYED, META_NAME, Kind
 from tests.chat.payment_shop import COMPLETE, LINES, opened
+from tests.lost_answer import LOSSES, Fault
 from tests.record.trees import verified
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
 

@@ -13,11 +13,11 @@ from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock, SystemClock
 from graph_agent.turn.sent_calls import SentCalls
 from tests.chat.environment import Environment, open_environment
-from tests.chat.lossy_server import Fault
 from tests.chat.lost_answers import KINDS, NOT_KNOWN, pay_often
 from tests.chat.paying_process import engine_settings
 from tests.chat.payment_servers import KEYED, Kind, PaymentServer, serving
 from tests.chat.payment_shop import states_by_amount
+from tests.lost_answer import Fault
 
 ROUNDS = [pytest.param(1, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.nightly)]
 

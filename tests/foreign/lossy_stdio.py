@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
 
-from tests.chat.lossy_server import LOSSES, Fault
+from tests.lost_answer import LOSSES, Fault
 
 LATE_SECONDS = 2.0
 
