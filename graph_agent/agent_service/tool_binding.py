@@ -14,6 +14,7 @@ from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.llm.adapter_call import is_documented_read
 from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.models.base import Frozen
+from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
@@ -136,6 +137,12 @@ class BoundTools:
             reference = binding.mcp_tool_reference
             if isinstance(reference, McpTool) and reference.name == binding.tool_name:
                 self._servers[binding.tool_name] = reference.server or shipped
+
+    @property
+    def call_seconds(self) -> float:
+        """The time limit of one call of the server that may take longest."""
+        own = [getattr(server, "call_seconds", DEFAULT_CALL_SECONDS) for server in self._servers.values()]
+        return max(own, default=DEFAULT_CALL_SECONDS)
 
     async def start(self) -> bool:
         """Connect to the servers of the bindings. Always True, because the declarations come from the bindings."""

@@ -14,6 +14,8 @@ from graph_agent.models.decision import AfterYes
 from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
 
 MAX_TOOL_ITERATIONS = 5
+DEFAULT_CALL_SECONDS = 10.0
+"""The time limit of one tool call, if neither its server nor the engine has another."""
 Rounds = Annotated[int, Field(ge=1, le=50)]
 """The limit for the rounds of tool calls of one turn."""
 

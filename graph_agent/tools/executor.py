@@ -37,6 +37,7 @@ from graph_agent.ledger.protocol import (
     USER_META,
 )
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
@@ -52,7 +53,6 @@ from graph_agent.tools.parts import report_parts
 from graph_agent.tools.passed_on import passed_on
 from graph_agent.tools.progress import ProgressListener, ToolProgress, progress_listener
 from graph_agent.tools.session import (
-    DEFAULT_TIMEOUT_SECONDS,
     MAX_BACK_OFF_SECONDS,
     SETTLEMENT_BACK_OFF_SECONDS,
     CircuitBreaker,
@@ -78,15 +78,15 @@ class McpToolExecutor:
 
     One session serves all calls, including concurrent ones. It is opened by `start` or by the first call, and opened again
     after it has failed. A session belongs to the event loop in which it was opened; in another loop the executor opens another
-    one. A call is sent at most once. `timeout` (seconds) limits every call without its own deadline, and `start_timeout` the
-    connection: by default 60 s, or `timeout` if that is set.
+    one. A call is sent at most once. `timeout` (seconds) limits every call, also one with a later deadline. `start_timeout`
+    limits the connection: by default 60 s, or `timeout` if that is set.
     """
 
     def __init__(
         self,
         server: Server,
         *,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        timeout: float = DEFAULT_CALL_SECONDS,
         start_timeout: float | None = None,
         clock: Clock | None = None,
         name: str = "",
@@ -179,6 +179,11 @@ class McpToolExecutor:
     def listed(self) -> list[Tool]:
         """The tools that the server listed last, as MCP describes them, with those that are refused."""
         return list(self._listed_tools or [])
+
+    @property
+    def call_seconds(self) -> float:
+        """The time limit of one call."""
+        return self._timeout
 
     @property
     def answered(self) -> bool:
@@ -399,7 +404,7 @@ class McpToolExecutor:
         return cast("RequestParamsMeta", meta)
 
     def _limit(self, deadline: float | None) -> float:
-        return self._timeout if deadline is None else max(0.0, deadline)
+        return self._timeout if deadline is None else min(self._timeout, max(0.0, deadline))
 
     def _with_duration(self, result: ToolResult, started: float) -> ToolResult:
         return result.model_copy(update={"duration_ms": max(0, round((self._clock.monotonic() - started) * 1000))})

@@ -28,10 +28,11 @@ from mcp import StdioServerParameters
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.net.addresses import InsecureUrlError, require_protected
 from graph_agent.tools.functions import FUNCTIONS_DATABASE
 from graph_agent.tools.identity import ClientCredentials, invalid_header
-from graph_agent.tools.session import DEFAULT_TIMEOUT_SECONDS, start_seconds
+from graph_agent.tools.session import start_seconds
 from graph_agent.tools.transport import HttpServer, Server
 
 MAX_FILE_CHARS = 1024 * 1024
@@ -71,8 +72,8 @@ class ServerConfig:
     """Its tools are functions of a file, served by a process of ours: if that cannot start, the file is wrong."""
     prefixed: bool = False
     """Its tools are named `server.tool`, even if no other server has a tool of the same name."""
-    timeout: float = DEFAULT_TIMEOUT_SECONDS
-    """The seconds for one call without a deadline."""
+    timeout: float = DEFAULT_CALL_SECONDS
+    """The seconds for one call, in a turn at most half of the time that it has left."""
     start_timeout: float | None = None
     """The seconds for connecting, which may have to download the server first; None: see `start_seconds`."""
     credentials: ClientCredentials | None = None
@@ -114,7 +115,7 @@ class _Entry(BaseModel):
     empty: list[str] = []
     """A command and its arguments, which remove the data of the server: `validate --real-tools` runs it before each case."""
     disabled: bool = False
-    timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=MAX_TIMEOUT_SECONDS)
+    timeout: float = Field(default=DEFAULT_CALL_SECONDS, gt=0, le=MAX_TIMEOUT_SECONDS)
     start_timeout: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT_SECONDS)
 
 

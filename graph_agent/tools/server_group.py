@@ -22,6 +22,7 @@ from mcp import MCPError, StdioServerParameters
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, GetPromptResult, Prompt, ReadResourceResult, ToolAnnotations
 
 from graph_agent.clock import SystemClock
+from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
@@ -170,6 +171,11 @@ class McpServerGroup:
             for start in starts.values():
                 start.cancel()
         return [start.result() for start in starts.values()]
+
+    @property
+    def call_seconds(self) -> float:
+        """The time limit of one call of the server that may take longest; each executor keeps its own."""
+        return max((server.timeout for server in self._servers.values()), default=DEFAULT_CALL_SECONDS)
 
     @property
     def functions(self) -> list[str]:

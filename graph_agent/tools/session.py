@@ -20,6 +20,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import CONNECTION_CLOSED, Tool, ToolListChangedNotification
 
 from graph_agent.clock import wait_for_task
+from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError
 from graph_agent.ports import Clock
 from graph_agent.tools.lists import ListError, all_tools
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT_SECONDS = 10.0
 DEFAULT_START_SECONDS = 60.0
 """The first `npx` or `uvx` of a machine downloads the server."""
 MAX_BACK_OFF_SECONDS = 60.0
@@ -44,7 +44,7 @@ LEAVE_SECONDS = 10.0
 
 def start_seconds(timeout: float, start_timeout: float | None) -> float:
     """Return the seconds for connecting: `start_timeout`, or a `timeout` that was chosen, or `DEFAULT_START_SECONDS`."""
-    chosen = None if timeout == DEFAULT_TIMEOUT_SECONDS else timeout
+    chosen = None if timeout == DEFAULT_CALL_SECONDS else timeout
     return start_timeout or chosen or DEFAULT_START_SECONDS
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.stepping import Step
 from graph_agent.llm.adapter_call import AdapterCall, model_name
-from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.config import DEFAULT_CALL_SECONDS, AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, DecisionContext, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening, DecisionRecord, InterruptReason
@@ -61,6 +61,8 @@ class LLMAgentEngine(TurnSetup):
         model, tools = AdapterCall(llm_adapter), tool_executor
         if not isinstance(tools, ToolServer):
             tools = PlainExecutor(tools, self.constitution.grants, model)
+        own_limit: float = getattr(tools, "call_seconds", DEFAULT_CALL_SECONDS)
+        call_seconds = options.call_seconds or own_limit
         external = ExternalPorts(
             call_model=model,
             tools=tools,
@@ -68,7 +70,7 @@ class LLMAgentEngine(TurnSetup):
             signer=ports.signer,
             confirmations=ports.confirmations,
             approvals=ports.approvals,
-            call_seconds=min(options.call_seconds, config.iteration_timeout or options.call_seconds),
+            call_seconds=min(call_seconds, config.iteration_timeout or call_seconds),
             settle_seconds=min(_SETTLE_SECONDS, config.timeout_seconds / 4),
             generate_seconds=config.iteration_timeout,
         )

@@ -17,6 +17,7 @@ from graph_agent.clock import attempt_limit, run_with_timeout, time_left
 from graph_agent.errors import RecordUnavailableError, ToolErrorCode, ToolRefusal
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.tools import ToolResult
@@ -52,7 +53,7 @@ class ExternalPorts:
     approvals: ApprovalRequests | None = None
     attempt: int = 1
     """The number of the attempt of the turn, which the servers of its calls learn."""
-    call_seconds: float = 10.0
+    call_seconds: float = DEFAULT_CALL_SECONDS
     """The time limit of one tool call."""
     settle_seconds: float = 2.0
     """The time limit of one settlement, also after the deadline. A change is not sent with less time than this left."""

@@ -52,8 +52,8 @@ class EngineOptions:
     """Overrides `max_iterations`."""
     system_prompt: str | None = None
     """Replaces the constitution as the text that the model reads, never as the policy."""
-    call_seconds: float = 10.0
-    """The time limit of one tool call."""
+    call_seconds: float | None = None
+    """The time limit of one tool call. None: `call_seconds` of the tool executor, or else `DEFAULT_CALL_SECONDS`."""
     allow_missing_tools: bool = False
     """Leaves out a listed tool that the server does not serve, instead of refusing to run."""
     conditions: ConditionsFile | None = None

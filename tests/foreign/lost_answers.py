@@ -12,6 +12,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +45,16 @@ from tests.scripted_turns import SECRET, asks, calls, grouped, says
 NOT_KNOWN = "Not known whether this was done"
 TIMEOUT = 1.5
 SETTLED_AFTER = 3600
+BACK_OFF_ENDED = 60
+
+
+class ToolsClock(SystemClock):
+    """A clock whose time is set on between the calls: each finds its server connected again, however often it was cut."""
+
+    skipped = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.skipped
 
 
 def nothing(_: Path) -> None:
@@ -173,7 +184,8 @@ class Outcomes:
     def is_as_promised(self) -> bool:
         """True if nothing is sent twice, and what is not known is reported. Only a read settles anything."""
         settled = self.unknown_at_first - self.unknown
-        told = not (self.doubled or self.unreported) and self.arrived > 0
+        # Those that were cut before them have not arrived.
+        told = not (self.doubled or self.unreported) and self.arrived >= self.calls // 2
         return told and (settled >= 0 if FOREIGN[self.server].marker else settled == 0)
 
     def __str__(self) -> str:
@@ -193,16 +205,24 @@ async def call_often(name: str, count: int, folder: Path, installed: Path = INST
     parameters = StdioServerParameters(command=sys.executable, args=command, env={**os.environ, **more}, cwd=ROOT)
     config = ServerConfig("it", parameters, prefixed=True, timeout=TIMEOUT, start_timeout=120)
     constitution = "\n".join(["# Server", "", "## Available Tools", *foreign.lines(), ""])
-    tools = McpServerGroup([config], granted=[line.split(":")[0].removeprefix("- ") for line in foreign.lines()])
+    granted = [line.split(":")[0].removeprefix("- ") for line in foreign.lines()]
+    tools = McpServerGroup([config], granted=granted, clock=(clock := ToolsClock()))
     async with open_stores(Settings(GRAPH_AGENT_HOME=folder / "home")) as stores:
         try:
-            return await _call_often(name, count, files, log, constitution, tools, stores.database)
+            return await _call_often(name, count, files, log, constitution, tools, stores.database, clock)
         finally:
             await tools.aclose()
 
 
 async def _call_often(
-    name: str, count: int, files: Path, log: Path, constitution: str, tools: McpServerGroup, database: Database
+    name: str,
+    count: int,
+    files: Path,
+    log: Path,
+    constitution: str,
+    tools: McpServerGroup,
+    database: Database,
+    of_tools: ToolsClock,
 ) -> Outcomes:
     foreign, audit = FOREIGN[name], DatabaseAuditWriter(database, clock=SystemClock())
 
@@ -213,6 +233,7 @@ async def _call_often(
 
     unknown_at_first = unreported = 0
     for n in range(1, count + 1):
+        of_tools.skipped += BACK_OFF_ENDED
         wanted = calls((f"it.{foreign.tool}", foreign.arguments(files, n)))
         finished = await engine(wanted, says("See above.")).run(asks(f"call {n}"))
         is_unknown = any(one.error_code in UNKNOWN_CODES for one in finished.record.invocations)
@@ -220,6 +241,7 @@ async def _call_often(
         unreported += (NOT_KNOWN in str(finished.decision)) != is_unknown
     clock = ManualClock(SystemClock().now())
     clock.advance(seconds=SETTLED_AFTER)
+    of_tools.skipped += BACK_OFF_ENDED
     await OutcomeSettler(tools, database, clock=clock, sent_calls=SentCalls(engine())).settle()
     query = select(call_operations.c.state)
     states = [str(state) for state in await database.read(lambda connection: connection.execute(query).scalars().all())]

@@ -243,6 +243,12 @@ async def test_a_tool_that_hangs_ends_at_the_deadline_as_unknown() -> None:
         assert (await executor.execute(permitted("text", {}, "ann"))).success
 
 
+async def test_the_limit_of_the_server_holds_also_before_a_later_deadline() -> None:
+    async with McpToolExecutor(foreign_server(), timeout=1.0, start_timeout=60) as executor:
+        result = await executor.execute(permitted("hang", {}, "ann"), deadline=3600)
+        assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
+
+
 async def test_even_a_tool_that_refuses_to_be_cancelled_ends_at_the_deadline() -> None:
     release = asyncio.Event()
     async with McpToolExecutor(foreign_server(release)) as executor:

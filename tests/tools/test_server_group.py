@@ -59,6 +59,12 @@ async def test_tools_keep_their_names_unless_two_servers_serve_one() -> None:
         assert (await tools.execute(permitted("read", {}, "ann"))).error_code is ToolErrorCode.TOOL_UNAVAILABLE
 
 
+async def test_a_turn_gives_a_call_as_long_as_the_slowest_server_may_take() -> None:
+    async with group(ServerConfig("a", server("read"), timeout=1), ServerConfig("b", server("write"), timeout=45)) as tools:
+        assert tools.call_seconds == 45
+        assert [executor.call_seconds for executor in tools.executors.values()] == [1, 45]
+
+
 async def test_a_prefix_is_used_on_request_and_where_the_constitution_uses_it() -> None:
     async with group(
         ServerConfig("a", server("read"), prefixed=True), ServerConfig("b", server("list", "write")), granted=["b.write"]

@@ -26,6 +26,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LL
 from graph_agent.models.record import DecisionRecord, OpenTurn, RecordStatus
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import failure_reply
 from graph_agent.turn.engine import LLMAgentEngine
@@ -555,6 +556,36 @@ async def test_an_effect_in_progress_at_the_deadline_is_settled_and_reported() -
     decision = await engine.process_message(asks())
     assert decision.effects == ["added 'call mom'"]
     assert len(server.sent) == 1
+
+
+class _Slow(TableServer):
+    """A server whose calls may take 25 s; it keeps the time that each is given."""
+
+    call_seconds = 25.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[float | None] = []
+
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        self.given.append(deadline)
+        return await super().execute(call, deadline=deadline)
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({"config": AgentEngineConfig(timeout_seconds=300)}, 25),
+        ({}, 14),
+        ({"config": AgentEngineConfig(timeout_seconds=300, iteration_timeout=5)}, 5),
+        ({"config": AgentEngineConfig(timeout_seconds=300), "call_seconds": 3}, 3),
+    ],
+    ids=["its server's limit", "half of the turn", "a limit for each call", "a limit of the engine"],
+)
+async def test_a_call_has_the_time_of_its_server_as_far_as_the_turn_has_it(settings: dict[str, Any], seconds: float) -> None:
+    server = _Slow()
+    await engine_of(calls(ADD), says("Added."), server=server, **settings).process_message(asks())
+    assert server.given == [seconds]
 
 
 async def crashed(audit: MemoryAuditWriter, *script: Any, server: TableServer, **settings: Any) -> str:
