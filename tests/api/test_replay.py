@@ -123,6 +123,8 @@ def flows(server: LiveServer, **asked: Any) -> dict[str, tuple[str, str, str | N
     assert [kind for kind, _ in (events[0], events[-1])] == ["start", "end"]
     items = [item for kind, data in events if kind == "flows" for item in data["items"]]
     assert len(items) == events[0][1]["total"] == events[-1][1]["total"]
+    # With the reasons, which a failed test shows.
+    print(json.dumps(items))
     return {item["message"]: (item["before"], item["after"], item["tool_name"]) for item in items}
 
 
