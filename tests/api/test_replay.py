@@ -150,6 +150,7 @@ def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_h
         in_it = {"conversation_id": said["conversation_id"]}
         asked = server.post("/api/chat", json={**in_it, "content": "delete the feed the cat task"}).json()
         done = server.post("/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}).json()
+        assert [one["decision"]["decision_type"] for one in (asked, done)] == ["REQUEST_CONFIRMATION", "INVOKE_TOOL"]
         unasked = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
         (flow,) = flows(server, decision_id=asked["decision_id"], rules={"constitution": unasked}).values()
         assert flow == ("asks", "runs", "delete_task")
