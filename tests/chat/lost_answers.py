@@ -118,11 +118,11 @@ async def _settled(shop: Shop, seconds: float) -> None:
 def main() -> int:
     """Print the outcomes of each kind; return 1 if one is not as promised."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", default=KINDS, choices=[*KINDS, []])
+    parser.add_argument("kinds", nargs="*", metavar="KIND", choices=[*KINDS, []])
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--at-once", type=int, default=20)
     given, found = parser.parse_args(), []
-    for kind in given.kinds:
+    for kind in given.kinds or KINDS:
         with TemporaryDirectory() as folder:
             paying = pay_often(Path(folder), kind, given.calls, at_once=given.at_once, settle_for=60)
             found.append(asyncio.run(paying))

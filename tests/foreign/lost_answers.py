@@ -49,7 +49,7 @@ BACK_OFF_ENDED = 60
 
 
 class ToolsClock(SystemClock):
-    """A clock whose time is set on between the calls: each finds its server connected again, however often it was cut."""
+    """A clock whose time is set on between the calls: a server that was cut often is connected to again without a back-off."""
 
     skipped = 0.0
 
@@ -167,6 +167,12 @@ FOREIGN = {
 }
 
 
+async def connected(tools: McpServerGroup, clock: ToolsClock) -> None:
+    """Wait until the server answers again, so that the next call reaches it."""
+    while not await tools.executors["it"].ready():
+        clock.skipped += BACK_OFF_ENDED
+
+
 @dataclass(frozen=True)
 class Outcomes:
     """The outcomes of many calls of one server."""
@@ -184,7 +190,7 @@ class Outcomes:
     def is_as_promised(self) -> bool:
         """True if nothing is sent twice, and what is not known is reported. Only a read settles anything."""
         settled = self.unknown_at_first - self.unknown
-        # Those that were cut before them have not arrived.
+        # Not those that were cut before them, and those whose server was cut again while they were delayed.
         told = not (self.doubled or self.unreported) and self.arrived >= self.calls // 2
         return told and (settled >= 0 if FOREIGN[self.server].marker else settled == 0)
 
@@ -233,7 +239,7 @@ async def _call_often(
 
     unknown_at_first = unreported = 0
     for n in range(1, count + 1):
-        of_tools.skipped += BACK_OFF_ENDED
+        await connected(tools, of_tools)
         wanted = calls((f"it.{foreign.tool}", foreign.arguments(files, n)))
         finished = await engine(wanted, says("See above.")).run(asks(f"call {n}"))
         is_unknown = any(one.error_code in UNKNOWN_CODES for one in finished.record.invocations)
@@ -241,7 +247,7 @@ async def _call_often(
         unreported += (NOT_KNOWN in str(finished.decision)) != is_unknown
     clock = ManualClock(SystemClock().now())
     clock.advance(seconds=SETTLED_AFTER)
-    of_tools.skipped += BACK_OFF_ENDED
+    await connected(tools, of_tools)
     await OutcomeSettler(tools, database, clock=clock, sent_calls=SentCalls(engine())).settle()
     query = select(call_operations.c.state)
     states = [str(state) for state in await database.read(lambda connection: connection.execute(query).scalars().all())]
@@ -254,10 +260,10 @@ async def _call_often(
 def main() -> int:
     """Print the outcomes of each server; return 1 if one is not as promised."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("servers", nargs="*", default=[*FOREIGN], choices=[*FOREIGN, []])
+    parser.add_argument("servers", nargs="*", metavar="SERVER", choices=[*FOREIGN, []])
     parser.add_argument("--calls", type=int, default=1000)
     given, found = parser.parse_args(), []
-    for name in given.servers:
+    for name in given.servers or FOREIGN:
         with TemporaryDirectory() as folder:
             found.append(asyncio.run(call_often(name, given.calls, Path(folder))))
         print(found[-1], flush=True)
