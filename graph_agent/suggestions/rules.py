@@ -140,8 +140,8 @@ def _ranges(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]
         if limit is None:
             continue
         value = f"context.arguments{_access(path)}"
-        name = f"{tool.action.name}: {'.'.join(path)} at most {limit:g}"
-        why = f"{_seen(tool)}, {_below(values, limit)} at most {limit:g}"
+        name = f"{tool.action.name}: {'.'.join(path)} {_at_most(limit)}"
+        why = f"{_seen(tool)}, {_below(values, limit)} {_at_most(limit)}"
         given, kind = _given(parts[path]), parts[path].type.kind
         condition, stricter = (f"{given}{one}" for one in _above(kind, value, limit))
         yield Suggestion(name, tool.action.name, why, condition, stricter=stricter)
@@ -173,8 +173,8 @@ def _lengths(tool: ToolEvidence) -> Iterator[Suggestion]:
             continue
         values = numbers.sorted
         if (limit := _limit(numbers, values)) is not None:
-            name = f"{tool.action.name}: at most {limit:g} in {path[0]}"
-            why = f"{_seen(tool)}, {_below(values, limit)} with at most {limit:g}"
+            name = f"{tool.action.name}: {_at_most(limit)} in {path[0]}"
+            why = f"{_seen(tool)}, {_below(values, limit)} with {_at_most(limit)}"
             condition, stricter = _above(Kind.LONG, f"context.length{_access(path)}", limit)
             yield Suggestion(name, tool.action.name, why, condition, stricter=stricter)
 
@@ -222,24 +222,24 @@ def _counts(tool: ToolEvidence, parts: dict[Path, Part]) -> Iterator[Suggestion]
     name = tool.action.name
     values = [] if tool.is_called_without_message or tool.per_message.count < MIN_CALLS else tool.per_message.sorted
     if (limit := _limit(tool.per_message, values)) is not None:
-        why = f"{_seen(tool)}, {_below(values, limit)} of the messages with at most {limit:g}"
+        why = f"{_seen(tool)}, {_below(values, limit)} of the messages with {_at_most(limit)}"
         condition, stricter = _above(Kind.LONG, "context.used.message.calls", limit)
-        yield Suggestion(f"{name}: at most {limit:g} for one message", name, why, condition, stricter=stricter)
+        yield Suggestion(f"{name}: {_at_most(limit)} for one message", name, why, condition, stricter=stricter)
     if len(tool.days) < MIN_DAYS or tool.per_day.count < MIN_CALLS:
         return
     values = tool.per_day.sorted
     if (limit := _limit(tool.per_day, values)) is not None:
-        why = f"{_seen(tool)}, {_below(values, limit)} of the days of a user with at most {limit:g}"
+        why = f"{_seen(tool)}, {_below(values, limit)} of the days of a user with {_at_most(limit)}"
         condition, stricter = _above(Kind.LONG, "context.used.day.calls", limit)
-        yield Suggestion(f"{name}: at most {limit:g} a day", name, why, condition, stricter=stricter)
+        yield Suggestion(f"{name}: {_at_most(limit)} a day", name, why, condition, stricter=stricter)
     kinds = {path[0]: part.type.kind for path, part in parts.items() if len(path) == 1 and part.type.kind in NUMBERS}
     for argument, numbers in sorted(tool.sums.items()):
         values = numbers.sorted
         if (limit := _limit(numbers, values)) is not None and argument in kinds:
-            why = f"{_seen(tool)}, {_below(values, limit)} of the sums of a user in a day at most {limit:g}"
+            why = f"{_seen(tool)}, {_below(values, limit)} of the sums of a user in a day {_at_most(limit)}"
             total = f"context.used.day.sum{_access((argument,))}"
             condition, stricter = _above(kinds[argument], total, limit)
-            yield Suggestion(f"{name}: {argument} at most {limit:g} a day", name, why, condition, stricter=stricter)
+            yield Suggestion(f"{name}: {argument} {_at_most(limit)} a day", name, why, condition, stricter=stricter)
 
 
 def _sources(tool: ToolEvidence) -> Iterator[Suggestion]:
@@ -318,6 +318,11 @@ def _limit(numbers: Numbers, values: Sequence[float]) -> float | None:
         return None
     limit = with_margin(largest, whole=numbers.whole)
     return limit if 0 < limit < 10**13 else None
+
+
+def _at_most(limit: float) -> str:
+    # All digits: an amount in cents has many, and no one reads 1.2e+06.
+    return f"at most {limit:.15g}"
 
 
 def _below(values: Sequence[float], limit: float) -> str:

@@ -50,13 +50,14 @@ def value(random: Random, kind: dict[str, Any]) -> Any:
     return random.choice(("a", "b", "Ann <ann@example.com>", "https://example.com/a", 'say "hi"\n// x', "12345678", ""))
 
 
-def recorded(random: Random, tools: list[ShopTool], count: int) -> list[dict[str, Any]]:
+def recorded(random: Random, tools: list[ShopTool], count: int, *, opens: int = 8) -> list[dict[str, Any]]:
+    """Return the records of `count` calls, in the ten hours of each day that begin at `opens`."""
     found = []
     for number in range(count):
         tool = random.choice(tools)
         properties = tool.parameters["properties"]
         arguments = {name: value(random, kind) for name, kind in properties.items() if random.random() < 0.8}
-        at = f"2026-09-{1 + number * 28 // count:02}T{random.randrange(8, 18):02}:00:00Z"
+        at = f"2026-09-{1 + number * 28 // count:02}T{(opens + random.randrange(10)) % 24:02}:00:00Z"
         context = {
             "user_id": f"u{random.randrange(9)}",
             "conversation_id": f"c{number // 3}",
@@ -96,6 +97,33 @@ async def test_a_suggested_file_passes_the_check_without_a_warning(seed: int) ->
         assert "ann@" not in found.text.lower()
         assert "12345678" not in found.text
         assert not re.search(r"u\d\b", found.text)
+
+
+@pytest.mark.parametrize(
+    ("opens", "hours", "outside"),
+    [
+        (8, "from 8 to 18", "context.time.hour < 8 || context.time.hour >= 18"),
+        (14, "from 14 to 24", "context.time.hour < 14"),
+        (0, "from 0 to 10", "context.time.hour >= 10"),
+        (22, "from 22 to 8", "context.time.hour < 22 && context.time.hour >= 8"),
+    ],
+)
+async def test_the_hours_of_a_shift_are_one_span_also_across_midnight(opens: int, hours: str, outside: str) -> None:
+    tool = ShopTool("pay", schema("amount", amount={"type": "integer"}))
+    found = await suggestion(recorded(Random(1), [tool], 600, opens=opens), [tool])
+    assert f'@id("pay: {hours} o\'clock")' in found.text
+    assert f"when {{ {outside} }}\n" in found.text
+
+
+async def test_a_large_limit_is_named_with_all_its_digits() -> None:
+    tool = ShopTool("pay", schema("amount", amount={"type": "integer"}))
+    records = recorded(Random(1), [tool], 600)
+    for number, one in enumerate(records):
+        one["invocations"][0]["parameters"] = {"amount": 1_000_000 + 37 * number}
+    found = await suggestion(records, [tool])
+    (limit,) = re.findall(r"context\.arguments\.amount > (\d+)", found.text)
+    assert f'@id("pay: amount at most {limit}")' in found.text
+    assert "e+" not in found.text
 
 
 async def test_a_tool_with_few_calls_or_users_gets_no_rule_and_the_reason_is_printed() -> None:
