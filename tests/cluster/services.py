@@ -155,17 +155,28 @@ def find_faketime() -> Path | None:
 class Replica:
     """`graph-agent serve --workers 2` on a port of its own, with a home of its own.
 
-    Its clock is `skew` seconds ahead if `find_faketime` finds the library.
+    Its clock is `skew` seconds ahead if `find_faketime` finds the library. `program` is what runs in place of `graph-agent`.
     """
 
     def __init__(
-        self, folder: Path, number: int, port: int, environment: Mapping[str, str], skew: float = 0.0, model: str = "embedded"
+        self,
+        folder: Path,
+        number: int,
+        port: int,
+        environment: Mapping[str, str],
+        skew: float = 0.0,
+        model: str = "embedded",
+        *,
+        workers: int = WORKERS,
+        program: Sequence[str] = (GRAPH_AGENT,),
     ) -> None:
         home = folder / f"home-{number}"
         home.mkdir()
         self.number = number
         self.port = port
-        self._model = model
+        self._command = [*program, "serve", "--port", str(port), "--workers", str(workers), "--model", model, "--no-page"]
+        # A server with one worker serves in the process that is started.
+        self._workers = workers if workers > 1 else 0
         self._log = folder / f"replica-{number}.log"
         self._environment = {**os.environ, **environment, "GRAPH_AGENT_HOME": str(home)}
         if skew and (library := find_faketime()) is not None:
@@ -174,18 +185,17 @@ class Replica:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [GRAPH_AGENT, "serve", "--port", str(self.port), "--workers", str(WORKERS), "--model", self._model]
         with self._log.open("ab") as log:
             # A process group of its own, so that all its processes can be killed at once.
-            self._process = subprocess.Popen([*command, "--no-page"], stderr=log, env=self._environment, start_new_session=True)
+            self._process = subprocess.Popen(self._command, stderr=log, env=self._environment, start_new_session=True)
 
     def wait_until_ready(self, *, supervised: bool = False) -> None:
-        """Wait until both workers exist and one answers. Exits if the replica has ended, unless it is started again."""
+        """Wait until its workers exist and one answers. Exits if the replica has ended, unless it is started again."""
 
         def is_ready() -> bool:
             if self.has_ended() and not supervised:
                 raise SystemExit("\n".join(self.lines()))
-            return len(self.workers()) == WORKERS and answers(f"http://127.0.0.1:{self.port}/readyz")
+            return len(self.workers()) == self._workers and answers(f"http://127.0.0.1:{self.port}/readyz")
 
         wait_until(is_ready, f"the replica of {self._log}")
 

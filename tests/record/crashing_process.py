@@ -7,44 +7,16 @@ fewer.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.db import Database
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import SigningKey
+from tests.crashing_database import CrashingDatabase
 from tests.record.trees import KEY, LogFiller
-
-
-class CrashingDatabase(Database):
-    """Kills the process at one commit."""
-
-    commits = 0
-    fatal: int
-    when: str
-
-    async def write(self, work: Any) -> Any:
-        self.commits += 1
-        if self.commits != self.fatal:
-            return await super().write(work)
-
-        def die_before_the_commit(connection: Any) -> None:
-            work(connection)
-            kill()
-
-        result = await super().write(die_before_the_commit if self.when == "before" else work)
-        kill()
-        return result
-
-
-def kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def main(url: str, head: str, key: str, fatal: str, when: str) -> None:
