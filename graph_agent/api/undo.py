@@ -35,6 +35,8 @@ class UndoState(Frozen):
     """The end of the time in which all of it can be undone."""
     problem: str | None
     """The reason why nothing can be undone, a sentence."""
+    unknown: bool
+    """True if it is not known of a change whether it was done: once that is learned, it may be undone."""
 
 
 @router.get("/decisions/{decision_id}/undo", responses=ERRORS_BY_ID)
@@ -45,7 +47,7 @@ async def undo_state(request: Request, caller: AuthenticatedCaller, decision_id:
         UndoableCall(sequence=undone.sequence, tool_name=call.name, until=undone.until)
         for call, undone in zip(found.called, found.undone, strict=True)
     ]
-    return UndoState(calls=calls, until=found.until, problem=found.problem)
+    return UndoState(calls=calls, until=found.until, problem=found.problem, unknown=found.unknown)
 
 
 @router.post(

@@ -25,6 +25,7 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.sources import EarlierCalls, ReadCall
+from graph_agent.models.tools import ToolResult
 
 
 class AuditWriter(Protocol):
@@ -141,6 +142,11 @@ class AuditWriter(Protocol):
 
     async def undone_by(self, decision_id: str) -> dict[int, str]:
         """Return the decision that has undone, or may have undone, each of these calls of a decision."""
+        del decision_id
+        return {}
+
+    async def settled(self, decision_id: str) -> dict[int, ToolResult]:
+        """Return the results that were settled after a decision was closed, by the sequence of the call."""
         del decision_id
         return {}
 

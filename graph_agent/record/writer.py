@@ -32,7 +32,7 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.sources import EarlierCalls
-from graph_agent.models.tools import UNKNOWN_CODES
+from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.ports import Clock
 from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
@@ -40,6 +40,7 @@ from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.calls_without_model import find_called_without_model
 from graph_agent.record.earlier_results import find_results
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
+from graph_agent.record.settlements import settlements_of
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind
@@ -251,6 +252,10 @@ class DatabaseAuditWriter(AuditWriter):
     async def undone_by(self, decision_id: str) -> dict[int, str]:
         found = await self._read(lambda connection: operations.undone_by(connection, decision_id))
         return {number: by for number, (by, _) in found.items()}
+
+    async def settled(self, decision_id: str) -> dict[int, ToolResult]:
+        found = await self._read(lambda connection: settlements_of(connection, decision_id))
+        return {settlement.sequence: settlement.result for settlement in found}
 
     def _has_stored(self, decision_id: str, entries: int) -> None:
         if decision_id in self._loaded:

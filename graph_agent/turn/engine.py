@@ -159,8 +159,9 @@ class LLMAgentEngine(TurnSetup):
     async def undoable(self, decision_id: str, user_id: str) -> tuple[DecisionRecord, Undoable]:
         """Return a decision of the user, and what can be undone of it now. Raises `ServiceError` DECISION_NOT_FOUND."""
         record = await load_own(self.audit, decision_id, user_id)
-        policy, undone_by = (await self.prepare()).policy, await self.audit.undone_by(decision_id)
-        return record, undoable(record, policy, undone_by, self.ports.clock.now())
+        policy = (await self.prepare()).policy
+        undone_by, settled = await self.audit.undone_by(decision_id), await self.audit.settled(decision_id)
+        return record, undoable(record, policy, undone_by, settled, self.ports.clock.now())
 
     async def finish(self, decision_id: str, *, ask_model: bool) -> FinishedTurn | None:
         """Finish a turn that another process left open, from its record; None if there is no such turn.

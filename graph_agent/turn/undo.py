@@ -11,6 +11,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decisio
 from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
+from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import RestoredObject, UndoneCall, UndoneDecision
 from graph_agent.policy import confirmation
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
@@ -36,6 +37,8 @@ class Undoable:
     undone: tuple[UndoneCall, ...]
     stays: tuple[tuple[str, str], ...]
     """The other changes, in words, and for each the reason as a clause."""
+    unknown: bool
+    """True if the outcome of a change is not known: it may be settled, and undone then."""
 
     @property
     def until(self) -> datetime | None:
@@ -66,31 +69,41 @@ async def load_own(audit: AuditWriter, decision_id: str, user_id: str) -> Decisi
     return record
 
 
-def undoable(record: DecisionRecord, policy: CompiledPolicy, undone_by: Mapping[int, str], now: datetime) -> Undoable:
+def undoable(
+    record: DecisionRecord,
+    policy: CompiledPolicy,
+    undone_by: Mapping[int, str],
+    settled: Mapping[int, ToolResult],
+    now: datetime,
+) -> Undoable:
     """Return what can be undone of a decision at the time `now`, by the markers in force.
 
-    `undone_by` has the decision that has undone a call, or may have, by the number of the call.
+    By the number of the call, `undone_by` has the decision that has undone it, or may have, and `settled` the result that was
+    settled after the decision.
     """
     found: list[tuple[FunctionCall, UndoneCall]] = []
     stays: list[tuple[str, str]] = []
+    unknown = False
     for call in reversed(record.invocations):
-        rule = policy.rules.get(call.tool_name)
-        if call.disposition is not CallDisposition.EXECUTED or not call.tool_result.may_be_done:
+        rule, result = policy.rules.get(call.tool_name), settled.get(call.sequence, call.tool_result)
+        if call.disposition is not CallDisposition.EXECUTED or not result.may_be_done:
             continue
         if rule is not None and not rule.mutating:
             continue
+        unknown = unknown or result.unknown
         try:
             if len(found) == MAX_CALLS_PER_ROUND:
                 raise NotUndoableError(f"at most {MAX_CALLS_PER_ROUND} at once: undo the rest after these")
-            found.append(_undo_of(record, call, rule, policy, undone_by.get(call.sequence), now))
+            found.append(_undo_of(record, call, result, rule, policy, undone_by.get(call.sequence), now))
         except NotUndoableError as exc:
             stays.append((_described(rule, call), str(exc)))
-    return Undoable(tuple(one for one, _ in found), tuple(undone for _, undone in found), tuple(stays))
+    return Undoable(tuple(one for one, _ in found), tuple(undone for _, undone in found), tuple(stays), unknown)
 
 
 def _undo_of(
     record: DecisionRecord,
     call: ToolInvocation,
+    result: ToolResult,
     rule: ToolRule | None,
     policy: CompiledPolicy,
     undone_by: str | None,
@@ -98,7 +111,7 @@ def _undo_of(
 ) -> tuple[FunctionCall, UndoneCall]:
     """Return the call that undoes a call. Raises `NotUndoableError`."""
     declared = None if rule is None else rule.grant.undone_by
-    if not call.success:
+    if not result.success:
         raise NotUndoableError("it is not known whether it was done")
     if call.sequence in _undoing_calls(record):
         raise NotUndoableError("it was an undo itself")
@@ -108,12 +121,13 @@ def _undo_of(
         raise NotUndoableError(fixed.undone_already(undone_by))
     if declared.tool not in policy.rules:
         raise NotUndoableError("what undoes it is not available now")
+    # From the call, also if its outcome was settled later: its object may have been as it left it since then.
     until = call.invoked_at + timedelta(milliseconds=call.duration_ms) + declared.lifetime
     if now >= until:
         raise NotUndoableError(f"the time in which it could be undone ended at {until:%Y-%m-%d %H:%M} UTC")
     restored = _restored(record, call, declared)
     before = {} if restored is None else restored.before
-    arguments = filled(declared, call.parameters, call.tool_result, before)
+    arguments = filled(declared, call.parameters, result, before)
     undone = UndoneCall(decision_id=record.header.decision_id, sequence=call.sequence, until=until, restored=restored)
     return FunctionCall(name=declared.tool, arguments=arguments), undone
 

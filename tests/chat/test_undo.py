@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,18 +12,22 @@ import pytest
 from graph_agent.bootstrap.record_tree import log_keys
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
+from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.replays.replayer import Replayer
-from tests.address_desk import CONSTITUTION, AddressDesk, move, note
+from graph_agent.turn.sent_calls import SentCalls
+from tests.address_desk import CONSTITUTION, AddressDesk, move, note, schema
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import request_of, requests_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
 from tests.chat.test_recovery import Stopped
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls, done, failed, says
 
 _COMMITS = 12
 """An upper bound of the commits of the answer to the question."""
@@ -208,3 +214,78 @@ async def test_a_process_that_stops_in_a_change_leaves_nothing_that_is_undone_wr
                 assert await undone_again(chat, user, record.header.decision_id) is None, f"commit {n}"
         assert desk.streets["W1"] in ("Elm 1", "Birch 9", "Cedar 7")
     assert 3 < n < _COMMITS
+
+
+_BY = {
+    "ledger": "(undone by delete_note(note_id = result.note.id) for 2 hours)",
+    "key": "(operation key in key) (undone by delete_note(note_id = result.note.id) for 2 hours)",
+    "read": "(done if find_notes(text = text) $.notes[*]) (undone by delete_note(note_id = arguments.text) for 2 hours)",
+}
+"""The markers of a change whose outcome is learned so."""
+
+
+@dataclass
+class LosingDesk(AddressDesk):
+    """A desk that adds a note under its text, and loses all answers about it while it is `losing`."""
+
+    by: str = "ledger"
+    losing: bool = True
+
+    def get_available_tools(self) -> list[str]:
+        return [tool.name for tool in self.declarations()]
+
+    def declarations(self) -> list[ToolDeclaration]:
+        key = {"key": {"type": "string"}} if self.by == "key" else {}
+        text = {"type": "object", "properties": {"text": {"type": "string"}, **key}, "required": ["text", *key]}
+        find = ToolDeclaration(name="find_notes", description="Find notes", parameters=schema("text"))
+        deletes = next(tool for tool in super().declarations() if tool.name == "delete_note")
+        return [ToolDeclaration(name="add_note", description="Add a note", parameters=text), find, deletes]
+
+    def traits(self, tool_name: str) -> ToolTraits:
+        read_only, has_ledger = tool_name == "find_notes", self.by == "ledger" and tool_name == "add_note"
+        return ToolTraits(title=tool_name.replace("_", " ").capitalize(), read_only=read_only, ledger=has_ledger)
+
+    def perform(self, tool_name: str, given: dict[str, Any]) -> ToolResult:
+        match tool_name:
+            case "add_note":
+                self.notes[given["text"]] = given["text"]
+                result = done({"note": {"id": given["text"]}})
+            case "find_notes":
+                result = done({"notes": [{"id": text} for text in self.notes if text == given["text"]]})
+            case _:
+                return super().perform(tool_name, given)
+        return failed(ToolErrorCode.TIMEOUT_ERROR) if self.losing else result
+
+    async def settle(self, call: Any, *, deadline: float | None = None) -> ToolResult:
+        assert (self.by, call.tool_name, deadline is not None) == ("ledger", "add_note", True)
+        return failed(ToolErrorCode.TIMEOUT_ERROR) if self.losing else done({"note": {"id": call.arguments["text"]}})
+
+
+@pytest.mark.parametrize("by", _BY)
+async def test_a_change_whose_outcome_was_learned_after_its_turn_is_undone(
+    each_environment: Environment, clock: ManualClock, by: str
+) -> None:
+    environment, desk = each_environment, LosingDesk(by=by)
+    lines = [f"add_note: Add a note (without confirmation) {_BY[by]}", "find_notes: Find notes (reads)"]
+    deletes = "delete_note: Delete a note (requires confirmation)"
+    tools = "".join(f"- {line}\n" for line in [*lines, deletes])
+    engine: dict[str, Any] = {"tools": desk, "constitution": f"You keep notes.\n\n## Available Tools\n{tools}"}
+    script = [calls(("add_note", {"text": "call back"})), says("I do not know.")]
+    chat = environment.chat(ScriptedAdapter(script), **engine)
+    made = await chat.send("ann", "note it")
+    _, before = await chat.undoable("ann", made.decision_id)
+    problem = "Nothing can be undone: add note: text = 'call back' (it is not known whether it was done)."
+    assert (before.problem, before.unknown) == (problem, True)
+    desk.losing = False
+    sent_calls, key = SentCalls(environment.engine(**engine)), environment.record_key
+    settler = OutcomeSettler(desk, environment.database, clock=clock, record_key=key, sent_calls=sent_calls)
+    assert await settler.settle() == 1
+    _, found = await chat.undoable("ann", made.decision_id)
+    assert (found.problem, found.unknown, found.until) == (None, False, clock.now() + timedelta(hours=2))
+    asked = await chat.undo("ann", made.decision_id)
+    assert "note_id = 'call back'" in asked.reply
+    await chat.send("ann", answers=yes_to(asked))
+    assert desk.notes == {}
+    with pytest.raises(ServiceError, match="has undone it already"):
+        await chat.undo("ann", made.decision_id)
+    assert await is_intact(environment)

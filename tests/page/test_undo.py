@@ -10,13 +10,20 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.clock import SystemClock
+from graph_agent.db import Database
+from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import LLMResponse
+from graph_agent.record.settlements import Settlement, store_settlement
+from graph_agent.record.tree.leaves import Sealer
+from graph_agent.settings import Settings
 from tests.address_desk import CONSTITUTION, AddressDesk
 from tests.chat.environment import Environment
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_small_screens import barriers
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls, done, failed, says
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +33,7 @@ SCRIPT = [
     calls(("send_mail", {"text": "hello"})),
     says("Sent."),
 ]
+NOTE = [calls(("add_note", {"text": "call back"})), says("I do not know."), says("You are welcome.")]
 
 
 @pytest.fixture
@@ -34,11 +42,16 @@ def desk() -> AddressDesk:
 
 
 @pytest.fixture
-def site(browser: Browser, tmp_path: Path, template: Path, desk: AddressDesk) -> Iterator[Site]:
+def script() -> list[LLMResponse]:
+    return SCRIPT
+
+
+@pytest.fixture
+def site(browser: Browser, tmp_path: Path, template: Path, desk: AddressDesk, script: list[LLMResponse]) -> Iterator[Site]:
     """A server whose changes of addresses can be undone for thirty minutes."""
 
     def make(environment: Environment) -> Runtime:
-        return environment.runtime(ScriptedAdapter(SCRIPT), tools=desk, constitution=CONSTITUTION)
+        return environment.runtime(ScriptedAdapter(script), tools=desk, constitution=CONSTITUTION)
 
     with open_site(browser, tmp_path, template, make) as site:
         yield site
@@ -124,3 +137,27 @@ def test_what_others_have_changed_since_is_not_undone_and_the_reply_says_so(site
         page.get_by_role("button", name=re.compile("^Undo")).click()
         expect(page.locator(".message.assistant").last).to_contain_text("It has changed since")
         assert desk.streets["W1"] == "Oak 1"
+
+
+@pytest.mark.parametrize("script", [NOTE], ids=["note"])
+def test_a_change_can_be_undone_once_its_outcome_is_learned(site: Site, desk: AddressDesk, tmp_path: Path) -> None:
+    desk.answers["add_note"] = lambda _: failed(ToolErrorCode.TIMEOUT_ERROR)
+    desk.notes["n1"] = "call back"
+    undo = re.compile("^Undo")
+    with site.page() as page:
+        say(page, "note to call back")
+        noted = page.locator(".message.assistant").last
+        expect(noted.locator(".notice")).to_contain_text("Not known whether this was done")
+        expect(noted.get_by_role("button", name=undo)).to_have_count(0)
+        decision = (noted.get_by_role("link", name="Decision").get_attribute("href") or "").rpartition("/")[2]
+        settlement = Settlement(
+            decision_id=decision, sequence=1, result=done({"note": {"id": "n1"}}), settled_at=SystemClock().now()
+        )
+        database = Database.open(Settings(GRAPH_AGENT_HOME=tmp_path).database)
+        database.write_now(lambda connection: store_settlement(connection, settlement, Sealer(None)))
+        database.close_now()
+        say(page, "thanks")
+        page.locator(".message.assistant").first.get_by_role("button", name=undo).click()
+        page.get_by_label("Confirmation").get_by_role("button", name="Confirm").click()
+        expect(page.locator(".receipt").last).to_contain_text("Delete note")
+        assert desk.notes == {}

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.clock import ManualClock, RandomIds, SequentialIds
+from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import EntryKind
+from graph_agent.models.tools import ReadBack, ToolResult
 from graph_agent.policy.signature import Signer
+from graph_agent.record.settlements import Settlement, store_settlement
+from graph_agent.record.tree.leaves import Sealer
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
@@ -248,3 +253,88 @@ async def test_a_read_that_the_record_does_not_have_changes_nothing_in_a_replay_
     assert reads(changed) == []
     report = await desk.what_if(changed, CONSTITUTION)
     assert (report.differences, report.departure) == ((), None)
+
+
+async def settled(log: Database, desk: Desk, of: FinishedTurn, result: ToolResult, *, seconds: float = 60) -> None:
+    """Store the outcome of the first call as what is asked about unknown outcomes stores it, so many seconds later."""
+    desk.clock.advance(seconds=seconds)
+    settlement = Settlement(decision_id=id_of(of), sequence=1, result=result, settled_at=desk.clock.now())
+    await log.write(lambda connection: store_settlement(connection, settlement, Sealer(None)))
+
+
+def lossy(log: Database) -> Desk:
+    """Return a desk that writes notes, and whose answers are lost."""
+    clock = ManualClock()
+    desk = Desk(clock=clock, ids=RandomIds(), audit=DatabaseAuditWriter(log, clock=clock))
+    desk.clock = clock
+
+    def lose(given: dict[str, Any]) -> ToolResult:
+        desk.server.perform("add_note", given)
+        return failed(ToolErrorCode.TIMEOUT_ERROR)
+
+    desk.server.answers["add_note"] = lose
+    return desk
+
+
+async def test_a_call_whose_outcome_was_settled_as_done_is_undone_with_the_settled_result(log: Database) -> None:
+    desk = lossy(log)
+    changed = await desk.call(note("call back"))
+    assert (await desk.refused(changed)).endswith("(it is not known whether it was done).")
+    await settled(log, desk, changed, done({"note": {"id": "n1"}}))
+    asked = await desk.undo(changed)
+    assert "note_id = 'n1'" in asked.decision.reply
+    undone = await desk.answer(asked)
+    assert (desk.server.notes, desk.server.written) == ({}, ["add_note call back", "delete_note n1"])
+    assert f"(decision {id_of(undone)} has undone it already)" in await desk.refused(changed)
+
+
+async def test_a_call_whose_outcome_was_settled_as_not_done_is_no_change(log: Database) -> None:
+    desk = lossy(log)
+    changed = await desk.call(note("call back"), MAIL)
+    await settled(log, desk, changed, failed(ToolErrorCode.TOOL_EXECUTION_ERROR))
+    assert await desk.refused(changed) == (
+        "NOT_UNDOABLE: Nothing can be undone: send mail: text = 'hello' (it cannot be undone)."
+    )
+
+
+async def test_the_time_of_a_settled_call_is_counted_from_the_call(log: Database) -> None:
+    desk = lossy(log)
+    changed = await desk.call(note("call back"))
+    until = changed.record.invocations[0].invoked_at + timedelta(hours=2)
+    await settled(log, desk, changed, done({"note": {"id": "n1"}}), seconds=2 * 3600 - 60)
+    assert (await desk.engine.undoable(id_of(changed), "ann"))[1].until == until
+    desk.clock.advance(seconds=60)
+    assert (await desk.refused(changed)).endswith(
+        f"(the time in which it could be undone ended at {until:%Y-%m-%d %H:%M} UTC)."
+    )
+
+
+async def test_a_settled_result_without_the_value_that_the_undo_needs_is_named(log: Database) -> None:
+    """Such as one that a read has found: it is no answer of the call."""
+    desk = lossy(log)
+    changed = await desk.call(note("call back"))
+    read = ReadBack(tool="list_notes", arguments={}, found=[{"id": "n1"}])
+    await settled(log, desk, changed, done({"found": [{"id": "n1"}]}).replace(read_back=read))
+    assert (await desk.refused(changed)).endswith("(result.note.id is not known).")
+
+
+async def test_a_settled_call_that_was_not_read_after_is_not_undone(log: Database) -> None:
+    """The object may have been changed by others between the call and any later read."""
+    desk = lossy(log)
+    desk.server.answers["set_address"] = lambda _: failed(ToolErrorCode.TIMEOUT_ERROR)
+    changed = await desk.call(move("W1", "Birch 9"))
+    await settled(log, desk, changed, done({"ok": True}))
+    assert (await desk.refused(changed)).endswith("(it is not known how it was before).")
+
+
+async def test_an_undo_that_was_settled_as_not_done_can_be_asked_for_again(log: Database) -> None:
+    desk = lossy(log)
+    del desk.server.answers["add_note"]
+    changed = await desk.call(note("call back"))
+    desk.server.answers["delete_note"] = lambda _: failed(ToolErrorCode.TIMEOUT_ERROR)
+    lost = await desk.answer(await desk.undo(changed))
+    assert f"(decision {id_of(lost)} has undone it already)" in await desk.refused(changed)
+    await settled(log, desk, lost, failed(ToolErrorCode.TOOL_EXECUTION_ERROR))
+    del desk.server.answers["delete_note"]
+    await desk.answer(await desk.undo(changed))
+    assert desk.server.notes == {}

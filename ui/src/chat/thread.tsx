@@ -35,7 +35,7 @@ interface Props {
   readonly onAnswer: (yes: boolean) => void;
 }
 
-/** For so many of the last messages with receipts the page asks whether they can be undone. */
+/** For so many of the last messages with receipts or notices the page asks whether they can be undone. */
 const UNDOABLE = 10;
 
 export function Thread({ conversation, turn, running, ended, onRetry, chosen, onChoose, onAnswer }: Props): VNode {
@@ -71,7 +71,8 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running, isFailed]);
   const pending = conversation?.pending_action ?? null;
   const asking = pending ? messages.findLast(isQuestion) : undefined;
-  const undoable = messages.filter((message) => message.role === "assistant" && message.effects?.length).slice(-UNDOABLE);
+  // A notice may be about a change whose outcome is learned later.
+  const undoable = messages.filter((one) => one.role === "assistant" && (one.effects?.length || one.notices?.length)).slice(-UNDOABLE);
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
   const unsaved = turn && !messages.some((message) => message.decision_id === turn.decisionId) ? turn : null;
   return (

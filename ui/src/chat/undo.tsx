@@ -30,7 +30,7 @@ export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNo
     const abort = new AbortController();
     getJson<UndoState>(`/api/decisions/${id}/undo`, abort.signal).then(
       (found) => {
-        if (found.calls.length === 0) final.add(id);
+        if (found.calls.length === 0 && !found.unknown) final.add(id);
         setUntil(found.until === null ? null : Date.parse(found.until));
       },
       // Without an answer there is no button.
