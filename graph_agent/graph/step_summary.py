@@ -9,6 +9,7 @@ from typing import Any
 from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition
+from graph_agent.reply.authored import plain
 from graph_agent.reply.text import counted, one_line
 
 _SHOWN_MESSAGES = 3
@@ -70,6 +71,8 @@ _SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "request": _request,
         "response": _response,
         "calls": _calls,
+        "fact_reads": lambda reads: "; ".join(f"{read.tool_name} {_shorten(read.arguments, 80)}" for read in reads),
+        "report": lambda parts: _shorten(plain(parts)),
         "ending": _ending,
         "decision": lambda decision: f"{decision.decision_type.value}, {decision.outcome_category}",
         "confirmed": _action,
