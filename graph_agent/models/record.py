@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.decision import AgentDecision, DecisionContext
+from graph_agent.models.decision import AgentDecision, DecisionContext, PendingAction
 from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.tools import ContentItem, ToolResult
@@ -311,6 +311,16 @@ class DecisionRecord(Frozen):
     invocations: list[ToolInvocation] = Field(default_factory=list)
     ended_at: UtcDatetime
     duration_ms: int = Field(ge=0)
+
+    @property
+    def answered(self) -> PendingAction | None:
+        """The action that was confirmed or declined in the turn, or whose approval has ended with it; None if there is none."""
+        context = self.header.context
+        if context.approval is not None:
+            return context.approval.request.action
+        used = any(entry.kind is EntryKind.CONSUME and entry.result for entry in self.entries)
+        # A message that is neither yes nor no ends the question, too: then the model is asked.
+        return context.pending_confirmation if used and "INVOKE_LLM" not in self.states[1:2] else None
 
     @property
     def shadowed(self) -> list[ShadowedCall]:

@@ -167,9 +167,8 @@ def _read(entries: Sequence[RecordEntry], sequence: int, *, is_after: bool) -> R
 
 def _undoing_calls(record: DecisionRecord) -> set[int]:
     """Return the numbers of the calls of a decision that undo others."""
-    context = record.header.context
-    asked = context.pending_confirmation if context.approval is None else context.approval.request.action
-    return {number for number, one in enumerate(() if asked is None else asked.each, start=1) if one.undoes is not None}
+    answered = record.answered
+    return {number for number, one in enumerate(() if answered is None else answered.each, start=1) if one.undoes is not None}
 
 
 def _described(rule: ToolRule | None, call: ToolInvocation) -> str:

@@ -289,3 +289,20 @@ async def test_a_change_whose_outcome_was_learned_after_its_turn_is_undone(
     with pytest.raises(ServiceError, match="has undone it already"):
         await chat.undo("ann", made.decision_id)
     assert await is_intact(environment)
+
+
+async def test_a_change_that_was_asked_for_instead_of_answering_the_question_of_an_undo_can_be_undone(
+    environment: Environment,
+) -> None:
+    environment.use_clock(ManualClock())
+    clock, desk = environment.clock, AddressDesk()
+    assert isinstance(clock, ManualClock)
+    made = await changed(environment, desk)
+    chat = chat_of(environment, desk, calls(("set_address", {"order_id": "W2", "address": "Cedar 7"})), says("Done."))
+    await chat.undo("ann", made.decision_id)
+    clock.advance(seconds=301)
+    other = await chat.send("ann", "send W2 to Cedar 7", conversation_id=made.conversation_id)
+    assert desk.streets["W2"] == "Cedar 7"
+    await chat.send("ann", answers=yes_to(await chat.undo("ann", other.decision_id)))
+    assert desk.streets == {"W1": "Birch 9", "W2": "Oak 2", "W3": "Ash 3"}
+    assert await is_intact(environment)
