@@ -25,8 +25,9 @@ from graph_agent.audit.trace import LoggedDecision, LoggedModelCall
 from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decision
 from graph_agent.models.base import Frozen
-from graph_agent.models.decision import AgentDecision
+from graph_agent.models.decision import AgentDecision, PendingAction
 from graph_agent.models.record import CallState, DecisionRecord, ToolInvocation
+from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
@@ -73,6 +74,10 @@ class DecisionDetail(LoggedDecision):
     """The states of the calls that may change something, by their sequence."""
     undone_by: dict[int, str]
     """The decisions that have undone calls, or may have, by the sequence of the call."""
+    undoes: UndoneDecision | None
+    """The decision whose undo was asked for in this one; None if none was."""
+    answered: PendingAction | None
+    """The action that was confirmed or declined in it, or whose approval has ended with it; None if there is none."""
     violations: list[Violation] | None
     """Differences between the decision and its seal: empty if the seal verifies, None while the turn runs."""
 
@@ -116,6 +121,8 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
         state_ends_us=[] if record is None else record.state_ends_us,
         operations=trace.operations,
         undone_by=trace.undone_by,
+        undoes=None if record is None else record.header.context.undoes,
+        answered=None if record is None else record.answered,
         violations=None if record is None else await verify_decision(database, row.decision_id, keys=tree.keys, key=tree.key),
     )
 

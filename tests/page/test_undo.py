@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import SystemClock
@@ -34,6 +34,10 @@ SCRIPT = [
     says("Sent."),
 ]
 NOTE = [calls(("add_note", {"text": "call back"})), says("I do not know."), says("You are welcome.")]
+BOTH = [
+    calls(("set_address", {"order_id": "W1", "address": "Birch 9"}), ("send_mail", {"text": "hello"})),
+    says("Done."),
+]
 
 
 @pytest.fixture
@@ -43,6 +47,7 @@ def desk() -> AddressDesk:
 
 @pytest.fixture
 def script() -> list[LLMResponse]:
+    """The responses of the model."""
     return SCRIPT
 
 
@@ -161,3 +166,87 @@ def test_a_change_can_be_undone_once_its_outcome_is_learned(site: Site, desk: Ad
         page.get_by_label("Confirmation").get_by_role("button", name="Confirm").click()
         expect(page.locator(".receipt").last).to_contain_text("Delete note")
         assert desk.notes == {}
+
+
+STAYS = "This stays as it is: send mail: text = 'hello' (it cannot be undone)."
+CALL = re.compile(r"^Set address:\s+address = 'Elm 1'\s+order_id = 'W1'")
+FACT = "get order W1: address.street was 'Elm 1' before the change, which left it at 'Birch 9'"
+
+
+@pytest.mark.parametrize("script", [BOTH])
+def test_the_page_the_replay_and_the_saved_file_say_what_a_decision_undoes(site: Site, tmp_path: Path) -> None:
+    with site.page(viewport={"width": 320, "height": 640}) as page:
+        say(page, "send it to Birch 9 and write to them")
+        page.get_by_role("button", name=re.compile("^Undo")).click()
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.locator(".receipt")).to_have_count(3)
+        links = page.locator(".message.assistant").get_by_role("link", name="Decision")
+        made, asked, done = [(link.get_attribute("href") or "").rpartition("/")[2] for link in links.all()]
+        for decision, title in ((asked, "Asks to undo decision"), (done, "Undoes decision")):
+            page.goto(f"{site.url}/decisions/{decision}?step=1#BUILD_REQUEST")
+            says_undo(page, f"{title} {made}")
+            expect(page.get_by_label("Details of build request")).to_contain_text(f"{title} {made}")
+            expect(page.locator(f"dd a[href='/decisions/{made}']")).to_have_count(1)
+            page.goto(f"{site.url}/lab/{decision}")
+            expect(page.locator(".state-rows li").first).to_contain_text(f"{title} {made}")
+            saved = saved_file(page, tmp_path / f"{decision}.html")
+            with site.context(offline=True, viewport={"width": 320, "height": 640}) as elsewhere:
+                file = elsewhere.new_page()
+                file.goto(saved.as_uri())
+                says_undo(file, f"{title} {made}")
+                file.get_by_label("Step", exact=True).fill("1")
+                expect(file.locator(".film")).to_contain_text(f"1 of 3 · build request · {title} {made}")
+                file.get_by_label("Step", exact=True).fill("2")
+                expect(file.locator(".film")).to_contain_text("2 of 3 · execute tools")
+                assert file.evaluate("document.documentElement.scrollWidth") == 320
+                # What is not proved is not said.
+                file.fill("#trusted-keys", "")
+                expect(file.locator("#verdict")).to_have_text("Not proved")
+                expect(file.locator(".undoing")).to_have_count(0)
+        # The record of a change ends before it is undone.
+        page.goto(f"{site.url}/lab/{made}")
+        saved = saved_file(page, tmp_path / "made.html")
+        page.goto(saved.as_uri())
+        expect(page.locator("#verdict")).to_have_text(re.compile("^Signed by the log"))
+        expect(page.locator(".film-words")).to_contain_text("send it to Birch 9")
+        expect(page.locator(".undoing")).to_have_count(0)
+        expect(page.locator("body")).to_contain_text("or that what it did was not undone later")
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_an_undo_that_was_not_done_is_not_said_to_undo(site: Site, desk: AddressDesk, *, yes: bool) -> None:
+    with site.page() as page:
+        say(page, "send it to Birch 9")
+        page.get_by_role("button", name=re.compile("^Undo")).click()
+        answer = page.get_by_role("button", name="Confirm" if yes else "Decline")
+        expect(answer).to_be_enabled()
+        if yes:
+            desk.streets["W1"] = "Oak 1"
+        answer.click()
+        answers = page.locator(".message.assistant")
+        expect(answers).to_have_count(3)
+        made, _, answered = [link.get_attribute("href") for link in answers.get_by_role("link", name="Decision").all()]
+        page.goto(f"{site.url}{answered}")
+        undoing = page.locator(".undoing")
+        expect(undoing).to_contain_text(f"Does not undo decision {(made or '').rpartition('/')[2]}")
+        expect(undoing.get_by_role("listitem").first).to_have_text(CALL)
+        expect(undoing.locator(".verdict")).to_have_text(["refused"] if yes else [])
+        if yes:
+            expect(undoing).to_contain_text("address.street is now 'Oak 1', this change had left it at 'Birch 9'")
+
+
+def says_undo(page: Page, title: str) -> None:
+    undoing = page.locator(".undoing")
+    expect(undoing.locator("h2")).to_have_text(title)
+    expect(undoing.locator("ol > li")).to_have_count(1)
+    expect(undoing.locator("ol > li")).to_have_text(CALL)
+    expect(undoing).to_contain_text(FACT)
+    expect(undoing).to_contain_text(STAYS)
+
+
+def saved_file(page: Page, file: Path) -> Path:
+    """Save the file for an auditor from the view of a replay."""
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save for an auditor").click()
+    saved.value.save_as(file)
+    return file

@@ -1,7 +1,8 @@
 // The messages of a conversation. The lines that code composes (receipts, notices) differ from the model's words.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { endingOf, verdictOf } from "../machine/path";
+import { verdictOf } from "../machine/calls";
+import { endingOf } from "../machine/path";
 import { Sign } from "../machine/sign";
 import type { Visit } from "../machine/path";
 import { brief } from "../machine/score";

@@ -16,6 +16,9 @@ import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
 import { loadTopology, topology } from "../machine/machine";
 import { visitsOf, visitsOfRecord } from "../machine/path";
+import { undoingOf } from "../machine/undo";
+import type { Undoing } from "../machine/undo";
+import { Undoes } from "../machine/undoes";
 import { CopyButtons } from "./copying";
 import { Related } from "./related";
 import { listAddress } from "./list";
@@ -57,6 +60,7 @@ export function DecisionView({ id }: { id: string }): VNode {
   if (error && !detail) return <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />;
   if (!detail) return <Loading what="the decision" />;
   const isRunning = detail.status === "PENDING";
+  const undoing = undoingOf(detail);
   return (
     <main class="decision" tabindex={0}>
       <header class="view-title">
@@ -85,11 +89,12 @@ export function DecisionView({ id }: { id: string }): VNode {
         />
         <div class="facts">
           <Answer detail={detail} />
+          {undoing && <Undoes undoing={undoing} linked />}
           <Related detail={detail} />
           <Findings found={detail.findings} />
           {/* The user of the decision learns nothing of it. */}
           {isOperator() && <InShadow detail={detail} />}
-          <Facts detail={detail} />
+          <Facts detail={detail} undoing={undoing} />
           <CopyButtons detail={detail} />
         </div>
       </div>
@@ -175,7 +180,7 @@ function seal({ violations }: DecisionDetail): string | null {
   return violations.length === 0 ? "verifies" : violations.map((violation) => violation.text).join("\n");
 }
 
-function Facts({ detail }: { detail: DecisionDetail }): VNode {
+function Facts({ detail, undoing }: { detail: DecisionDetail; undoing: Undoing | null }): VNode {
   const facts: [string, string | null][] = [
     ["Type", peopleWords(detail.decision_type)],
     ["Intent", hasTasks() && detail.intent_type ? words(detail.intent_type) : null],
@@ -220,7 +225,7 @@ function Facts({ detail }: { detail: DecisionDetail }): VNode {
           </>
         )}
         <Links title="Undone by" ids={Object.values(detail.undone_by)} />
-        <Links title="Undoes" ids={[detail.result?.pending_action?.undoes?.decision_id ?? ""]} />
+        <Links title="Undoes" ids={[undoing?.decision ?? ""]} />
         <dt>Conversation</dt>
         <dd>
           <a href={addressOf(`/chat/${detail.conversation_id}`)}>open</a> ·{" "}

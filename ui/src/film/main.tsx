@@ -7,7 +7,8 @@ import { Machine, topology } from "../machine/machine";
 import { endingOf, visitsOfRecord } from "../machine/path";
 import { Player } from "../machine/player";
 import { Score } from "../machine/score";
-import type { LLMResponse, ToolInvocation } from "../shared/client";
+import { Undoes } from "../machine/undoes";
+import type { AgentDecision, LLMResponse, PendingAction, ToolInvocation, UndoneDecision } from "../shared/client";
 import { Visible } from "../shared/visible";
 
 /** The style sheet of the page, for a shadow root; the build puts it here. */
@@ -18,12 +19,15 @@ interface DecisionRecord {
   readonly state_ends_us?: readonly number[];
   readonly entries: readonly { readonly kind: string; readonly ms?: number; readonly result: unknown }[];
   readonly invocations?: readonly ToolInvocation[];
-  readonly header: { readonly context: { readonly message: string } };
-  readonly decision: {
-    readonly outcome_category: string | null;
-    readonly response_text?: string | null;
-    readonly clarification_question?: string | null;
+  readonly header: {
+    readonly context: {
+      readonly message: string;
+      readonly undoes?: UndoneDecision;
+      readonly pending_confirmation?: PendingAction | null;
+      readonly approval?: { readonly request: { readonly action: PendingAction } };
+    };
   };
+  readonly decision: AgentDecision;
 }
 
 /** The report of a replay by other rules. */
@@ -40,6 +44,13 @@ interface Props {
   readonly whatIf: WhatIf | null;
 }
 
+/** As `DecisionRecord.answered`. */
+function answeredIn({ header: { context }, entries, states }: DecisionRecord): PendingAction | null {
+  if (context.approval) return context.approval.request.action;
+  const isUsed = entries.some(({ kind, result }) => kind === "consume" && result === true);
+  return isUsed && states[1] !== "INVOKE_LLM" ? (context.pending_confirmation ?? null) : null;
+}
+
 function Film({ record, whatIf }: Props): VNode {
   const visits = visitsOfRecord(
     {
@@ -49,6 +60,9 @@ function Film({ record, whatIf }: Props): VNode {
         .filter(({ kind }) => kind === "model")
         .map(({ result, ms }) => ({ response: result as LLMResponse, duration_ms: ms ?? 0 })),
       tool_invocations: record.invocations ?? [],
+      undoes: record.header.context.undoes ?? null,
+      answered: answeredIn(record),
+      result: record.decision,
     },
     null,
   );
@@ -66,11 +80,12 @@ function Film({ record, whatIf }: Props): VNode {
         <br />
         <Visible text={record.decision.response_text ?? record.decision.clarification_question ?? ""} />
       </p>
+      {visits[0]?.undoing && <Undoes undoing={visits[0].undoing} />}
       <div class="columns">
         <div>
           <Machine
             visits={visits.slice(0, step)}
-            ending={endingOf(visits.slice(0, step), step < visits.length ? null : record.decision.outcome_category)}
+            ending={endingOf(visits.slice(0, step), step < visits.length ? null : (record.decision.outcome_category ?? null))}
             running={step < visits.length}
             selected={null}
             onSelect={(state) => {
@@ -88,6 +103,7 @@ function Film({ record, whatIf }: Props): VNode {
           />
           <p class="quiet">
             {step} of {visits.length} · {current && label(current.state)}
+            {current?.undoing && <Visible text={` · ${current.undoing.title} ${current.undoing.decision}`} />}
           </p>
         </div>
         <div>

@@ -8,6 +8,7 @@ import { label } from "../machine/layout";
 import { counted, peopleWords, words } from "../shared/format";
 import type { Ending } from "../shared/format";
 import { Json, Visible } from "../shared/visible";
+import type { Undoing } from "../machine/undo";
 import type { Report, Step } from "./reports";
 
 interface Props {
@@ -15,9 +16,10 @@ interface Props {
   readonly unchanged: Report;
   /** The replay by the tried rules, if there is one. */
   readonly whatIf: Report | null;
+  readonly undoing: Undoing | null;
 }
 
-export function Comparison({ unchanged, whatIf }: Props): VNode {
+export function Comparison({ unchanged, whatIf, undoing }: Props): VNode {
   const shown = whatIf ?? unchanged;
   return (
     <>
@@ -28,7 +30,7 @@ export function Comparison({ unchanged, whatIf }: Props): VNode {
       </section>
       <section class="block">
         <h2>States</h2>
-        <States recorded={whatIf ? unchanged.steps : null} states={shown.recorded?.states ?? []} replayed={shown.steps} />
+        <States recorded={whatIf ? unchanged.steps : null} states={shown.recorded?.states ?? []} replayed={shown.steps} undoing={undoing} />
       </section>
       {shown.differences.length > 0 && (
         <section class="block">
@@ -40,7 +42,7 @@ export function Comparison({ unchanged, whatIf }: Props): VNode {
   );
 }
 
-function Verdict({ unchanged, whatIf }: Props): VNode {
+function Verdict({ unchanged, whatIf }: Omit<Props, "undoing">): VNode {
   const shown = whatIf ?? unchanged;
   if (shown.identical) {
     return (
@@ -129,9 +131,11 @@ interface StatesProps {
   readonly recorded: readonly Step[] | null;
   readonly states: readonly string[];
   readonly replayed: readonly Step[];
+  /** What the decision undoes, which its first state begins with. */
+  readonly undoing: Undoing | null;
 }
 
-function States({ recorded, states, replayed }: StatesProps): VNode {
+function States({ recorded, states, replayed, undoing }: StatesProps): VNode {
   const [open, setOpen] = useState<number | null>(null);
   const rows = Array.from({ length: Math.max(states.length, replayed.length) }, (_, index) => index);
   return (
@@ -150,6 +154,11 @@ function States({ recorded, states, replayed }: StatesProps): VNode {
               <StateCell state={after?.state} step={after} />
               {different && <span class="mark">differs</span>}
             </button>
+            {index === 0 && undoing && (
+              <p class="quiet">
+                {undoing.title} {undoing.decision}
+              </p>
+            )}
             {open === index && (
               <div class="state-changes">
                 {before && <Changes step={before} other={after} title="Recorded" />}

@@ -8,6 +8,7 @@ import { copy, download } from "../shared/download";
 import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
+import { undoingOf } from "../machine/undo";
 import { rulesOf } from "./flows";
 import { Columns } from "./columns";
 import { tried } from "./texts";
@@ -47,7 +48,7 @@ export function OneDecision({ id, rules }: { id: string; rules: VNode }): VNode 
             <Visible text={problem} />
           </p>
         )}
-        <Comparison unchanged={loaded.unchanged} whatIf={whatIf} />
+        <Comparison unchanged={loaded.unchanged} whatIf={whatIf} undoing={undoingOf(loaded.detail)} />
       </Columns>
     </main>
   );

@@ -8,7 +8,8 @@ import { duration, words } from "../shared/format";
 import { Searchable } from "../shared/searchable";
 import { Json, Visible } from "../shared/visible";
 import { label } from "./layout";
-import type { ModelCall, ToolCall, Visit } from "./path";
+import type { ToolCall } from "./calls";
+import type { ModelCall, Visit } from "./path";
 
 const PURPOSES: Readonly<Record<string, string>> = {
   BUILD_REQUEST: "Opens the record, reads an answer to a pending action, and builds the request to the model.",
@@ -48,6 +49,11 @@ export function StateDetails({ state, visits, decisionId }: Props): VNode {
               {visit.cap !== null && ` of ${visit.cap}`}
               {visit.ms !== null && ` · ${duration(visit.ms)}`}
             </p>
+            {visit.undoing && (
+              <p>
+                {visit.undoing.title} {visit.undoing.decision}
+              </p>
+            )}
             {found?.request && <Request request={found.request} />}
             {!found && visit.model && <ModelLine call={visit.model} />}
             {!found && visit.calls.map((call) => <CallLine key={call.sequence} call={call} />)}

@@ -1,6 +1,7 @@
 // The bars of a turn to scale: a lane for each round, and in it a bar for each state, model call and tool call.
-import type { ModelCall, ToolCall, Verdict, Visit } from "./path";
-import { verdictOf } from "./path";
+import { verdictOf } from "./calls";
+import type { ToolCall, Verdict } from "./calls";
+import type { ModelCall, Visit } from "./path";
 
 export interface Bar {
   /** Its place in the address: `round2.call3`, `round2.model`, `round2.check_response`. */

@@ -1,7 +1,11 @@
 // The path of a turn through the state machine with everything that was done on it, from its events or from its record.
-import type { LLMResponse, ToolInvocation } from "../shared/client";
+import type { LLMResponse } from "../shared/client";
 import type { ServerEvent } from "../shared/events";
 import { words } from "../shared/format";
+import { toolCall, verdictOf } from "./calls";
+import type { ToolCall, Verdict } from "./calls";
+import { undoingOf } from "./undo";
+import type { RecordedUndo, Undoing } from "./undo";
 
 /** A call of the model. */
 export interface ModelCall {
@@ -13,24 +17,6 @@ export interface ModelCall {
   readonly asks: readonly { readonly title: string; readonly arguments: unknown }[];
   /** Its words, if the record is known. */
   readonly text: string | null;
-}
-
-/** A requested call of a tool. */
-export interface ToolCall {
-  /** Its number in the turn, from 1. */
-  readonly sequence: number;
-  readonly title: string;
-  readonly arguments: unknown;
-  readonly disposition: string;
-  readonly success: boolean;
-  readonly error_code: string | null;
-  /** Why it was not made, or its error. */
-  readonly reason: string | null;
-  /** What became of a change: done, void or unknown. */
-  readonly operation: string | null;
-  /** Null if it was not sent. */
-  readonly ms: number | null;
-  readonly result: unknown;
 }
 
 /** A call that runs, or has run in a state that is not over yet: its verdict comes with the end of the state. */
@@ -56,6 +42,8 @@ export interface Visit {
   readonly calls: readonly ToolCall[];
   readonly begun: readonly BegunCall[];
   readonly receipts: readonly string[];
+  /** What the turn undoes of an earlier one, in its first state, if it is an undo and its record is known. */
+  readonly undoing: Undoing | null;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -85,7 +73,7 @@ export function visitsOf(events: readonly ServerEvent[]): Visit[] {
     if (type === "state") {
       const { state, iteration: round, max_iterations: cap, at_ms: start } = data as StateData;
       if (last) last.ms = start - last.start;
-      visits.push({ state, round, cap, start, ms: null, since: at, model: null, calls: [], begun: [], receipts: [] });
+      visits.push({ state, round, cap, start, ms: null, since: at, model: null, calls: [], begun: [], receipts: [], undoing: null });
     } else if (type === "decision" && last && at !== null && last.since !== null) {
       last.ms = at - last.since;
     } else if (type === "call" && last && at !== null) {
@@ -108,13 +96,10 @@ export function visitsOf(events: readonly ServerEvent[]): Visit[] {
 }
 
 /** What the record of a closed decision has about its path. */
-export interface RecordedTurn {
+export interface RecordedTurn extends RecordedUndo {
   readonly states: readonly string[] | null;
   readonly state_ends_us: readonly number[];
   readonly llm_calls: readonly { readonly response: LLMResponse; readonly duration_ms: number }[];
-  readonly tool_invocations: readonly ToolInvocation[];
-  /** The states of the changes, by the sequence of the call; a record alone does not name the changes. */
-  readonly operations?: Readonly<Record<string, string>>;
 }
 
 const FORMS = ["answer", "ask_user", "decline"];
@@ -154,25 +139,10 @@ export function visitsOfRecord(turn: RecordedTurn, cap: number | null): Visit[] 
     // A record of an earlier version has only the times of the calls.
     const least = calls.reduce((sum, call) => sum + (call.ms ?? 0), model?.ms ?? 0);
     const ms = end === undefined ? least : end / 1000 - start;
-    visits.push({ state, round, cap, start, ms, since: null, model, calls, begun: [], receipts: [] });
+    const undoing = before ? null : undoingOf(turn);
+    visits.push({ state, round, cap, start, ms, since: null, model, calls, begun: [], receipts: [], undoing });
   }
   return visits;
-}
-
-function toolCall(call: ToolInvocation, operation: string | null): ToolCall {
-  const disposition = call.disposition ?? "executed";
-  return {
-    sequence: call.sequence,
-    title: words(call.tool_name),
-    arguments: call.parameters,
-    disposition,
-    success: call.success,
-    error_code: call.error_code ?? null,
-    reason: call.error_message ?? null,
-    operation: disposition === "executed" ? operation : null,
-    ms: disposition === "executed" ? (call.duration_ms ?? 0) : null,
-    result: call.result ?? null,
-  };
 }
 
 /** How a turn came out: `cap` if its rounds were used up, `refused` if code or the model refused something. */
@@ -186,20 +156,6 @@ export function endingOf(path: readonly Visit[], outcome: string | null): Ending
   const isRefused = path.some(({ calls }) => calls.some((one) => one.disposition === "refused"));
   return isRefused || outcome?.startsWith("REFUSAL:") ? "refused" : "good";
 }
-
-/** How a call came out, as one of few: it has one sign and one color everywhere. */
-export type Verdict = "done" | "failed" | "refused" | "awaiting" | "unknown" | "skipped" | "running";
-
-export function verdictOf({ disposition, success, operation, error_code: code }: ToolCall): Verdict {
-  if (disposition === "executed") {
-    // A record alone does not say which calls are changes: a call without an answer is not known.
-    const isUnknown = operation ? operation === "unknown" : !success && UNKNOWN_CODES.includes(code ?? "");
-    return success || operation === "done" ? "done" : isUnknown ? "unknown" : "failed";
-  }
-  return disposition === "repeated" ? "skipped" : (disposition as Verdict);
-}
-
-const UNKNOWN_CODES = ["TIMEOUT_ERROR", "UNKNOWN_ERROR", "TOOL_REPORTED_FAILURE"];
 
 /** How many calls of a state came out in one way. */
 export interface Count {

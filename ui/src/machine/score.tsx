@@ -91,7 +91,7 @@ function LaneItem({ lane, scale, reached, selected, onSelect }: LaneProps): VNod
 
 /** In a short line an id is known by its end: those of one time have the same beginning. */
 const UUID = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{4}([0-9a-f]{8})/g;
-const WAITING = "waits for a yes";
+export const WAITING = "waits for a yes";
 
 function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: boolean; onToggle: () => void }): VNode {
   const item = useRef<HTMLLIElement>(null);

@@ -1,6 +1,6 @@
 // The sign of a call by how it came out. Drawn, because many fonts do not have such characters.
 import type { VNode } from "preact";
-import type { Verdict } from "./path";
+import type { Verdict } from "./calls";
 
 const CROSS = "M2.5,2.5 L9.5,9.5 M9.5,2.5 L2.5,9.5";
 
