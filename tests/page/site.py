@@ -107,13 +107,22 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def open_site(
-    browser: Browser, folder: Path, template: Path, make: Callable[[Environment], Runtime], *, bearer: bool = False
+    browser: Browser,
+    folder: Path,
+    template: Path,
+    make: Callable[[Environment], Runtime],
+    *,
+    bearer: bool = False,
+    **settings: Any,
 ) -> Iterator[Site]:
-    """A server over `make`'s runtime. On exit every problem that a page has reported fails the test."""
+    """A server over `make`'s runtime, with these settings of `HttpServerConfig`.
+
+    On exit every problem that a page has reported fails the test.
+    """
     session = None if bearer else LaunchSession(secrets.token_urlsafe(32))
     built = read_page()
     assert built is not None, "the page is not built: run `make page`"
-    with live_server(folder, template, make, built, session) as server:
+    with live_server(folder, template, make, built, session, **settings) as server:
         site = Site(server.url, session, browser)
         yield site
         assert site.problems == [], site.problems

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.clock import SystemClock
+from graph_agent.clock import ManualClock, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -166,6 +167,110 @@ def test_a_change_can_be_undone_once_its_outcome_is_learned(site: Site, desk: Ad
         page.get_by_label("Confirmation").get_by_role("button", name="Confirm").click()
         expect(page.locator(".receipt").last).to_contain_text("Delete note")
         assert desk.notes == {}
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The time of the server. The browser's own time goes on."""
+    return ManualClock(datetime.now(UTC))
+
+
+@pytest.fixture
+def timed_site(browser: Browser, tmp_path: Path, template: Path, desk: AddressDesk, clock: ManualClock) -> Iterator[Site]:
+    """A server that does not tell the page its time, so that the page counts by the browser's."""
+
+    def make(environment: Environment) -> Runtime:
+        environment.use_clock(clock)
+        return environment.runtime(ScriptedAdapter(SCRIPT), tools=desk, constitution=CONSTITUTION)
+
+    with open_site(browser, tmp_path, template, make, date_header=False) as site:
+        yield site
+
+
+def test_the_button_disappears_when_its_time_is_over(timed_site: Site, clock: ManualClock) -> None:
+    begin = clock.now()
+    with timed_site.context(viewport={"width": 320, "height": 568}) as context:
+        page = context.new_page()
+        page.clock.install(time=begin)
+        page.goto(timed_site.link)
+        say(page, "send it to Birch 9")
+        button = page.get_by_role("button", name=re.compile("^Undo"))
+        for minutes, left in ((15.5, "14 minutes"), (28.5, "1 minute"), (29.5, "less than a minute")):
+            page.clock.pause_at(begin + timedelta(minutes=minutes))
+            expect(button).to_have_text(f"Undo ({left} left)")
+        page.clock.pause_at(begin + timedelta(minutes=30, seconds=1))
+        expect(button).to_have_count(0)
+        page.clock.resume()
+        expect(page.locator(".receipt")).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
+        assert barriers(page) == []
+
+
+def test_a_button_that_is_pressed_after_its_time_gets_the_reason_of_the_server(
+    timed_site: Site, desk: AddressDesk, clock: ManualClock
+) -> None:
+    with timed_site.page(refusals=True, viewport={"width": 320, "height": 568}) as page:
+        say(page, "send it to Birch 9")
+        other = page.context.new_page()
+        other.goto(page.url)
+        buttons = [tab.get_by_role("button", name=re.compile("^Undo")) for tab in (page, other)]
+        for button in buttons:
+            expect(button).to_be_enabled()
+        clock.advance(minutes=31)
+        for tab, button in zip((page, other), buttons, strict=True):
+            button.focus()
+            tab.keyboard.press("Enter")
+            expect(tab.get_by_role("alert")).to_have_text(
+                re.compile(r"^Nothing can be undone: .* \(the time in which it could be undone ended at [0-9: -]+ UTC\)\.$")
+            )
+            expect(button).to_have_count(0)
+            assert tab.evaluate("document.documentElement.scrollWidth") == 320
+            assert barriers(tab) == []
+        assert desk.written == ["set_address W1 Birch 9"]
+        page.reload()
+        expect(page.locator(".receipt")).to_have_count(1)
+        expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
+
+
+def test_a_question_whose_undo_is_over_is_answered_with_a_sentence(
+    timed_site: Site, desk: AddressDesk, clock: ManualClock
+) -> None:
+    with timed_site.page(refusals=True) as page:
+        say(page, "send it to Birch 9")
+        clock.advance(minutes=28)
+        page.get_by_role("button", name=re.compile("^Undo")).click()
+        confirm = page.get_by_role("button", name="Confirm")
+        expect(confirm).to_be_enabled()
+        clock.advance(minutes=2)
+        confirm.click()
+        expect(page.locator(".message.assistant").last).to_contain_text("That question has expired, so nothing was done.")
+        expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
+        assert desk.written == ["set_address W1 Birch 9"]
+
+
+def test_after_an_undo_with_the_keyboard_the_button_is_gone_in_every_tab(site: Site, desk: AddressDesk) -> None:
+    with site.page(viewport={"width": 320, "height": 568}) as page:
+        say(page, "send it to Birch 9")
+        other = page.context.new_page()
+        other.goto(page.url)
+        buttons = [tab.get_by_role("button", name=re.compile("^Undo")) for tab in (page, other)]
+        for button in buttons:
+            expect(button).to_be_enabled()
+        buttons[0].focus()
+        page.keyboard.press("Enter")
+        confirm = page.get_by_role("button", name="Confirm")
+        expect(confirm).to_be_enabled()
+        # The keyboard goes on at the question.
+        for _ in range(6):
+            page.keyboard.press("Tab")
+            if confirm.evaluate("button => button === document.activeElement"):
+                break
+        expect(confirm).to_be_focused()
+        page.keyboard.press("Enter")
+        for tab, button in zip((page, other), buttons, strict=True):
+            expect(tab.locator(".receipt")).to_have_count(2)
+            expect(button).to_have_count(0)
+        assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
 STAYS = "This stays as it is: send mail: text = 'hello' (it cannot be undone)."

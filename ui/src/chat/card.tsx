@@ -21,7 +21,7 @@ export function PendingCard({ pending, busy, onAnswer, hint }: Props): VNode {
   const whole = expires - created;
   const calls = callsOf(pending);
   return (
-    <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label="Confirmation">
+    <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label="Confirmation" tabindex={-1}>
       <header>
         <h2>{expired ? "Expired" : calls.length > 1 ? `Confirm these ${calls.length} actions` : "Confirm this action"}</h2>
         {!expired && (

@@ -1,5 +1,5 @@
 // The button that undoes what a message has changed, for as long as its line in the constitution says. It asks: a yes undoes it.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson, request } from "../shared/client";
 import type { StoredMessage, UndoState } from "../shared/client";
@@ -59,7 +59,12 @@ export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNo
     }
   };
   const left = until === null ? 0 : until - now.value;
-  const isAsked = opened.value?.pending_action?.undoes?.decision_id === id;
+  const pending = opened.value?.pending_action ?? null;
+  const isAsked = pending?.undoes?.decision_id === id;
+  useLayoutEffect(() => {
+    // The button goes, and with it the focus: the keyboard goes on at the question.
+    if (isAsked && asking) document.querySelector<HTMLElement>(`[data-pending="${pending.id}"]`)?.focus({ preventScroll: true });
+  }, [isAsked]);
   return (
     <>
       {left > 0 && !isAsked && (
