@@ -285,7 +285,10 @@ def test_the_page_the_replay_and_the_saved_file_say_what_a_decision_undoes(site:
         page.get_by_role("button", name=re.compile("^Undo")).click()
         page.get_by_role("button", name="Confirm").click()
         expect(page.locator(".receipt")).to_have_count(3)
+        # The receipts of a running turn are shown before its answer.
         links = page.locator(".message.assistant").get_by_role("link", name="Decision")
+        expect(links).to_have_count(3)
+        expect(page.locator(".working")).to_have_count(0)
         made, asked, done = [(link.get_attribute("href") or "").rpartition("/")[2] for link in links.all()]
         for decision, title in ((asked, "Asks to undo decision"), (done, "Undoes decision")):
             page.goto(f"{site.url}/decisions/{decision}?step=1#BUILD_REQUEST")
