@@ -43,8 +43,8 @@ class ReplayPool:
     while it notices the death of a process may be lost, and a process that it then starts waits for work for ever.
     """
 
-    def __init__(self, seconds: float = 2 * REPLAY_SECONDS, build: Callable[[], CompiledGraph] = shipped_graph) -> None:
-        """After `seconds` the process of a replay is killed; a replay ends by itself after `REPLAY_SECONDS`.
+    def __init__(self, seconds: float = 10 * REPLAY_SECONDS, build: Callable[[], CompiledGraph] = shipped_graph) -> None:
+        """After `seconds` the process of a replay is killed; a replay ends by itself after `REPLAY_SECONDS` of CPU time.
 
         `build` is a function of a module that returns the engine's graph; each worker process calls it once.
         """
@@ -96,7 +96,7 @@ class ReplayPool:
             worker = self._take()
             report = worker.replay(job, self.seconds)
         except TimeoutError:
-            # Not even its alarm has ended it.
+            # Not even its own limit has ended it.
             self._kill(worker)
             text = f"A replay took longer than {self.seconds:g} s, and its process was ended."
             raise ServiceError(ServiceErrorCode.QUERY_TIMEOUT, text) from None

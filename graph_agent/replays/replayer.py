@@ -34,8 +34,6 @@ from graph_agent.turn.recorder import Recorder
 
 REPLAY_SECONDS = 30.0
 """The longest time of one replay. A record from a file, another constitution or a model may make it take long."""
-_ALARM_MARGIN_SECONDS = 1.0
-"""The time that a replay has to end by itself, at its next step or at an `await`."""
 _MAX_SNAPSHOTS = 64
 """Policy snapshots that are kept, because compiling one costs more than replaying a turn."""
 _parse = lru_cache(maxsize=4)(Constitution.parse)
@@ -101,7 +99,7 @@ class Replayer:
     """Replays any number of decisions, and keeps the policies that it has compiled."""
 
     def __init__(self, seconds: float = REPLAY_SECONDS, graph: CompiledGraph | None = None) -> None:
-        """A replay that takes longer than `seconds` ends at its next step or `await`. `graph` is that of the engine."""
+        """A replay that takes longer than `seconds` is ended. `graph` is that of the engine."""
         self.seconds = seconds
         self._graph = graph or shipped_graph()
         self._snapshots: dict[tuple[str, ...], PolicySnapshot] = {}
@@ -115,16 +113,17 @@ class Replayer:
         live: LLMAdapter | None = None,
         interruptible: bool = False,
     ) -> ReplayReport:
-        """Replay one decision; see the function `replay`.
+        """Replay one decision; see the function `replay`. It ends at its next step or `await` after the time limit.
 
-        In a process that does nothing else it can be `interruptible`: a step that computes for too long is ended too.
+        In a process that does nothing else it can be `interruptible`: a step that computes for too long is ended too, and only
+        the time counts in which this process or a model has worked, not that in which a busy machine did other things.
         """
         if what_if.constitution is not None:
             # Here, because an invalid one is the caller's error, not an end of the replay.
             _parse(what_if.constitution)
         try:
             with _interrupted_after(self.seconds) if interruptible else nullcontext():
-                async with asyncio.timeout(self.seconds) as limit:
+                async with asyncio.timeout(self.seconds if live is not None or not interruptible else None) as limit:
                     return await self._replay(record, texts, what_if, live)
         except (TimeoutError, ReplayTimeout) as exc:
             if isinstance(exc, TimeoutError) and not limit.expired():
@@ -258,9 +257,9 @@ def _message(exc: Exception) -> str:
 
 @contextmanager
 def _interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise `ReplayTimeout` in this thread after `seconds` and a margin, whatever it computes.
+    """Raise `ReplayTimeout` in this thread after `seconds` of the process's CPU time, whatever it computes.
 
-    It uses the alarm of the process, which only the main thread can handle: in another thread it does nothing.
+    It uses a signal, which only the main thread can handle: in another thread it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -269,12 +268,12 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise ReplayTimeout
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds + _ALARM_MARGIN_SECONDS)
+    before = signal.signal(signal.SIGPROF, interrupt)
+    left, interval = signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        # The alarm of someone else, such as a test runner, may come late, but it comes.
-        signal.setitimer(signal.ITIMER_REAL, left, interval)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+        # The timer of someone else, such as a profiler, may come late, but it comes.
+        signal.setitimer(signal.ITIMER_PROF, left, interval)

@@ -52,13 +52,28 @@ async def test_a_step_that_computes_for_ever_is_ended(recorded: LoadedRecord, mo
 
     # `build_graph` takes no other function for a shipped state, and an added one has a limit besides this one.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": endless})
-    before = signal.getsignal(signal.SIGALRM)
+    before = signal.getsignal(signal.SIGPROF)
     report = await Replayer(0.1, build.build_graph()).replay(_record(recorded), recorded.texts, interruptible=True)
     assert (report.identical, report.departure) == (False, "the replay took longer than 0.1 s and was ended")
-    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getsignal(signal.SIGPROF) is before
 
 
-async def test_a_worker_that_does_not_even_obey_its_alarm_is_killed(recorded: LoadedRecord) -> None:
+async def test_the_time_in_which_a_busy_machine_does_other_things_does_not_count(
+    recorded: LoadedRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = build.NODES["BUILD_DECISION"]
+
+    async def starved(turn: Turn, runtime: TurnRuntime) -> Any:
+        await asyncio.sleep(1.1)
+        return await shipped(turn, runtime)
+
+    # As above.
+    monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": starved})
+    replayer = Replayer(1, build.build_graph())
+    assert (await replayer.replay(_record(recorded), recorded.texts, interruptible=True)).identical
+
+
+async def test_a_worker_that_does_not_even_obey_its_limit_is_killed(recorded: LoadedRecord) -> None:
     async def one() -> AsyncIterator[LoadedRecord]:
         yield recorded
 
