@@ -37,7 +37,7 @@ class PaymentServer(LossyServer):
 
     @property
     def config(self) -> ServerConfig:
-        return ServerConfig(self.kind, self.address, prefixed=True, timeout=0.4, start_timeout=20)
+        return ServerConfig(self.kind, self.address, prefixed=True, timeout=2.0, start_timeout=20)
 
     def of(self, amount: int) -> int:
         """Return how many payments of this amount were made."""

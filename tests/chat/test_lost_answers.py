@@ -28,7 +28,8 @@ async def test_payments_at_once_whose_answers_are_lost_are_made_once(tmp_path: P
     assert (outcomes.doubled, outcomes.wrong, outcomes.unreported) == (0, 0, 0), outcomes
     assert outcomes.lost > 0
     if kind == "plain":
-        assert outcomes.unknown == outcomes.unknown_at_first == outcomes.lost
+        # On a busy machine an answer that was not lost may come too late.
+        assert outcomes.unknown == outcomes.unknown_at_first >= outcomes.lost
 
 
 async def kill_while_paying(environment: Environment, server: PaymentServer, kind: Kind, amount: int, fault: Fault) -> None:

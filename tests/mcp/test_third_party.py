@@ -116,7 +116,7 @@ def test_a_start_that_takes_long_is_waited_for_and_reported(
     entry = notes_server(notes)
     # The command starts the server after a line of progress was printed, however slow the machine is.
     held, launcher = tmp_path / "held", executable(tmp_path / "slow.sh", f'sleep 2; exec {fork_server.python()} "$@"')
-    file = servers(notes={**entry, "command": str(launcher), "timeout": 1, "start_timeout": 120}, quick=notes_server(held))
+    file = servers(notes={**entry, "command": str(launcher), "timeout": 30, "start_timeout": 120}, quick=notes_server(held))
     held.mkdir()
     files = ("--mcp", str(file), "--constitution", str(constitution))
     granted(constitution, "## Available Tools\n- notes.write_note: Write a note (without confirmation)\n")

@@ -41,7 +41,7 @@ def main() -> int:
             if not violations:
                 continue
             failed += 1
-            print(f"seed {seed}: {'; '.join(violations)}", flush=True)
+            print(f"seed {seed}: {' '.join('; '.join(violations).split())}", flush=True)
             if given.until_found:
                 same = simulate(seed).digest == digest
                 print(f"seed {seed} again: {'the same' if same else 'ANOTHER'} history")
