@@ -20,6 +20,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.settings import read_settings
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import ADD, chat_of, request_of, respond
+from tests.frozen_clock import freeze_loop_time
 
 KEY = b"a key of more than twenty-four bytes"
 
@@ -63,6 +64,20 @@ class Receiver:
         return [json.loads(body) for _, body in self.posted]
 
 
+class _Silent(Receiver):
+    """Does not answer the first notice until its client has gone away."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    async def status(self, reader: asyncio.StreamReader) -> int:
+        if len(self.posted) == 1:
+            self._clock.advance(seconds=11)
+            await reader.read()
+        return await super().status(reader)
+
+
 def notices_of(environment: Environment, url: str, **more: Any) -> ApprovalNotices:
     store = ApprovalStore(environment.database, record_key=environment.record_key)
     return ApprovalNotices(store, Webhook(url, KEY, **more), environment.clock)
@@ -102,6 +117,19 @@ async def test_each_kind_is_sent_once_it_was_taken(each_environment: Environment
     assert sent[-1]["data"]["state"] == "approved"
     assert b"bread" not in b"".join(body for _, body in receiver.posted)
     assert notices.deliveries == {"sent": 3, "failed": 2}
+
+
+async def test_a_notice_that_is_not_answered_in_time_is_sent_again(environment: Environment, clock: ManualClock) -> None:
+    await chat_of(environment, ADD).send("ann", "add bread")
+    receiver = _Silent(clock)
+    async with receiver.url() as url:
+        notices = notices_of(environment, url)
+        freeze_loop_time(clock)
+        assert await notices.send_one()
+        clock.advance(minutes=1)
+        assert await notices.send_one()
+    assert len(receiver.verified()) == 2
+    assert notices.deliveries == {"sent": 1, "failed": 1}
 
 
 async def test_texts_are_sent_only_if_the_operator_wants_them(environment: Environment) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from graph_agent.bootstrap import LOCAL_USER
 from tests.chat.environment import migrated
@@ -83,6 +84,8 @@ def test_without_decisions_and_baselines_it_says_what_to_do(site: Site) -> None:
 
 
 def test_models_and_constitutions_are_compared_and_lead_to_their_decisions(site_with_history: Site) -> None:
+    held: list[Route] = []
+    is_loaded = False
     with site_with_history.page() as page:
         page.get_by_label("Message", exact=True).wait_for()
         say(page, "show my tasks")
@@ -90,7 +93,15 @@ def test_models_and_constitutions_are_compared_and_lead_to_their_decisions(site_
         rows = page.get_by_label("Comparison").locator("tbody tr")
         expect(rows.locator("th")).to_have_text(["gemini", "embedded"])
         expect(rows.nth(1).locator("td").first).to_have_text("1")
+        # Until those of the constitutions are loaded, the rows are those of the models.
+        page.route("**/api/metrics?*constitution=*", lambda route: route.continue_() if is_loaded else held.append(route))
         page.get_by_label("Compare by").get_by_role("button", name="Constitution").click()
+        expect(page.get_by_role("button", name="Constitution")).to_have_attribute("aria-pressed", "true")
+        expect(rows.nth(1).get_by_role("link")).to_have_attribute("href", "/decisions?model=embedded&within=month")
+        is_loaded = True
+        for route in held:
+            route.continue_()
+        expect(rows.nth(1).get_by_role("link")).to_have_attribute("href", re.compile(r"\?constitution="))
         expect(rows).to_have_count(2)
         expect(rows.first.locator("td").first).to_have_text("540")
         rows.nth(1).get_by_role("link").click()

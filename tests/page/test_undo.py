@@ -79,6 +79,8 @@ def test_a_change_is_undone_after_a_question(site: Site, desk: AddressDesk) -> N
         expect(page.locator(".receipt")).to_have_count(3)
         assert desk.streets["W1"] == "Elm 1"
         expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
+        # The link comes with the end of the turn.
+        expect(page.locator(".message.assistant").get_by_role("link", name="Decision")).to_have_count(4)
         made = page.locator(".message.assistant").first.get_by_role("link", name="Decision")
         asked = page.locator(".message.assistant").nth(2).get_by_role("link", name="Decision")
         done = page.locator(".message.assistant").last.get_by_role("link", name="Decision")

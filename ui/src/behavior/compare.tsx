@@ -51,11 +51,11 @@ export function Compare({ whole, range }: Props): VNode {
       ) : (
         <FiguresTable
           columns={[TITLES[by], "Decisions", "Success", "Calls", "Refused", "Median", "95 %", "Tokens each"]}
-          rows={(value ?? []).map(({ name, figures }) => ({
+          rows={(value ?? []).map(({ by: kind, name, figures }) => ({
             key: name,
             name: (
-              <a href={addressOf(`/decisions?${by}=${encodeURIComponent(name)}&within=${range}`)} title={name}>
-                <Visible text={shortOf(by, name)} />
+              <a href={addressOf(`/decisions?${kind}=${encodeURIComponent(name)}&within=${range}`)} title={name}>
+                <Visible text={shortOf(kind, name)} />
               </a>
             ),
             figures: [
@@ -75,6 +75,8 @@ export function Compare({ whole, range }: Props): VNode {
 }
 
 interface Compared {
+  /** Rows stay until those that are chosen now are loaded, and lead where they say meanwhile. */
+  readonly by: By;
   readonly name: string;
   readonly figures: Metrics;
 }
@@ -82,7 +84,7 @@ interface Compared {
 async function figuresOf(whole: Metrics, by: By, names: readonly string[], signal: AbortSignal): Promise<readonly Compared[]> {
   const span = `since=${encodeURIComponent(whole.since ?? "")}&until=${encodeURIComponent(whole.until ?? "")}`;
   const figures = await Promise.all(names.map((name) => getJson<Metrics>(`/api/metrics?${span}&${by}=${encodeURIComponent(name)}`, signal)));
-  return figures.map((one, index) => ({ name: names[index] ?? "", figures: one }));
+  return figures.map((one, index) => ({ by, name: names[index] ?? "", figures: one }));
 }
 
 function shortOf(by: By, name: string): string {
