@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.approval import KnownRequests
+from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 
@@ -131,6 +132,12 @@ class ToolServer(Protocol):
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
     ) -> ToolResult:
         """Describe the target of a call without performing it: `data["description"]`, or NOT_FOUND if it does not exist."""
+
+
+def call_seconds_of(server: ToolServer) -> float:
+    """Return the time limit of one call: the `call_seconds` of the server if it has them, or `DEFAULT_CALL_SECONDS`."""
+    found: float = getattr(server, "call_seconds", DEFAULT_CALL_SECONDS)
+    return found
 
 
 class Confirmations(Protocol):

@@ -18,7 +18,7 @@ from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
-from graph_agent.ports import SentCall, ToolServer
+from graph_agent.ports import SentCall, ToolServer, call_seconds_of
 from graph_agent.tools.answers import NO_PREVIEW, OUTCOME_UNKNOWN
 from graph_agent.tools.functions import NOT_FOUND, USER
 
@@ -141,8 +141,7 @@ class BoundTools:
     @property
     def call_seconds(self) -> float:
         """The time limit of one call of the server that may take longest."""
-        own = [getattr(server, "call_seconds", DEFAULT_CALL_SECONDS) for server in self._servers.values()]
-        return max(own, default=DEFAULT_CALL_SECONDS)
+        return max(map(call_seconds_of, self._servers.values()), default=DEFAULT_CALL_SECONDS)
 
     async def start(self) -> bool:
         """Connect to the servers of the bindings. Always True, because the declarations come from the bindings."""

@@ -9,13 +9,13 @@ from typing import TypeVar
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.stepping import Step
 from graph_agent.llm.adapter_call import AdapterCall, model_name
-from graph_agent.models.config import DEFAULT_CALL_SECONDS, AgentEngineConfig
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, DecisionContext, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening, DecisionRecord, InterruptReason
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer, call_seconds_of
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.tools.plain_executor import PlainExecutor
 from graph_agent.tools.served_policy import ServedPolicy
@@ -61,8 +61,7 @@ class LLMAgentEngine(TurnSetup):
         model, tools = AdapterCall(llm_adapter), tool_executor
         if not isinstance(tools, ToolServer):
             tools = PlainExecutor(tools, self.constitution.grants, model)
-        own_limit: float = getattr(tools, "call_seconds", DEFAULT_CALL_SECONDS)
-        call_seconds = options.call_seconds or own_limit
+        call_seconds = options.call_seconds or call_seconds_of(tools)
         external = ExternalPorts(
             call_model=model,
             tools=tools,

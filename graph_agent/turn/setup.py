@@ -53,7 +53,7 @@ class EngineOptions:
     system_prompt: str | None = None
     """Replaces the constitution as the text that the model reads, never as the policy."""
     call_seconds: float | None = None
-    """The time limit of one tool call. None: `call_seconds` of the tool executor, or else `DEFAULT_CALL_SECONDS`."""
+    """The time limit of one tool call. None: see `call_seconds_of`."""
     allow_missing_tools: bool = False
     """Leaves out a listed tool that the server does not serve, instead of refusing to run."""
     conditions: ConditionsFile | None = None

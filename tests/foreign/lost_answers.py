@@ -191,8 +191,8 @@ class Outcomes:
         """True if nothing is sent twice, and what is not known is reported. Only a read settles anything."""
         settled = self.unknown_at_first - self.unknown
         # Not those that were cut before them, and those whose server was cut again while they were delayed.
-        told = not (self.doubled or self.unreported) and self.arrived >= self.calls // 2
-        return told and (settled >= 0 if FOREIGN[self.server].marker else settled == 0)
+        reported = not (self.doubled or self.unreported) and self.arrived >= self.calls // 2
+        return reported and (settled >= 0 if FOREIGN[self.server].marker else settled == 0)
 
     def __str__(self) -> str:
         return (

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock, SystemClock
@@ -208,16 +208,22 @@ def test_the_button_disappears_when_its_time_is_over(timed_site: Site, clock: Ma
         assert barriers(page) == []
 
 
+def second_tab(page: Page) -> tuple[Page, list[Locator]]:
+    """Open the conversation in a second tab; return it and the buttons of both."""
+    other = page.context.new_page()
+    other.goto(page.url)
+    buttons = [tab.get_by_role("button", name=re.compile("^Undo")) for tab in (page, other)]
+    for button in buttons:
+        expect(button).to_be_enabled()
+    return other, buttons
+
+
 def test_a_button_that_is_pressed_after_its_time_gets_the_reason_of_the_server(
     timed_site: Site, desk: AddressDesk, clock: ManualClock
 ) -> None:
     with timed_site.page(refusals=True, viewport={"width": 320, "height": 568}) as page:
         say(page, "send it to Birch 9")
-        other = page.context.new_page()
-        other.goto(page.url)
-        buttons = [tab.get_by_role("button", name=re.compile("^Undo")) for tab in (page, other)]
-        for button in buttons:
-            expect(button).to_be_enabled()
+        other, buttons = second_tab(page)
         clock.advance(minutes=31)
         for tab, button in zip((page, other), buttons, strict=True):
             button.focus()
@@ -253,11 +259,7 @@ def test_a_question_whose_undo_is_over_is_answered_with_a_sentence(
 def test_after_an_undo_with_the_keyboard_the_button_is_gone_in_every_tab(site: Site, desk: AddressDesk) -> None:
     with site.page(viewport={"width": 320, "height": 568}) as page:
         say(page, "send it to Birch 9")
-        other = page.context.new_page()
-        other.goto(page.url)
-        buttons = [tab.get_by_role("button", name=re.compile("^Undo")) for tab in (page, other)]
-        for button in buttons:
-            expect(button).to_be_enabled()
+        other, buttons = second_tab(page)
         buttons[0].focus()
         page.keyboard.press("Enter")
         confirm = page.get_by_role("button", name="Confirm")
