@@ -10,6 +10,7 @@ import base64
 import os
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -24,6 +25,9 @@ from graph_agent.models.config import Rounds
 from graph_agent.models.decision import MAX_HISTORY_MESSAGES, AfterYes
 
 MAX_RETENTION_DAYS = 36_500
+_PREFIX = "GRAPH_AGENT_"
+_SERVICE_LINK = re.compile(r".*(_SERVICE_HOST|_SERVICE_PORT(_\w+)?|_PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
+"""The variables that Kubernetes sets in each pod for a service whose name begins with `graph-agent`."""
 _PUBLIC_URL = re.compile(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d{1,5})?(/(?!\.{1,2}(/|$))[\w.~-]+)*/?", re.ASCII | re.IGNORECASE)
 
 
@@ -288,11 +292,41 @@ def _can_be_parsed(url: str) -> bool:
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings of this process. Variable names ignore case, and an empty value counts as unset.
 
-    Raises `ConfigurationError` with one sentence that names the variable, never its value.
+    Raises `ConfigurationError` with one sentence that names the variable, never its value; also for a name that looks like a
+    misspelt one, because a file of rules that is named by it would not be in force.
     """
     variables = {name.upper(): value for name, value in environment.items() if value}
-    by_alias = {field.alias: variables[field.alias] for field in Settings.model_fields.values() if field.alias in variables}
+    for name in unknown_variables(environment):
+        if (meant := _meant(name)) is not None:
+            raise ConfigurationError(f"{name} is no setting; the nearest one is {meant}")
+    by_alias = {name: variables[name] for name in _names() if name in variables}
     try:
         return Settings.model_validate(by_alias)
     except ValidationError as exc:
         raise ConfigurationError(located_violation(exc)) from None
+
+
+def set_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the names of the settings that the environment sets, in their order."""
+    named = {name.upper() for name, value in environment.items() if value}
+    return [name for name in _names() if name in named]
+
+
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the variables that are named like settings but are none of this version, sorted."""
+    named = {name.upper() for name, value in environment.items() if value and name.upper().startswith(_PREFIX)}
+    return sorted(name for name in named.difference(_names()) if not _SERVICE_LINK.fullmatch(name))
+
+
+def _names() -> list[str]:
+    return [str(field.alias) for field in Settings.model_fields.values()]
+
+
+def _meant(name: str) -> str | None:
+    """Return the setting that is written almost like `name`, or begins it, or is begun by it; None if there is none."""
+    known = [one for one in _names() if one.startswith(_PREFIX)]
+    letters = {one.removeprefix(_PREFIX).replace("_", ""): one for one in known}
+    close = get_close_matches(name.removeprefix(_PREFIX).replace("_", ""), letters, 1, 0.8)
+    if close:
+        return letters[close[0]]
+    return next((one for one in known if f"{name}_".startswith(f"{one}_") or f"{one}_".startswith(f"{name}_")), None)

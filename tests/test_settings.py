@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.settings import Settings, read_settings
+from graph_agent.settings import Settings, read_settings, set_variables, unknown_variables
 
 
 def test_without_variables_everything_is_in_the_home_folder() -> None:
@@ -56,6 +56,47 @@ def test_a_wrong_value_is_an_error_that_names_the_variable_and_not_the_value(var
         read_settings(variables)
     assert str(error.value).startswith(sentence)
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("GRAPH_AGENT_POLCY", "POLICY"),
+        ("GRAPH_AGENT_POLICY_FILE", "POLICY"),
+        ("GRAPH_AGENT_CONSTITUTON", "CONSTITUTION"),
+        ("graph_agent_timezone", "TIME_ZONE"),
+        ("GRAPH_AGENT_MCP_SERVERS", "MCP"),
+        ("GRAPH_AGENT_RETENTION", "RETENTION_DAYS"),
+        ("GRAPH_AGENT_ROLE", "ROLES"),
+        ("GRAPH_AGENT_APPROVERS_KEYS", "APPROVER_KEYS"),
+    ],
+)
+def test_a_misspelt_name_is_an_error_because_its_rules_would_not_be_in_force(name: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read_settings({name: "hunter2"})
+    assert str(error.value) == f"{name.upper()} is no setting; the nearest one is GRAPH_AGENT_{meant}"
+    assert read_settings({name: ""}) == read_settings({})
+
+
+def test_a_name_that_is_like_no_setting_is_unknown_but_what_kubernetes_sets_for_a_service_is_not() -> None:
+    of_services = {
+        "GRAPH_AGENT_SERVICE_HOST": "10.0.0.1",
+        "GRAPH_AGENT_SERVICE_PORT_HTTP": "80",
+        "GRAPH_AGENT_PORT": "tcp://10.0.0.1:80",
+        "GRAPH_AGENT_PORT_80_TCP_ADDR": "10.0.0.1",
+        "GRAPH_AGENT_MCP_PORT_8080_TCP": "tcp://10.0.0.2:8080",
+        "GRAPH_AGENT_MODEL_SERVICE_HOST": "10.0.0.3",
+    }
+    others = {
+        "GRAPH_AGENT_CONDITIONS": "policy.cedar",
+        "GRAPH_AGENTS": "x",
+        "GRAPH_AGENT_POLICY": "policy.cedar",
+        "DATABASE": "x",
+    }
+    environment = of_services | others
+    assert unknown_variables(environment) == ["GRAPH_AGENT_CONDITIONS"]
+    assert read_settings(environment).policy == Path("policy.cedar")
+    assert set_variables(environment) == ["GRAPH_AGENT_POLICY"]
 
 
 def test_a_user_without_a_home_reads_which_variable_names_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from graph_agent.settings import Settings
+from graph_agent.settings import Settings, unknown_variables
 
 
 def unset_variables(patch: pytest.MonkeyPatch) -> None:
-    for field in Settings.model_fields.values():
-        patch.delenv(str(field.alias), raising=False)
+    for name in (*(str(field.alias) for field in Settings.model_fields.values()), *unknown_variables()):
+        patch.delenv(name, raising=False)
 
 
 def noon_here() -> str:

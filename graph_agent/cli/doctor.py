@@ -26,7 +26,7 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.reply.text import visible
-from graph_agent.settings import Settings
+from graph_agent.settings import Settings, set_variables, unknown_variables
 
 _WIDTH = 14
 _SIX_MONTHS = 183
@@ -38,7 +38,7 @@ _OTHER_MODELS = (
 
 @with_files()
 def doctor(model: Model = None, *, settings: Settings) -> None:
-    """Check model, constitution, database, retention, tools, key and endpoint.
+    """Check settings, model, constitution, database, retention, tools, key and endpoint.
 
     The endpoint gets the request of a turn, with the constitution and all tools, to find out whether its model can call them.
     Exits with 1 if a check fails.
@@ -73,6 +73,12 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
                 style, verdict, text = "red", "broken", str(exc)
             print_text((f"{name:<{_WIDTH}}", "dim"), (f"{verdict:<8}", style), visible(text))
     return healthy
+
+
+async def _settings(_: _Context) -> str:
+    if unknown := unknown_variables():
+        raise ConfigurationError(f"no settings of this version, without effect: {', '.join(unknown)}")
+    return ", ".join(set_variables()) or "none of the environment"
 
 
 async def _model(context: _Context) -> str:
@@ -163,6 +169,7 @@ def _location(url: str) -> str:
 
 
 _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
+    "settings": _settings,
     "model": _model,
     "constitution": _constitution,
     "database": _database,

@@ -50,7 +50,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "step": Command("chat:step", "Send one message and print each state with its outcome and changes, then the reply."),
         "demo": Command("demo:demo", "Show a scripted conversation, then the record of one of its decisions."),
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
-        "doctor": Command("doctor:doctor", "Check model, constitution, database, retention, tools, key and endpoint."),
+        "doctor": Command(
+            "doctor:doctor", "Check settings, model, constitution, database, retention, tools, key and endpoint."
+        ),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
         "budget": Command(
             "log:budget", "Print what a user has used in this hour and day of the budgets that conditions set, by tool."

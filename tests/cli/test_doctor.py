@@ -22,12 +22,28 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     ended = cli("doctor")
 
-    names = ("model", "endpoint", "constitution", "database", "retention", "tools", "effects", "key")
+    names = ("settings", "model", "endpoint", "constitution", "database", "retention", "tools", "effects", "key")
     assert verdicts(ended) == dict.fromkeys(names, "ok")
     assert "after a lost answer settled by ledger: add_task, update_task, complete_task, delete_task\n" in ended.out
     assert "embedded: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
     assert ended.code == 0
+
+
+def test_a_variable_that_is_no_setting_is_named_and_a_misspelt_one_ends_every_command(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = [line for line in cli("doctor").out.splitlines() if line.startswith("settings")]
+    assert line.split() == ["settings", "ok", "GRAPH_AGENT_HOME"]
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", "policy.cedar")
+    ended = cli("doctor")
+    assert (ended.code, verdicts(ended)["settings"], verdicts(ended)["tools"]) == (1, "broken", "ok")
+    assert "without effect: GRAPH_AGENT_CONDITIONS\n" in ended.out
+    monkeypatch.setenv("GRAPH_AGENT_POLICYS", "policy.cedar")
+    for command in (["doctor"], ["ask", "hi"], ["log", "list"]):
+        refused = cli(*command)
+        assert (refused.code, refused.out) == (1, "")
+        assert "GRAPH_AGENT_POLICYS is no setting; the nearest one is GRAPH_AGENT_POLICY" in refused.err
 
 
 def test_every_tool_that_writes_without_confirmation_is_named(
