@@ -239,7 +239,9 @@ def test_a_fact_that_does_not_fit_is_an_error_with_its_line(declared: str, claus
 
 
 def test_a_fact_is_optional_so_that_an_unguarded_access_does_not_validate() -> None:
-    with pytest.raises(ConfigurationError, match=r"optional attribute `result\.order`"):
+    with pytest.raises(
+        ConfigurationError, match=r"optional attribute `result\.order` .*: first ask `context\.result has order &&`"
+    ):
         conditions(ORDER, 'context.result.order.status == "pending"')
 
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
@@ -74,6 +75,8 @@ _NO_APPROVER: Final = "there is no `context.approver`: write `context.approvals.
 _STATEMENT = re.compile(COMMENT_OR_TEXT + r'|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _ANNOTATION = re.compile(COMMENT_OR_TEXT + r"|@\s*(?P<name>\w+)", re.DOTALL)
 _POLICY_ID = re.compile(r"`?policy(\d+)`?")
+_OPTIONAL = re.compile(r"optional attribute `(?P<of>[\w.]+)\.(?P<name>\w+)` in context")
+_ANNOTATIONS: Final = ("id", ANNOTATION)
 
 
 class CedarConditions:
@@ -203,6 +206,7 @@ class CedarConditions:
         """Raise `ConfigurationError`, with the line, for the first condition or fact that does not fit the tools."""
         if (of_fact := self.gathers.results.first_problem()) is not None:
             raise self._error(_number(of_fact.key or self.results.key or ""), str(of_fact), of_fact.fact)
+        self._require_known_annotations()
         result = validate_policies(self.file.text, self.schema)
         if result.validation_passed:
             return
@@ -213,7 +217,17 @@ class CedarConditions:
             problem = f"the condition names a role that does not count: {configured_roles(self.file.roles, 'manager')}"
         elif "attribute `approvals." in problem:
             problem = f"{problem}. {configured_roles(self.file.roles, 'manager')}"
+        elif (optional := _OPTIONAL.search(problem)) is not None:
+            problem = f"{problem}: first ask `context.{optional['of']} has {optional['name']} &&`"
         raise self._error(_number(first.policy_id), visible(problem))
+
+    def _require_known_annotations(self) -> None:
+        """Raise `ConfigurationError` for an annotation that looks like a misspelt one of ours. Others are their author's."""
+        for key, condition in sorted(self.by_key.items(), key=lambda item: _number(item[0])):
+            # Those of the first `permit` declare facts.
+            for name in () if key == self.results.key else condition.annotations:
+                if name not in _ANNOTATIONS and (meant := get_close_matches(name.lower(), _ANNOTATIONS, 1, 0.8)):
+                    raise self._error(_number(key), f"@{name} has no effect; the nearest annotation is @{meant[0]}", name)
 
     def unused_facts(self) -> Iterator[str]:
         """Yield, with the line, the facts that are declared and that neither a condition nor another fact names."""
