@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
-from itertools import combinations, dropwhile, pairwise, product, takewhile
+from itertools import combinations, dropwhile, pairwise, takewhile
 from pathlib import Path
 from typing import Final
 
 from rapidfuzz.distance import OSA
+
+from graph_agent.policy.phrases import EMOJI_PARTS, Fillings, Phrases, Words, consists_of, is_of_a_word, words_of
 
 MAX_ANSWER_WORDS = 16
 """A longer message is a request, whatever its words are."""
@@ -39,8 +41,6 @@ class Consent(StrEnum):
 _AGREEING = "👍👌✅✔🆗💯"
 _DISAGREEING = "👎❌🚫✖🛑⛔🙅"
 _FRIENDLY = "🙂😊😀😃😄😁🙏❤😉🎉"
-_EMOJI_PARTS = "\ufe0f🏻🏼🏽🏾🏿"
-"""The variation selector and the skin tones, which follow an emoji."""
 
 _YESES = ("bare yes", "casual yes", "assurance", "praise", "yes", "yes to one")
 """The sections of phrases that mean yes."""
@@ -71,8 +71,6 @@ _DRAWL_SIGNS = re.compile(rf"\.\.|…|🙂|^[{_QUOTES}]")
 _DRAWN_OUT = ((re.compile(r"(\w)\1{2,}"), r"\1"), (re.compile(r"(\w)\1{2,}"), r"\1\1"), (re.compile(r"\b(\w+?)\1+\b"), r"\1"))
 """Patterns of drawn-out words, each with what it stands for: "suuure" for "sure", "goood" for "good", "okok" for "ok"."""
 
-_SLOT = re.compile(r"\{([^}]*)\}")
-
 # The shape of an answer, in which "w" stands for a letter and "e" for an emoji. A hyphen and an apostrophe are allowed within a
 # word, and quotes only around the whole: in `yes, "delete it"` they are ironic.
 _ALLOWED_SHAPE = re.compile(rf"[{_QUOTES}]*[we](?:[we{_BETWEEN_WORDS}]|(?<=w)[-'’](?=w))*[{_QUOTES}{_BETWEEN_WORDS}]*")
@@ -88,7 +86,7 @@ def read_consent(message: str, actions: Sequence[Sequence[str]] = ()) -> Consent
     """
     composed = unicodedata.normalize("NFC", message)
     text = composed.casefold().strip()
-    words = _words(text)
+    words = words_of(text)
     if len(words) > MAX_ANSWER_WORDS:
         return Consent.OTHER
     known = _vocabulary(tuple(tuple(title.casefold() for title in titles) for titles in actions))
@@ -105,7 +103,7 @@ def _is_in_mocking_case(message: str) -> bool:
     return any(first.islower() and second.isupper() for first, second in pairwise(message))
 
 
-def _is_ironic(words: list[str], text: str) -> bool:
+def _is_ironic(words: Words, text: str) -> bool:
     """True for a yes that is ironic as often as it is meant, such as "yeah, sure", "claro, claro" or "great..."."""
     sections = _sections()
     phrases = [found.group() for found in _phrase().finditer(_spaced(words))]
@@ -121,7 +119,7 @@ def _is_ironic(words: list[str], text: str) -> bool:
 @cache
 def _sections() -> dict[str, str]:
     """Return the section of every phrase that means yes, and of every drawled word. Each word ends with a space."""
-    return {_spaced(_words(phrase)): section for section in (*_YESES, "drawl") for phrase in _word_lists()[section]}
+    return {_spaced(words_of(phrase)): section for section in (*_YESES, "drawl") for phrase in _word_lists()[section]}
 
 
 @cache
@@ -130,21 +128,20 @@ def _phrase() -> re.Pattern[str]:
     return re.compile(rf"(?<!\S)(?:{_any_of(_sections())})")
 
 
-def _meaning(words: list[str], known: _Vocabulary) -> Consent:
+def _meaning(words: Words, known: _Vocabulary) -> Consent:
     """Return the meaning of the words alone."""
-    text = _spaced(words)
-    if known.whole_doubt.fullmatch(text):
+    if consists_of(words, known.doubt, known.beside_doubt):
         return Consent.UNCLEAR
-    if known.whole_yes.fullmatch(text):
+    if consists_of(words, known.yes, known.beside_yes):
         return Consent.YES
-    if known.whole_no.fullmatch(text):
+    if consists_of(words, known.no, known.beside_no):
         return Consent.NO
     if len(words) > MAX_UNCLEAR_WORDS:
         return Consent.OTHER
-    return Consent.UNCLEAR if _starts_like_an_answer(words, text, known) else Consent.OTHER
+    return Consent.UNCLEAR if _starts_like_an_answer(words, known) else Consent.OTHER
 
 
-def _starts_like_an_answer(words: list[str], text: str, known: _Vocabulary) -> bool:
+def _starts_like_an_answer(words: Words, known: _Vocabulary) -> bool:
     """True if `words` begin with an answer or a hedge and go on, or are an answer with a typing error.
 
     A no that goes on at length ("no, the second one") is a correction, so a request of its own; so is a sentence that begins
@@ -155,13 +152,14 @@ def _starts_like_an_answer(words: list[str], text: str, known: _Vocabulary) -> b
         rest = words[interjections:]
         return not rest or _meaning(rest, known) is not Consent.OTHER
     # "suuure" and "好好好" are no plain yes, and "nooo" is no request.
+    text = _spaced(words)
     plain = {drawn_out.sub(word, text) for drawn_out, word in _DRAWN_OUT} - {text}
-    if any(_meaning(shorter.split(), known) is not Consent.OTHER for shorter in plain):
+    if any(_meaning(tuple(shorter.split()), known) is not Consent.OTHER for shorter in plain):
         return True
-    refusal = known.no.match(text)
-    if refusal and not any(known.yes.match(_spaced(words[start:])) for start in range(len(words))):
-        return len(words) - len(refusal.group().split()) <= 1
-    return bool(refusal or known.yes_or_hedge.match(text)) or (len(words) == 1 and _is_nearly_an_answer(words[0]))
+    refusals = known.no.ends(words)
+    if refusals and not any(known.yes.ends(words, start) for start in range(len(words))):
+        return len(words) - max(refusals) <= 1
+    return bool(refusals or known.yes_or_hedge.ends(words)) or (len(words) == 1 and _is_nearly_an_answer(words[0]))
 
 
 def _is_nearly_an_answer(word: str) -> bool:
@@ -172,7 +170,7 @@ def _is_nearly_an_answer(word: str) -> bool:
 
 def _meaning_of_emoji(text: str) -> Consent:
     """Return the meaning of a message without words."""
-    signs = set(text) - {*_EMOJI_PARTS, *_BETWEEN_WORDS}
+    signs = set(text) - {*EMOJI_PARTS, *_BETWEEN_WORDS}
     if not signs.isdisjoint(_AGREEING) and signs <= {*_AGREEING, *_FRIENDLY}:
         return Consent.YES
     if signs and signs <= {*_DISAGREEING}:
@@ -182,23 +180,23 @@ def _meaning_of_emoji(text: str) -> Consent:
 
 def _has_allowed_shape(text: str, meaning: Consent) -> bool:
     """True if every character between and around the words is allowed in an answer with this meaning."""
-    emoji = _FRIENDLY + _EMOJI_PARTS + (_AGREEING if meaning is Consent.YES else _DISAGREEING)
-    shape = ("w" if _is_of_a_word(character) else "e" if character in emoji else character for character in text)
+    emoji = _FRIENDLY + EMOJI_PARTS + (_AGREEING if meaning is Consent.YES else _DISAGREEING)
+    shape = ("w" if is_of_a_word(character) else "e" if character in emoji else character for character in text)
     return _ALLOWED_SHAPE.fullmatch("".join(shape)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Vocabulary:
-    """Patterns for the words of an answer to one question. Each word in the text ends with a space."""
+    """The phrases of answers to one question, and those that may stand beside them in an answer."""
 
-    yes: re.Pattern[str]
-    no: re.Pattern[str]
-    whole_yes: re.Pattern[str]
-    """The whole of an answer: phrases that mean yes, and words that may stand beside them."""
-    whole_no: re.Pattern[str]
-    whole_doubt: re.Pattern[str]
-    """The whole of an answer that may mean the action or the end of it: "cancel it" where the action is a cancellation."""
-    yes_or_hedge: re.Pattern[str]
+    yes: Phrases
+    beside_yes: Phrases
+    no: Phrases
+    beside_no: Phrases
+    doubt: Phrases
+    """Phrases that may mean the action or the end of it: "cancel it" where the action is a cancellation."""
+    beside_doubt: Phrases
+    yes_or_hedge: Phrases
     """A yes that does not name the action, or a hedge."""
 
 
@@ -211,23 +209,24 @@ def _vocabulary(actions: tuple[tuple[str, ...], ...]) -> _Vocabulary:
     lists = _word_lists()
     slots = _slots(actions)
     several = len(actions) > 1
-    named = _filled("name", slots)
+    named = [*lists["name"]]
     if several:
         named += [*lists["yes to several"], *(slots["it"] - {*lists["them"]})]
-    named_beside_yes = _filled("name beside yes", slots)
     yes = [phrase for section in _YESES for phrase in lists[section] if not (several and section == "yes to one")]
-    refused = [f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in (*named, *named_beside_yes)]
-    no = [*lists["no"], *lists["cancel"], *refused]
-    doubtful = _doubtful(actions, slots)
+    refused = [f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in (*named, *lists["name beside yes"])]
     either = [*lists["beside either"], *lists["drawl"]]
-    beside_yes = [*lists["beside yes"], *_filled(f"beside yes to {'several' if several else 'one'}", slots), *named_beside_yes]
+    beside_no = [*either, *lists["beside no"]]
+    of_one = f"beside yes to {'several' if several else 'one'}"
+    beside_yes = [*either, *lists["beside yes"], *lists[of_one], *lists["name beside yes"]]
+    fillings = {**_fillings(), **{name: Fillings.of(texts) for name, texts in slots.items()}}
     return _Vocabulary(
-        yes=re.compile(_any_of([*yes, *named])),
-        no=re.compile(_any_of(no)),
-        whole_yes=_made_of([*yes, *named], [*either, *beside_yes]),
-        whole_no=_made_of(no, [*either, *lists["beside no"]]),
-        whole_doubt=_made_of(doubtful, [*either, *lists["beside no"], *beside_yes]),
-        yes_or_hedge=re.compile(_any_of([*yes, *lists["hedge"], *(lists["yes to one"] if several else ())])),
+        yes=Phrases([*yes, *named], fillings),
+        beside_yes=Phrases(beside_yes, fillings),
+        no=Phrases([*lists["no"], *lists["cancel"], *refused], fillings),
+        beside_no=Phrases(beside_no, fillings),
+        doubt=_doubt(actions, slots),
+        beside_doubt=Phrases([*beside_no, *beside_yes], fillings),
+        yes_or_hedge=Phrases([*yes, *lists["hedge"], *(lists["yes to one"] if several else ())], fillings),
     )
 
 
@@ -254,7 +253,7 @@ def _slots(actions: Sequence[Sequence[str]]) -> dict[str, frozenset[str]]:
 
 
 def _verbs(titles: Sequence[str]) -> frozenset[str]:
-    first = {word for title in titles for word in _words(title)[:1]}
+    first = {word for title in titles for word in words_of(title)[:1]}
     return frozenset(first.union(*(verbs for verbs in _same_verbs() if not first.isdisjoint(verbs))))
 
 
@@ -270,10 +269,10 @@ def _objects(title: str) -> Iterator[str]:
     one may be meant alone, so neither is an object.
     """
     lists = _word_lists()
-    words = _words(title)
+    words = words_of(title)
     phrase = list(takewhile(lambda word: word not in lists["preposition"], words[1:]))
     phrase = list(dropwhile(lambda word: word in lists["article"], phrase))
-    if not phrase or words != title.split() or not {*lists["conjunction"]}.isdisjoint(words) or _is_plural(phrase[-1]):
+    if not phrase or words != tuple(title.split()) or not {*lists["conjunction"]}.isdisjoint(words) or _is_plural(phrase[-1]):
         return
     yield " ".join(phrase)
     yield phrase[-1]
@@ -283,7 +282,7 @@ def _is_plural(word: str) -> bool:
     return word.endswith("s") and not word.endswith(("ss", "us", "is"))
 
 
-def _doubtful(actions: Sequence[Sequence[str]], slots: Mapping[str, frozenset[str]]) -> list[str]:
+def _doubt(actions: Sequence[Sequence[str]], slots: Mapping[str, frozenset[str]]) -> Phrases:
     """Return the phrases that may mean an action or the end of it, for the verbs that also decline: "cancel it"."""
     lists = _word_lists()
     declining = {*lists["no"], *lists["cancel"]}
@@ -291,18 +290,14 @@ def _doubtful(actions: Sequence[Sequence[str]], slots: Mapping[str, frozenset[st
     things = {*lists["it"], *slots["it"]}
     found = {verb for verb in verbs if not declining.isdisjoint([verb, *(f"{verb} {thing}" for thing in things)])}
     cancels = lists["cancel"] if not found.isdisjoint(lists["cancel"]) else ()
-    return [*cancels, *_filled("doubtful name", {"verb": frozenset(found), "it": frozenset(things)})]
+    fillings = {**_fillings(), "verb": Fillings.of(found), "it": Fillings.of(things)}
+    return Phrases([*cancels, *lists["doubtful name"]], fillings)
 
 
-def _filled(section: str, slots: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the phrases of a section with each `{slot}` filled by what `slots` or the section of that name has."""
-    fillings = {**_word_lists(), **slots}
-    return [
-        phrase.format(**dict(zip(names, words, strict=True)))
-        for phrase in fillings[section]
-        for names in [_SLOT.findall(phrase)]
-        for words in product(*(fillings[name] for name in names))
-    ]
+@cache
+def _fillings() -> dict[str, Fillings]:
+    """Return what a slot with the name of a section stands for."""
+    return {name: Fillings.of(phrases) for name, phrases in _word_lists().items()}
 
 
 @cache
@@ -320,28 +315,12 @@ def _nouns() -> dict[str, tuple[str, ...]]:
 
 def _any_of(phrases: Iterable[str]) -> str:
     """Return the pattern of any of `phrases`, the longest first."""
-    texts = sorted((_spaced(_words(phrase)) for phrase in phrases), key=len, reverse=True)
+    texts = sorted((_spaced(words_of(phrase)) for phrase in phrases), key=len, reverse=True)
     return "|".join(map(re.escape, texts))
-
-
-def _made_of(phrases: Iterable[str], words_beside: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern of a text that consists of `phrases` and `words_beside`, with at least one phrase."""
-    needed, beside = _any_of(phrases), _any_of(words_beside)
-    return re.compile(f"(?:{beside})*(?:{needed})(?:{needed}|{beside})*" if needed else r"(?!)")
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of `text`: runs of letters, marks and digits. Apostrophes are removed, so that "don't" is "dont"."""
-    plain = text.replace("'", "").replace("’", "")
-    return "".join(character if _is_of_a_word(character) else " " for character in plain).split()
 
 
 def _spaced(words: Iterable[str]) -> str:
     return "".join(f"{word} " for word in words)
-
-
-def _is_of_a_word(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMN" and character not in _EMOJI_PARTS
 
 
 @cache

@@ -1,0 +1,94 @@
+"""Phrases with slots, found in the words of a text.
+
+A slot stands for any of several fillings. A phrase is never written out with each of them: one with four slots stands for
+thousands, for which a pattern takes seconds to compile.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+Words = tuple[str, ...]
+
+EMOJI_PARTS = "\ufe0f🏻🏼🏽🏾🏿"
+"""The variation selector and the skin tones, which follow an emoji."""
+
+_SLOT = re.compile(r"\{([^}]*)\}")
+
+
+def words_of(text: str) -> Words:
+    """Return the words of `text`: runs of letters, marks and digits. Apostrophes are removed, so that "don't" is "dont"."""
+    plain = text.replace("'", "").replace("’", "")
+    return tuple("".join(character if is_of_a_word(character) else " " for character in plain).split())
+
+
+def is_of_a_word(character: str) -> bool:
+    """True for a letter, a mark or a digit."""
+    return unicodedata.category(character)[0] in "LMN" and character not in EMOJI_PARTS
+
+
+_written_words = lru_cache(maxsize=4096)(words_of)
+"""`words_of` for the phrases of word lists, which are the same for each question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fillings:
+    """The phrases that a slot stands for."""
+
+    phrases: frozenset[Words]
+    longest: int
+    """The most words that one of them has."""
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Self:
+        phrases = frozenset(map(_written_words, texts)) - {()}
+        return cls(phrases, max(map(len, phrases), default=0))
+
+    def ends(self, words: Words, start: int) -> Iterator[int]:
+        """Yield where each of these phrases ends that begins at `start`."""
+        for end in range(start + 1, min(start + self.longest, len(words)) + 1):
+            if words[start:end] in self.phrases:
+                yield end
+
+
+class Phrases:
+    """A set of phrases, some with slots in braces: "delete", "{verb} {the} {object}"."""
+
+    def __init__(self, texts: Iterable[str], slots: Mapping[str, Fillings]) -> None:
+        self._plain = Fillings.of([])
+        self._with_slots: list[list[Fillings]] = []
+        plain = []
+        for text in dict.fromkeys(texts):
+            # The parts with odd indexes are the names of slots.
+            parts = _SLOT.split(text)
+            if len(parts) == 1:
+                plain.append(text)
+            else:
+                filled = [slots[part] if index % 2 else Fillings.of([part]) for index, part in enumerate(parts)]
+                self._with_slots.append([part for index, part in enumerate(filled) if index % 2 or part.phrases])
+        self._plain = Fillings.of(plain)
+
+    def ends(self, words: Words, start: int = 0) -> set[int]:
+        """Return where each of these phrases ends that begins at `start`."""
+        found = set(self._plain.ends(words, start))
+        for parts in self._with_slots:
+            ends = {start}
+            for part in parts:
+                ends = {end for begin in ends for end in part.ends(words, begin)}
+            found |= ends
+        return found
+
+
+def consists_of(words: Words, needed: Phrases, beside: Phrases) -> bool:
+    """True if `words` are phrases of both sets in any order and nothing else, and at least one is `needed`."""
+    reached = {(0, False)}
+    for start in range(len(words)):
+        for has_needed in {has for position, has in reached if position == start}:
+            reached |= {(end, True) for end in needed.ends(words, start)}
+            reached |= {(end, has_needed) for end in beside.ends(words, start)}
+    return (len(words), True) in reached
