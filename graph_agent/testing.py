@@ -46,6 +46,8 @@ __all__ = [
     "says",
 ]
 
+_TURN_SECONDS = 600.0
+
 
 def says(text: str) -> LLMResponse:
     """Return the response of a model that only answers."""
@@ -90,10 +92,12 @@ async def open_installation(
     """Open an installation on an empty database in memory and yield its client.
 
     `tools` are yours, or `PlayedTools` with given results. `model` is a script of responses, or an adapter. `conditions` are
-    the text of a `policy.cedar`, or a file with roles and a time zone. Raises `ConfigurationError` if constitution, conditions
+    the text of a `policy.cedar`, or a file with roles and a time zone. Without a `config` a turn has ten minutes, so that no
+    test depends on the speed of its machine. Raises `ConfigurationError` if constitution, conditions
     and tools do not fit together, and on leaving `ScriptExhaustedError` if the model was not asked as often as the script says.
     """
     adapter = ScriptedAdapter(model) if isinstance(model, Iterable) else model
+    config = config or AgentEngineConfig(timeout_seconds=_TURN_SECONDS)
     file = ConditionsFile(conditions) if isinstance(conditions, str) else conditions
     async with open_stores(temporary_settings(Settings())) as stores:
         ports: dict[str, Any] = {} if clock is None else {"clock": clock}

@@ -38,7 +38,7 @@ async def open_desk(url: str = "sqlite://") -> AsyncGenerator[McpToolExecutor]:
     """Yield a client of a new shop."""
     database = Database.open(url)
     try:
-        async with McpToolExecutor(build_desk(database)) as desk:
+        async with McpToolExecutor(build_desk(database), timeout=60) as desk:
             yield desk
     finally:
         await database.close()

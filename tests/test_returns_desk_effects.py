@@ -62,7 +62,7 @@ async def open_lossy_desk(tool_name: str, *faults: Fault) -> AsyncGenerator[Loss
     try:
         async with (
             connection.serving(build_desk(database)),
-            McpToolExecutor(connection.address, trusted=True, timeout=4.0, start_timeout=20) as desk,
+            McpToolExecutor(connection.address, trusted=True, timeout=60, start_timeout=60) as desk,
         ):
             yield LossyDesk(desk, connection)
     finally:

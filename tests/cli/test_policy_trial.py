@@ -88,10 +88,12 @@ def test_suggest_reads_a_log_and_shows_the_border_of_each_rule_with_the_extra(
         at = datetime.fromisoformat("2026-09-07T08:00:00+00:00") + timedelta(days=number % 9, hours=number % 7)
         header, (call,) = record["header"], record["invocations"]
         context = {**header["context"], "user_id": f"u{number % 6}", "conversation_id": f"c{number}"}
-        name, moment = f"d{number:05}", at.isoformat().replace("+00:00", "Z")
+        name, moment = f"d{number:05}" if number else row["decision_id"], at.isoformat().replace("+00:00", "Z")
         header = {**header, "decision_id": name, "started_at": moment, "context": context}
         copied = {**record, "header": header, "invocations": [{**call, "invoked_at": moment}]}
         rows.append({**row, "decision_id": name, "created_at": at, "record": json.dumps(copied)})
+    # The call itself was not made in the hour of this test either.
+    write(log, update(decision_logs).where(decision_logs.c.decision_id == row["decision_id"]).values(**rows.pop(0)))
     write(log, insert(decision_logs), rows)
     suggested = cli("policy", "suggest", "--shadow")
     assert suggested.code == 0
