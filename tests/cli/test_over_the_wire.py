@@ -113,9 +113,14 @@ def test_a_limit_of_one_second_ends_a_slow_response(cli: Cli, monkeypatch: pytes
     assert shown["duration_ms"] < 25_000
 
 
+def line_of(check: str, out: str) -> str:
+    """Return the line of the doctor about one check."""
+    return next(line for line in out.splitlines() if line.startswith(check))
+
+
 def endpoint(out: str) -> tuple[str, str]:
     """Return the verdict of the doctor on the endpoint, and its text."""
-    line = next(line for line in out.splitlines() if line.startswith("endpoint"))
+    line = line_of("endpoint", out)
     _, verdict, details = line.split(maxsplit=2)
     return verdict, details
 
@@ -193,7 +198,7 @@ def test_the_doctor_reports_that_a_key_in_the_environment_chose_gemini(cli: Cli,
         provider.checked = False
         use_provider(provider, monkeypatch)
         ended = cli("doctor")
-    assert f"gemini ({DEFAULT_MODEL}): GEMINI_API_KEY is set" in ended.out.splitlines()[0]
+    assert f"gemini ({DEFAULT_MODEL}): GEMINI_API_KEY is set" in line_of("model", ended.out)
     assert provider.wire.requests[0].path == f"/some/where/v1beta/models/{DEFAULT_MODEL}:generateContent"
     assert endpoint(ended.out) == ("ok", "works: calls come back as calls")
 
@@ -209,7 +214,7 @@ def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pyte
     assert (asked.code, asked.out) == (1, f"{FAILURE_REPLY}\n")
     successor = f"its successor is {DEFAULT_MODEL}"
     assert asked.err.splitlines()[0] == f"model: gemini (gemini-2.0-flash): GEMINI_API_KEY is set; {successor}"
-    assert successor in seen.out.splitlines()[0]
+    assert successor in line_of("model", seen.out)
 
 
 def test_a_model_with_a_successor_is_used_as_long_as_it_is_served(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
