@@ -60,9 +60,8 @@ class Phrases:
     """A set of phrases, some with slots in braces: "delete", "{verb} {the} {object}"."""
 
     def __init__(self, texts: Iterable[str], slots: Mapping[str, Fillings]) -> None:
-        self._plain = Fillings.of([])
+        plain: list[str] = []
         self._with_slots: list[list[Fillings]] = []
-        plain = []
         for text in dict.fromkeys(texts):
             # The parts with odd indexes are the names of slots.
             parts = _SLOT.split(text)
