@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -106,26 +106,26 @@ def _is_in_mocking_case(message: str) -> bool:
 def _is_ironic(words: Words, text: str) -> bool:
     """True for a yes that is ironic as often as it is meant, such as "yeah, sure", "claro, claro" or "great..."."""
     sections = _sections()
-    phrases = [found.group() for found in _phrase().finditer(_spaced(words))]
+    phrases = list(_said().found_in(words))
     said = [sections[phrase] for phrase in dict.fromkeys(phrases)]
     if _DRAWL_SIGNS.search(text):
         said.append("drawl")
     if any(frozenset(pair) in _IRONIC_TOGETHER for pair in combinations(said, 2)):
         return True
-    repeated = {phrase.strip() for phrase in phrases if phrases.count(phrase) > 1}
+    repeated = {" ".join(phrase) for phrase in phrases if phrases.count(phrase) > 1}
     return not repeated <= {*_word_lists()["may be repeated"]}
 
 
 @cache
-def _sections() -> dict[str, str]:
-    """Return the section of every phrase that means yes, and of every drawled word. Each word ends with a space."""
-    return {_spaced(words_of(phrase)): section for section in (*_YESES, "drawl") for phrase in _word_lists()[section]}
+def _sections() -> dict[Words, str]:
+    """Return the section of every phrase that means yes, and of every drawled word."""
+    return {words_of(phrase): section for section in (*_YESES, "drawl") for phrase in _word_lists()[section]}
 
 
 @cache
-def _phrase() -> re.Pattern[str]:
-    """Return the pattern of one of these phrases, which begins with a word."""
-    return re.compile(rf"(?<!\S)(?:{_any_of(_sections())})")
+def _said() -> Phrases:
+    """Return these phrases, to find them in an answer."""
+    return Phrases(map(" ".join, _sections()), {})
 
 
 def _meaning(words: Words, known: _Vocabulary) -> Consent:
@@ -152,7 +152,7 @@ def _starts_like_an_answer(words: Words, known: _Vocabulary) -> bool:
         rest = words[interjections:]
         return not rest or _meaning(rest, known) is not Consent.OTHER
     # "suuure" and "好好好" are no plain yes, and "nooo" is no request.
-    text = _spaced(words)
+    text = " ".join(words)
     plain = {drawn_out.sub(word, text) for drawn_out, word in _DRAWN_OUT} - {text}
     if any(_meaning(tuple(shorter.split()), known) is not Consent.OTHER for shorter in plain):
         return True
@@ -296,7 +296,7 @@ def _doubt(actions: Sequence[Sequence[str]], slots: Mapping[str, frozenset[str]]
 
 @cache
 def _fillings() -> dict[str, Fillings]:
-    """Return what a slot with the name of a section stands for."""
+    """Return what fills a slot with the name of a section."""
     return {name: Fillings.of(phrases) for name, phrases in _word_lists().items()}
 
 
@@ -311,16 +311,6 @@ def _nouns() -> dict[str, tuple[str, ...]]:
     """Return the nouns of each verb, from "verb: noun, noun"."""
     pairs = (phrase.partition(":") for phrase in _word_lists()["nouns of a verb"])
     return {verb: tuple(noun.strip() for noun in nouns.split(",")) for verb, _, nouns in pairs}
-
-
-def _any_of(phrases: Iterable[str]) -> str:
-    """Return the pattern of any of `phrases`, the longest first."""
-    texts = sorted((_spaced(words_of(phrase)) for phrase in phrases), key=len, reverse=True)
-    return "|".join(map(re.escape, texts))
-
-
-def _spaced(words: Iterable[str]) -> str:
-    return "".join(f"{word} " for word in words)
 
 
 @cache

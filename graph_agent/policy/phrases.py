@@ -1,7 +1,7 @@
 """Phrases with slots, found in the words of a text.
 
-A slot stands for any of several fillings. A phrase is never written out with each of them: one with four slots stands for
-thousands, for which a pattern takes seconds to compile.
+A slot takes any of several fillings. A phrase is never written out with each of them: one with four slots has thousands of
+forms, for which a pattern takes seconds to compile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Words = tuple[str, ...]
 EMOJI_PARTS = "\ufe0f🏻🏼🏽🏾🏿"
 """The variation selector and the skin tones, which follow an emoji."""
 
-_SLOT = re.compile(r"\{([^}]*)\}")
+_PART = re.compile(r"\{([^}]*)\}|([^{}\s][^{}]*)")
+"""A slot, or the words between two."""
 
 
 def words_of(text: str) -> Words:
@@ -38,7 +39,7 @@ _written_words = lru_cache(maxsize=4096)(words_of)
 
 @dataclass(frozen=True, slots=True)
 class Fillings:
-    """The phrases that a slot stands for."""
+    """The phrases that may fill a slot."""
 
     phrases: frozenset[Words]
     longest: int
@@ -60,17 +61,13 @@ class Phrases:
     """A set of phrases, some with slots in braces: "delete", "{verb} {the} {object}"."""
 
     def __init__(self, texts: Iterable[str], slots: Mapping[str, Fillings]) -> None:
-        plain: list[str] = []
-        self._with_slots: list[list[Fillings]] = []
-        for text in dict.fromkeys(texts):
-            # The parts with odd indexes are the names of slots.
-            parts = _SLOT.split(text)
-            if len(parts) == 1:
-                plain.append(text)
-            else:
-                filled = [slots[part] if index % 2 else Fillings.of([part]) for index, part in enumerate(parts)]
-                self._with_slots.append([part for index, part in enumerate(filled) if index % 2 or part.phrases])
-        self._plain = Fillings.of(plain)
+        different = dict.fromkeys(texts)
+        self._plain = Fillings.of(text for text in different if "{" not in text)
+        self._with_slots = [
+            [slots[slot] if slot else Fillings.of([words]) for slot, words in _PART.findall(text)]
+            for text in different
+            if "{" in text
+        ]
 
     def ends(self, words: Words, start: int = 0) -> set[int]:
         """Return where each of these phrases ends that begins at `start`."""
@@ -81,6 +78,15 @@ class Phrases:
                 ends = {end for begin in ends for end in part.ends(words, begin)}
             found |= ends
         return found
+
+    def found_in(self, words: Words) -> Iterator[Words]:
+        """Yield these phrases in the order of `words`, at each place the longest one."""
+        start = 0
+        while start < len(words):
+            end = max(self.ends(words, start), default=None)
+            if end is not None:
+                yield words[start:end]
+            start = end or start + 1
 
 
 def consists_of(words: Words, needed: Phrases, beside: Phrases) -> bool:
