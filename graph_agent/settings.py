@@ -10,7 +10,6 @@ import base64
 import os
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, V
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.approval import MAX_APPROVAL_HOURS
-from graph_agent.models.base import located_violation
+from graph_agent.models.base import located_violation, nearest_name
 from graph_agent.models.config import Rounds
 from graph_agent.models.decision import MAX_HISTORY_MESSAGES, AfterYes
 
@@ -295,27 +294,30 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     Raises `ConfigurationError` with one sentence that names the variable, never its value; also for a name that looks like a
     misspelt one, because a file of rules that is named by it would not be in force.
     """
-    variables = {name.upper(): value for name, value in environment.items() if value}
+    variables = _variables(environment)
     for name in unknown_variables(environment):
         if (meant := _meant(name)) is not None:
             raise ConfigurationError(f"{name} is no setting; the nearest one is {meant}")
-    by_alias = {name: variables[name] for name in _names() if name in variables}
     try:
-        return Settings.model_validate(by_alias)
+        return Settings.model_validate({name: variables[name] for name in set_variables(environment)})
     except ValidationError as exc:
         raise ConfigurationError(located_violation(exc)) from None
 
 
 def set_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return the names of the settings that the environment sets, in their order."""
-    named = {name.upper() for name, value in environment.items() if value}
-    return [name for name in _names() if name in named]
+    variables = _variables(environment)
+    return [name for name in _names() if name in variables]
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return the variables that are named like settings but are none of this version, sorted."""
-    named = {name.upper() for name, value in environment.items() if value and name.upper().startswith(_PREFIX)}
-    return sorted(name for name in named.difference(_names()) if not _SERVICE_LINK.fullmatch(name))
+    unknown = _variables(environment).keys() - _names()
+    return sorted(name for name in unknown if name.startswith(_PREFIX) and not _SERVICE_LINK.fullmatch(name))
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name.upper(): value for name, value in environment.items() if value}
 
 
 def _names() -> list[str]:
@@ -324,9 +326,8 @@ def _names() -> list[str]:
 
 def _meant(name: str) -> str | None:
     """Return the setting that is written almost like `name`, or begins it, or is begun by it; None if there is none."""
-    known = [one for one in _names() if one.startswith(_PREFIX)]
-    letters = {one.removeprefix(_PREFIX).replace("_", ""): one for one in known}
-    close = get_close_matches(name.removeprefix(_PREFIX).replace("_", ""), letters, 1, 0.8)
-    if close:
-        return letters[close[0]]
-    return next((one for one in known if f"{name}_".startswith(f"{one}_") or f"{one}_".startswith(f"{name}_")), None)
+    known = {one.removeprefix(_PREFIX): one for one in _names() if one.startswith(_PREFIX)}
+    close = nearest_name(name.removeprefix(_PREFIX), known, 0.8)
+    if close is not None:
+        return known[close]
+    return next((one for one in known.values() if f"{name}_".startswith(f"{one}_") or f"{one}_".startswith(f"{name}_")), None)

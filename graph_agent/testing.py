@@ -93,8 +93,8 @@ async def open_installation(
 
     `tools` are yours, or `PlayedTools` with given results. `model` is a script of responses, or an adapter. `conditions` are
     the text of a `policy.cedar`, or a file with roles and a time zone. Without a `config` a turn has ten minutes, so that no
-    test depends on the speed of its machine. Raises `ConfigurationError` if constitution, conditions
-    and tools do not fit together, and on leaving `ScriptExhaustedError` if the model was not asked as often as the script says.
+    test depends on the speed of its machine. Raises `ConfigurationError` if constitution, conditions and tools do not fit
+    together, and on leaving `ScriptExhaustedError` if the model was not asked as often as the script says.
     """
     adapter = ScriptedAdapter(model) if isinstance(model, Iterable) else model
     config = config or AgentEngineConfig(timeout_seconds=_TURN_SECONDS)

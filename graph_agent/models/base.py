@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, ValidationError, ValidationInfo
@@ -40,6 +43,13 @@ def located_violation(exc: ValidationError) -> str:
     """Return the message of the first error after the path of its field, if it has one."""
     path = ".".join(str(step) for step in exc.errors(include_url=False, include_input=False, include_context=False)[0]["loc"])
     return f"{path}: {first_violation(exc)}" if path else first_violation(exc)
+
+
+def nearest_name(written: str, names: Iterable[str], similarity: float) -> str | None:
+    """Return the one of `names` whose letters are most like those that were written; None below this share of equal ones."""
+    by_letters = {re.sub(r"[^a-z]", "", name.lower()): name for name in names}
+    close = get_close_matches(re.sub(r"[^a-z]", "", written.lower()), by_letters, 1, similarity)
+    return by_letters[close[0]] if close else None
 
 
 class Frozen(BaseModel):

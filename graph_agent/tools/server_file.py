@@ -19,7 +19,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -28,6 +27,7 @@ from mcp import StdioServerParameters
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.base import nearest_name
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.net.addresses import InsecureUrlError, require_protected
 from graph_agent.tools.functions import FUNCTIONS_DATABASE
@@ -155,10 +155,9 @@ def _require_known_keys(name: str, entry: dict[str, Any]) -> None:
     """Raise `ConfigurationError` for a key that looks like a misspelt one of ours, and for a transport that we do not have."""
     if "sse" in (entry.get("type"), entry.get("transport")):
         raise ConfigurationError(f"the MCP server '{name}': SSE is not supported; use its address for streamable HTTP")
-    known = {re.sub(r"[^a-z]", "", key): key for key in _Entry.model_fields}
-    for key in entry.keys() - known.values():
-        if meant := get_close_matches(re.sub(r"[^a-z]", "", key.lower()), known, 1, 0.85):
-            raise ConfigurationError(f"the MCP server '{name}': {key!r} is no key; the key is '{known[meant[0]]}'")
+    for key in entry.keys() - _Entry.model_fields.keys():
+        if (meant := nearest_name(key, _Entry.model_fields, 0.85)) is not None:
+            raise ConfigurationError(f"the MCP server '{name}': {key!r} is no key; the key is '{meant}'")
 
 
 def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> ServerConfig | None:

@@ -246,7 +246,10 @@ def test_only_what_a_rule_names_is_converted() -> None:
         ('@id("base") forbid (principal, action, resource);', "line 2: two conditions have the @id 'base'"),
         (f'@id("{"x" * 201}") forbid (principal, action, resource);', "line 2: an @id is a short text"),
         ('@id("a\\u{202e}b") forbid (principal, action, resource);', "line 2: an @id is a short text"),
-        ('\n@shadw("new")\nforbid (principal, action, resource);', "line 3: @shadw has no effect; the nearest annotation is @"),
+        (
+            '\n@shadw("new")\nforbid (principal, action, resource);',
+            "line 3: @shadw has no effect; the nearest annotation is @shadow",
+        ),
         ('@ID("one") permit (principal, action, resource);', "line 2: @ID has no effect; the nearest annotation is @id"),
         ("\nforbid (principal, action, resource) when { ;", "line 3: unexpected token"),
         ("forbid (principal, action, resource) when { true }", "line 2: unexpected end of input"),

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
@@ -25,6 +24,7 @@ from cedarpy import AuthzResult, Entities, PolicySet, is_authorized_batch, polic
 from cedarpy import Decision as CedarDecision
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.base import nearest_name
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.policy.cedar import values
@@ -226,8 +226,8 @@ class CedarConditions:
         for key, condition in sorted(self.by_key.items(), key=lambda item: _number(item[0])):
             # Those of the first `permit` declare facts.
             for name in () if key == self.results.key else condition.annotations:
-                if name not in _ANNOTATIONS and (meant := get_close_matches(name.lower(), _ANNOTATIONS, 1, 0.8)):
-                    raise self._error(_number(key), f"@{name} has no effect; the nearest annotation is @{meant[0]}", name)
+                if name not in _ANNOTATIONS and (meant := nearest_name(name, _ANNOTATIONS, 0.8)) is not None:
+                    raise self._error(_number(key), f"@{name} has no effect; the nearest annotation is @{meant}", name)
 
     def unused_facts(self) -> Iterator[str]:
         """Yield, with the line, the facts that are declared and that neither a condition nor another fact names."""
