@@ -80,7 +80,7 @@ async def test_a_program_that_fails_twice_gets_the_notice_again_and_its_answer_h
             assert await notices.send_one()
             clock.advance(minutes=1)
         assert await notices.send_one()
-        # The clock stands still from Bob's answer on: a minute is more than the closing decision may take.
+        # The clock is not advanced after Bob's answer: a minute is more than the closing decision may take.
         await closed(runtime.chat)
         assert await notices.send_one()
     assert notices.deliveries == {"sent": 2, "failed": 2}

@@ -29,6 +29,10 @@ class Ended:
     def json(self) -> Any:
         return json.loads(self.out)
 
+    def line(self, start: str) -> str:
+        """Return the line of the output that begins like this, such as that of one check of the doctor."""
+        return next(line for line in self.out.splitlines() if line.startswith(start))
+
 
 Cli = Callable[..., Ended]
 

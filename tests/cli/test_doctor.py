@@ -33,8 +33,7 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 def test_a_variable_that_is_no_setting_is_named_and_a_misspelt_one_ends_every_command(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (line,) = [line for line in cli("doctor").out.splitlines() if line.startswith("settings")]
-    assert line.split() == ["settings", "ok", "GRAPH_AGENT_HOME"]
+    assert cli("doctor").line("settings").split() == ["settings", "ok", "GRAPH_AGENT_HOME"]
     monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", "policy.cedar")
     ended = cli("doctor")
     assert (ended.code, verdicts(ended)["settings"], verdicts(ended)["tools"]) == (1, "broken", "ok")
@@ -75,7 +74,7 @@ def test_less_than_six_months_of_records_are_pointed_out(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, days: str, hint: bool
 ) -> None:
     monkeypatch.setenv("GRAPH_AGENT_RETENTION_DAYS", days)
-    line = next(line for line in cli("doctor").out.splitlines() if line.startswith("retention"))
+    line = cli("doctor").line("retention")
     assert f"decisions are kept for {days} days" in line
     assert ("GRAPH_AGENT_RETENTION_DAYS=183" in line) is hint
 
@@ -133,7 +132,7 @@ def test_the_skew_against_the_clock_of_postgresql_is_shown(
     cli: Cli, fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", fresh_postgresql_url)
-    line = next(line for line in cli("doctor").out.splitlines() if line.startswith("database"))
+    line = cli("doctor").line("database")
     assert re.search(r"; this host's clock is \d+\.\d s (ahead of|behind) the database's$", line)
 
 

@@ -15,7 +15,7 @@ from graph_agent.models.llm import LLMErrorCause
 from graph_agent.reply.causes import CAUSES
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests import fork_server
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Ended
 from tests.llm.wire_apis import API, APIS, SIGNATURE, Call
 from tests.llm.wire_server import Reply, drips, half, hangs, resets, says, sends
 from tests.provider import KEY, Answer, Provider, providing_in_thread
@@ -113,15 +113,9 @@ def test_a_limit_of_one_second_ends_a_slow_response(cli: Cli, monkeypatch: pytes
     assert shown["duration_ms"] < 25_000
 
 
-def line_of(check: str, out: str) -> str:
-    """Return the line of the doctor about one check."""
-    return next(line for line in out.splitlines() if line.startswith(check))
-
-
-def endpoint(out: str) -> tuple[str, str]:
+def endpoint(ended: Ended) -> tuple[str, str]:
     """Return the verdict of the doctor on the endpoint, and its text."""
-    line = line_of("endpoint", out)
-    _, verdict, details = line.split(maxsplit=2)
+    _, verdict, details = ended.line("endpoint").split(maxsplit=2)
     return verdict, details
 
 
@@ -156,13 +150,13 @@ def test_the_doctor_ask_and_the_log_name_the_same_cause_and_remedy(
                 break
     shown = cli("log", "show", "last")
     assert checked.code == 1
-    assert endpoint(checked.out)[0] == "broken"
-    assert endpoint(checked.out)[1].startswith(cause)
+    assert endpoint(checked)[0] == "broken"
+    assert endpoint(checked)[1].startswith(cause)
     assert (asked.code, asked.err.splitlines()[-2:]) == (1, [f"the cause: {cause}", "the reason: graph-agent log show last"])
     assert f"{code.value}, {cause}" in shown.out
     assert KEY not in checked.out + asked.out + asked.err + shown.out
     if code is LLMErrorCause.TOOLS_NOT_SUPPORTED:
-        assert endpoint(checked.out)[1].endswith("(the server says: *** gemma does not support tools)")
+        assert endpoint(checked)[1].endswith("(the server says: *** gemma does not support tools)")
 
 
 def test_every_wrong_endpoint_has_a_sentence_of_its_own() -> None:
@@ -187,8 +181,8 @@ def test_the_doctor_reports_whether_the_model_can_call_tools(
     with providing_in_thread(api, *replies(api)) as provider:
         provider.checked = False
         ended = cli("doctor", "--model", use_provider(provider, monkeypatch))
-    assert (ended.code, endpoint(ended.out)[0]) == (code, "broken" if code else "ok")
-    assert endpoint(ended.out)[1].startswith(found)
+    assert (ended.code, endpoint(ended)[0]) == (code, "broken" if code else "ok")
+    assert endpoint(ended)[1].startswith(found)
     assert api.requires_call(provider.bodies[0])
     assert KEY not in ended.out + ended.err
 
@@ -198,9 +192,9 @@ def test_the_doctor_reports_that_a_key_in_the_environment_chose_gemini(cli: Cli,
         provider.checked = False
         use_provider(provider, monkeypatch)
         ended = cli("doctor")
-    assert f"gemini ({DEFAULT_MODEL}): GEMINI_API_KEY is set" in line_of("model", ended.out)
+    assert f"gemini ({DEFAULT_MODEL}): GEMINI_API_KEY is set" in ended.line("model")
     assert provider.wire.requests[0].path == f"/some/where/v1beta/models/{DEFAULT_MODEL}:generateContent"
-    assert endpoint(ended.out) == ("ok", "works: calls come back as calls")
+    assert endpoint(ended) == ("ok", "works: calls come back as calls")
 
 
 def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,11 +204,11 @@ def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pyte
         use_provider(provider, monkeypatch, GEMINI_MODEL="gemini-2.0-flash")
         seen = cli("doctor")
         asked = cli("ask", "hi")
-    assert (seen.code, endpoint(seen.out)) == (1, ("broken", gone))
+    assert (seen.code, endpoint(seen)) == (1, ("broken", gone))
     assert (asked.code, asked.out) == (1, f"{FAILURE_REPLY}\n")
     successor = f"its successor is {DEFAULT_MODEL}"
     assert asked.err.splitlines()[0] == f"model: gemini (gemini-2.0-flash): GEMINI_API_KEY is set; {successor}"
-    assert successor in line_of("model", seen.out)
+    assert successor in seen.line("model")
 
 
 def test_a_model_with_a_successor_is_used_as_long_as_it_is_served(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +217,7 @@ def test_a_model_with_a_successor_is_used_as_long_as_it_is_served(cli: Cli, monk
         use_provider(provider, monkeypatch, GEMINI_MODEL="gemini-2.5-flash")
         ended = cli("doctor")
     assert f"gemini (gemini-2.5-flash): GEMINI_API_KEY is set; its successor is {DEFAULT_MODEL}" in " ".join(ended.out.split())
-    assert endpoint(ended.out)[0] == "ok"
+    assert endpoint(ended)[0] == "ok"
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/v1beta", "/v1beta/"])
