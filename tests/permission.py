@@ -10,7 +10,8 @@ from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.guard import AuthorizedCall, judge_batch
+from graph_agent.policy.guard import AuthorizedCall
+from tests.judging import judge_batch
 
 _ANY = {"type": "object", "additionalProperties": True}
 

@@ -26,7 +26,7 @@ from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse, ToolDe
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.guard import MAX_CALLS_PER_ROUND
+from graph_agent.policy.gates import MAX_CALLS_PER_ROUND
 from graph_agent.testing import TestClient, open_installation, says
 
 READS = ("get_", "read_", "search_", "list_", "check_")

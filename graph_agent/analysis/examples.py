@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, cast
@@ -17,14 +17,15 @@ from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Value
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
+from graph_agent.models.sources import CallSources, FoundSource, Source
+from graph_agent.policy.call_in_hand import CallDecision, CallInHand, Setting
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import Decision, Situation
 from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision, judge_batch
+from graph_agent.policy.guard import judge
 from graph_agent.policy.past_call import PastCall
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -178,18 +179,17 @@ class _Reader:
     def judged(self, policy: CompiledPolicy) -> Decision:
         """Return what the guard decides: without a yes and, if it asks, with one."""
         requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
-        given: dict[str, Any] = {"policy": policy, "user_id": self.user, "decision_id": "example", "past": self.past}
-        given |= {"roles": self.roles, "facts": self.facts, "max_calls_per_turn": len(self.past) + 1}
-        given |= {"sources": BatchSources(calls=[self.sources]), "results": CallFacts(values=self.results)}
-        given["approvals"] = self._context["approvals"]
-        (judged,) = judge_batch([requested], **given)
+        approvals = self._context["approvals"]
+        setting = Setting(policy=policy, user_id=self.user, roles=self.roles, facts=self.facts, approvals=approvals)
+        evidence: dict[str, Any] = {"past": self.past, "sources": self.sources, "results": CallFacts(values=self.results)}
+        judged = judge(CallInHand(call=requested, setting=setting, **evidence))
         if judged.needs is not None:
             return Decision.WAITS
         if judged.decision is not CallDecision.AWAITING:
             return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
         asked = {"id": "example", "tool_name": requested.name, "arguments": judged.arguments, "description": "example"}
         yes = PendingAction.model_validate({**asked, "created_at": self.facts.now})
-        (judged,) = judge_batch([requested], **given, confirmed=yes)
+        judged = judge(CallInHand(call=requested, setting=replace(setting, confirmed=yes), **evidence))
         return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
 
     def is_forbidden(self, promises: Conditions) -> bool:

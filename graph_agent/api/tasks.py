@@ -20,6 +20,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.net.bearer_tokens import Caller
+from graph_agent.policy.call_in_hand import Setting
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall, permitted_read
 
@@ -102,7 +103,8 @@ def _permitted(runtime: Runtime, policy: CompiledPolicy, caller: Caller, wanted:
     zone = None if policy.conditions is None else policy.conditions.file.time_zone
     # The store is no tool: what a user looks at there is no call of a conversation, and is not counted.
     facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, succeeded=[], attempted=[])
-    if (call := permitted_read(wanted, policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)) is None:
+    setting = Setting(policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)
+    if (call := permitted_read(wanted, setting)) is None:
         raise _not_readable(policy, wanted.name)
     return call
 

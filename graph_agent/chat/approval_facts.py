@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.models.decision import ApprovalRequest, DecisionContext
 from graph_agent.models.facts import FactRead, Facts, ShownFact
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.turn.engine import LLMAgentEngine
@@ -54,11 +56,12 @@ async def read_circumstances(engine: LLMAgentEngine, policy: CompiledPolicy, req
     if conditions is None:
         return Circumstances()
     facts = await _facts(engine, conditions, request) if conditions.reads_facts else None
-    reader = FactReader(policy, _Reads(engine), request.user_id, "", request.user_roles, facts)
-    if not reader.needs(action.tool_name):
+    if not conditions.needs_facts(action.tool_name):
         return Circumstances(facts)
-    results = await reader.of_call(action.tool_name, action.arguments, (), lambda _: None, request.sources)
-    return Circumstances(facts, results)
+    setting = Setting(policy=policy, user_id=request.user_id, roles=request.user_roles, facts=facts)
+    call = FunctionCall(name=action.tool_name, arguments=action.arguments)
+    hand = CallInHand(call=call, setting=setting, sources=request.sources)
+    return Circumstances(facts, await FactReader(setting, _Reads(engine)).of_call(hand, lambda _: None))
 
 
 def shown_now(policy: CompiledPolicy, request: ApprovalRequest, known: Circumstances) -> tuple[ShownFact, ...]:

@@ -42,9 +42,10 @@ from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy import confirmation
 from graph_agent.policy.approval_signature import ApproverKeys, SignatureRefused, require_signed, signed_text
+from graph_agent.policy.call_in_hand import CallDecision, JudgedCall
 from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision, JudgedCall, judge_request
+from graph_agent.policy.guard import judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine

@@ -1,137 +1,121 @@
-"""The batch of calls that EXECUTE_TOOLS judges together, with the facts and sources that conditions read about them."""
+"""The batch of calls that EXECUTE_TOOLS takes one by one: what they have in common, and what has become of those before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from graph_agent.graph.card import AskedCall
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.state import Turn, TurnCall, TurnRuntime
-from graph_agent.models.facts import Facts, Selected, ShownFact
+from graph_agent.models.decision import ApprovalRequest
+from graph_agent.models.facts import Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
-from graph_agent.models.sources import BatchSources, CallSources, ReadCall
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
-from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import AuthorizedCall, CallDecision, JudgedCall, checked_arguments, judge_batch
-from graph_agent.policy.origins import warn_of
+from graph_agent.models.sources import BatchSources, ReadCall
+from graph_agent.policy.call_in_hand import CallInHand, JudgedCall, Setting
+from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
+from graph_agent.policy.guard import AuthorizedCall, foresee
 from graph_agent.policy.past_call import PastCall
 from graph_agent.reply.forms import REPLY_FORMS
 
 if TYPE_CHECKING:
-    # Only named in signatures: they import Cedar, which belongs to an extra.
-    from graph_agent.policy.cedar.fact_values import CallFacts
+    # Only named in a signature: it imports Cedar, which belongs to an extra.
     from graph_agent.policy.cedar.facts import Fact
 
-WOULD_BE_DONE = "this is a dry run: it would be done"
-WOULD_BE_ASKED = "this is a dry run: you would be asked first"
-WOULD_WAIT = "this is a dry run: it would wait for the approval of another person"
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch:
-    """The calls that are judged together, and the facts and sources that conditions read."""
+    """The calls of a batch, and the state of the turn after those that were taken."""
 
+    turn: Turn
+    runtime: TurnRuntime
+    setting: Setting
     calls: Sequence[FunctionCall]
-    facts: Facts | None
     sources: BatchSources | None
     reader: FactReader
-    results: dict[int, CallFacts] = field(default_factory=dict)
-    """The facts from results of the calls that were judged, by their place."""
+    asked: list[AskedCall] = field(default_factory=list)
+    request: ApprovalRequest | None = None
+    closed: str = ""
+    """Why no further call is made."""
+    anew: bool = False
+    """True if the user is asked again about what was confirmed."""
+    foreseen: dict[int, tuple[CallInHand, JudgedCall]] = field(default_factory=dict)
+    """The verdicts on the calls after the last one that was sent, as if that had been made."""
 
     @classmethod
     async def of(cls, turn: Turn, runtime: TurnRuntime) -> Batch:
         """Return the calls that are to be judged now, with what conditions read about them."""
         policy, context = runtime.snapshot.policy, turn.context
-        conditions = policy.conditions
+        conditions, confirmed = policy.conditions, turn.unused_yes
         reads_facts = conditions is not None and conditions.gathers.reads_facts
-        facts = await runtime.ports.facts(conditions) if conditions is not None and reads_facts else None
-        calls, who = _calls_to_judge(turn), (context.user_id, turn.decision_id, context.roles)
-        reader = FactReader(policy, runtime.ports, *who, facts, context.is_of_message, turn.fact_reads)
-        return cls(calls, facts, await _sources(turn, runtime, calls), reader)
-
-    async def judge(
-        self, turn: Turn, runtime: TurnRuntime, position: int, reserved: ConditionsDecision | None = None
-    ) -> list[JudgedCall]:
-        """Judge the calls from `position` on, after the others have ended."""
-        await self.read(turn, runtime, position)
-        judged_calls = judge_batch(
-            self.calls[position:],
-            policy=runtime.snapshot.policy,
-            user_id=turn.context.user_id,
-            decision_id=turn.decision_id,
-            past=past_calls(turn),
-            max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
-            confirmed=turn.unused_yes,
-            done_before=() if turn.confirmed is None else turn.confirmed.done_before,
-            roles=turn.context.roles,
-            facts=self.facts,
-            sources=self.sources,
-            of_message=turn.context.is_of_message,
-            position=position,
-            reserved=reserved,
-            results=self.results.get(position),
-            fact_reads=self.reader.made,
-            approvals=_approvals(turn),
-            yes=turn.has_yes,
-            asks=turn.context.undoes is not None,
-        )
-        certain = list(_certain(judged_calls, runtime.snapshot.policy))
-        # A confirmed call runs only if the one before it was done.
-        runtime.ports.intend(certain if turn.unused_yes is None else certain[:1])
-        return list(judged_calls)
-
-    def situation(self, turn: Turn, position: int) -> Situation:
-        """Return the circumstances of a call, after the calls before it have ended."""
-        context = turn.context
-        earlier, results = [*past_calls(turn), *self.reader.made], self.results.get(position)
-        known = self.facts, earlier, context.is_of_message, self.sources_of(position), results
-        return Situation(context.user_id, context.roles, *known, approvals=_approvals(turn))
-
-    def sources_of(self, position: int) -> CallSources | None:
-        """Return where the arguments of a call come from, if conditions read it."""
-        return None if self.sources is None else self.sources.calls[position]
-
-    def warnings(self, policy: CompiledPolicy, judged: JudgedCall, position: int) -> tuple[str, ...]:
-        """Return the sentences about values of a call that are not the user's, if conditions read sources."""
-        sources = self.sources_of(position)
-        return () if sources is None else warn_of(policy, judged.tool_name, judged.arguments, sources)
-
-    async def read(self, turn: Turn, runtime: TurnRuntime, position: int) -> None:
-        """Read the facts of one call, unless it is refused or left out whatever they are."""
-        call = self.calls[position]
-        if not self.reader.needs(call.name):
-            return
-        past, policy = past_calls(turn), runtime.snapshot.policy
-        is_left_out = turn.unused_yes is None and any(one.waits for one in past) and not policy.is_write(call.name)
-        arguments = checked_arguments(
-            call,
-            position=position,
-            sequence=len(past) + 1,
+        setting = Setting(
             policy=policy,
-            user_id=turn.context.user_id,
+            user_id=context.user_id,
+            decision_id=turn.decision_id,
+            roles=context.roles,
+            facts=await runtime.ports.facts(conditions) if conditions is not None and reads_facts else None,
+            of_message=context.is_of_message,
             max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
+            confirmed=confirmed,
+            yes=turn.has_yes,
+            approvals={} if context.approval is None or confirmed is None else context.approval.counts,
+            closes=context.approval is not None,
+            done_before=() if turn.confirmed is None else turn.confirmed.done_before,
+            asks=context.undoes is not None,
+            dry_run=context.dry_run,
         )
-        if arguments is not None and not is_left_out:
-            newest, sources = partial(self._newest, turn), self.sources_of(position)
-            self.results[position] = await self.reader.of_call(call.name, arguments, past, newest, sources)
+        calls = _calls_to_judge(turn)
+        sources = await _sources(turn, runtime, calls)
+        return cls(turn, runtime, setting, calls, sources, FactReader(setting, runtime.ports, turn.fact_reads))
 
-    def _newest(self, turn: Turn, fact: Fact) -> Selected | None:
+    def hand(self, place: int) -> CallInHand:
+        """Return the call at a place of the batch, after the calls before it have ended."""
+        return self._hand(place, len(self.turn.calls) + 1, past_calls(self.turn))
+
+    def _hand(self, place: int, sequence: int, past: Sequence[PastCall]) -> CallInHand:
+        return CallInHand(
+            call=self.calls[place],
+            setting=self.setting,
+            sequence=sequence,
+            place=place,
+            past=past,
+            fact_reads=self.reader.made,
+            sources=None if self.sources is None else self.sources.calls[place],
+            undoes=self.turn.undone_by_call(place),
+            closed=self.closed,
+            anew=self.anew,
+        )
+
+    def following(self, hand: CallInHand) -> AuthorizedCall | None:
+        """Return the next call that is certainly made after the one in hand was sent: their commits are one."""
+        self.foreseen.clear()
+        # A confirmed call runs only if the one before it was done.
+        if self.setting.confirmed is not None or self.setting.policy.counts(hand.name):
+            return None
+        conditions, place = self.setting.policy.conditions, hand.place + 1
+        if place == len(self.calls) or (conditions is not None and conditions.depends_on_calls(self.calls[place].name)):
+            return None
+        past = (*hand.past, PastCall(hand.sequence, hand.name, hand.arguments))
+        ahead = self._hand(place, hand.sequence + 1, past)
+        # Only the next one: what is announced must not be announced again if a call between turns out to be made.
+        if (judged := foresee(ahead)) is None or judged.authorized is None:
+            return None
+        self.foreseen[place] = ahead, judged
+        return judged.authorized
+
+    def came_true(self, place: int) -> tuple[CallInHand, JudgedCall] | None:
+        """Return the foreseen verdict on a call, unless something was read since that counts as a call."""
+        known = self.foreseen.get(place)
+        return known if known is not None and known[0].fact_reads is self.reader.made else None
+
+    def newest(self, fact: Fact) -> Selected | None:
         """Return what a fact has from the newest result of its tools in this turn; None if there is none."""
-        for call in reversed(turn.calls):
+        for call in reversed(self.turn.calls):
             if call.call.name in fact.tools and call.disposition is CallDisposition.EXECUTED and call.result.success:
                 return self.reader.selected_last(fact, call.result)
         return None
-
-    def facts_of(self, position: int) -> tuple[ShownFact, ...]:
-        """Return the facts of a call as people are shown them."""
-        return self.reader.shown(self.calls[position].name, self.results.get(position))
-
-    def shown(self, position: int) -> dict[str, Any]:
-        """Return what a question about a call shows of its facts, by path."""
-        return {path: value for fact in self.facts_of(position) for path, value in fact.by_path.items()}
 
 
 def _calls_to_judge(turn: Turn) -> list[FunctionCall]:
@@ -161,16 +145,15 @@ async def _sources(turn: Turn, runtime: TurnRuntime, calls: Sequence[FunctionCal
     return await runtime.ports.sources(calls, read, needed=conditions.reads_sources(read_too))
 
 
-def past_calls(turn: Turn) -> list[PastCall]:
-    shown = len(turn.confirmed_calls)
-    return [_past_call(call, dry_run=turn.context.dry_run, confirmed=call.sequence <= shown) for call in turn.calls]
+def past_calls(turn: Turn) -> tuple[PastCall, ...]:
+    return tuple(map(_past_call, turn.calls))
 
 
-def _past_call(call: TurnCall, *, dry_run: bool, confirmed: bool) -> PastCall:
+def _past_call(call: TurnCall) -> PastCall:
     # A dry run judges each call as if those before it had been made, and had succeeded.
-    if call.disposition is CallDisposition.AWAITING or (dry_run and call.rule.startswith((WOULD_BE_ASKED, WOULD_WAIT))):
+    supposed = call.gate == DRY_RUN
+    if call.disposition is CallDisposition.AWAITING or (supposed and call.rule != WOULD_BE_DONE):
         return PastCall.waiting(call.sequence, call.call.name, call.arguments)
-    supposed = dry_run and call.rule == WOULD_BE_DONE
     sent = supposed or call.disposition is CallDisposition.EXECUTED
     return PastCall(
         call.sequence,
@@ -179,20 +162,4 @@ def _past_call(call: TurnCall, *, dry_run: bool, confirmed: bool) -> PastCall:
         may_have_run=sent and (supposed or call.result.may_be_done),
         attempted=sent,
         succeeded=sent and (supposed or call.result.success),
-        confirmed=confirmed,
     )
-
-
-def _certain(judged_calls: Sequence[JudgedCall], policy: CompiledPolicy) -> Iterator[AuthorizedCall]:
-    """Yield the permitted calls up to the first one that may still be refused: the commit of a call announces the next one."""
-    for judged in judged_calls:
-        call = judged.authorized
-        if judged.decision is CallDecision.DEFERRED or (call is not None and policy.counts(call.tool_name)):
-            return
-        if call is not None:
-            yield call
-
-
-def _approvals(turn: Turn) -> dict[str, int]:
-    """Return the number of people who have approved the call of this turn, by role."""
-    return {} if turn.context.approval is None or turn.unused_yes is None else turn.context.approval.counts

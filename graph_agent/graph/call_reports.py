@@ -10,7 +10,7 @@ from graph_agent.models.decision import PendingCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy import confirmation
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import STOPPED
+from graph_agent.policy.gates import STOPPED
 from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_refusal, quoted_result
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.graph.authorized import read_for_facts
 from graph_agent.graph.ports import FactPorts
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.facts import FactRead, Facts, Selected, ShownFact
-from graph_agent.models.sources import CallSources
+from graph_agent.models.facts import FactRead, Selected, ShownFact
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Situation
-from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.guard import AuthorizedCall, judge_fact_read
 from graph_agent.policy.past_call import PastCall
 
 if TYPE_CHECKING:
     # Only named in signatures: they import Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.declared_facts import DeclaredFacts
     from graph_agent.policy.cedar.fact_values import CallFacts
     from graph_agent.policy.cedar.facts import Fact
 
@@ -31,51 +31,39 @@ _TOO_MANY = "this message has read as much as it may"
 class FactReader:
     """Reads the facts of calls of one user. A result is kept until a change is reported."""
 
-    policy: CompiledPolicy
+    setting: Setting
+    """That of the calls."""
     ports: FactPorts
-    user_id: str
-    decision_id: str
-    roles: tuple[str, ...] = ()
-    facts: Facts | None = None
-    of_message: bool = True
     made: tuple[PastCall, ...] = ()
     """The reads of the turn; the caller passes those of earlier batches."""
     _known: dict[str, FactRead] = field(default_factory=dict)
     """The answer of each read, by tool and arguments."""
 
-    def needs(self, tool_name: str) -> bool:
-        """True if the conditions about a tool name facts."""
-        return self.policy.conditions is not None and self.policy.conditions.needs_facts(tool_name)
+    @property
+    def declared(self) -> DeclaredFacts:
+        assert self.setting.policy.conditions is not None
+        return self.setting.policy.conditions.results
 
-    async def of_call(
-        self,
-        tool_name: str,
-        arguments: dict[str, Any],
-        past: Sequence[PastCall],
-        newest: Callable[[Fact], Selected | None],
-        sources: CallSources | None = None,
-    ) -> CallFacts:
+    async def of_call(self, hand: CallInHand, newest: Callable[[Fact], Selected | None]) -> CallFacts:
         """Return the facts that the conditions about a call name.
 
-        `arguments` are those that the conditions see, `past` are the earlier calls of the turn. `newest` returns what a fact
-        has from the newest result of its tools in the turn, or None if there is none. `sources` are those of the call.
+        `newest` returns what a fact has from the newest result of its tools in the turn, or None if there is none.
         """
         # Imported here, because Cedar belongs to an extra. An installation with facts has it.
         from graph_agent.policy.cedar.fact_values import CallFacts, UnreadableError, of_arguments
         from graph_agent.policy.cedar.facts import FactKind
 
-        assert self.policy.conditions is not None
-        declared = self.policy.conditions.results
-        needed = declared.of_tool[tool_name]
+        declared, facts = self.declared, self.setting.facts
+        needed = declared.of_tool[hand.name]
         known = CallFacts()
-        known.add(of_arguments(declared, needed, arguments))
-        reading = _Reading(self, arguments, past, sources, known)
+        known.add(of_arguments(declared, needed, hand.arguments))
+        reading = _Reading(self, hand, known)
         for fact in needed:
             try:
                 if (problem := declared.problems.get(fact.name)) is not None:
                     raise UnreadableError(str(problem))
                 if fact.kind is FactKind.LAST:
-                    earlier = None if self.facts is None or self.facts.last is None else self.facts.last.get(fact.name)
+                    earlier = None if facts is None or facts.last is None else facts.last.get(fact.name)
                     known.add(newest(fact) or earlier or Selected())
                 elif fact.kind is FactKind.READ:
                     await reading.read(fact)
@@ -87,8 +75,7 @@ class FactReader:
         """Return what a fact has from a result of the turn."""
         from graph_agent.policy.cedar.fact_values import selected_last
 
-        assert self.policy.conditions is not None
-        return selected_last(self.policy.conditions.results, fact, result)
+        return selected_last(self.declared, fact, result)
 
     def shown(self, tool_name: str, known: CallFacts | None) -> tuple[ShownFact, ...]:
         """Return the facts of a call as people are shown them."""
@@ -96,67 +83,47 @@ class FactReader:
             return ()
         from graph_agent.policy.cedar.fact_values import shown_facts
 
-        assert self.policy.conditions is not None
-        return shown_facts(self.policy.conditions.results, tool_name, known)
+        return shown_facts(self.declared, tool_name, known)
 
     def forget(self) -> None:
         """Forget what was answered before a change. Another server may read the same data as the one that made it."""
         self._known.clear()
 
-    async def answer(
-        self,
-        tool_name: str,
-        arguments: dict[str, Any],
-        past: Sequence[PastCall],
-        sources: CallSources | None,
-        *,
-        first: bool,
-    ) -> FactRead:
-        """Return the answer of one read, which may be known. Raises `UnreadableError` if it is not permitted."""
+    async def answer(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand, *, first: bool) -> FactRead:
+        """Return the answer of one read for a call, which may be known. Raises `UnreadableError` if it is not permitted."""
         from graph_agent.policy.cedar.fact_values import read_of
 
         key = canonical_json([tool_name, arguments])
         if key in self._known:
             return self._known[key]
-        assert self.policy.conditions is not None
-        declared = self.policy.conditions.results
-        call = await self.permitted(tool_name, arguments, past, sources)
+        call = await self.permitted(tool_name, arguments, hand)
         read = await read_for_facts(
-            call, self.ports, lambda result: read_of(declared, tool_name, call.arguments, result), first=first
+            call, self.ports, lambda result: read_of(self.declared, tool_name, call.arguments, result), first=first
         )
         self._known[key] = read
         return read
 
-    async def permitted(
-        self, tool_name: str, arguments: dict[str, Any], past: Sequence[PastCall], sources: CallSources | None
-    ) -> AuthorizedCall:
-        """Return the permission of one more read, which is counted. Raises `UnreadableError` if there is none."""
+    async def permitted(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand) -> AuthorizedCall:
+        """Return the permission of one more read for a call, which is counted. Raises `UnreadableError` if there is none."""
         from graph_agent.policy.cedar.fact_values import UnreadableError
 
         if len(self.made) >= MAX_READS:
             raise UnreadableError(_TOO_MANY)
-        judged = judge_fact_read(
-            tool_name,
-            arguments,
-            policy=self.policy,
-            user_id=self.user_id,
-            decision_id=self.decision_id,
-            past=past,
+        reading = CallInHand(
+            call=FunctionCall(name=tool_name, arguments=arguments),
+            setting=self.setting.of_reads(),
+            sequence=len(hand.past) + 1,
+            past=hand.past,
             fact_reads=self.made,
-            roles=self.roles,
-            facts=self.facts,
-            of_message=self.of_message,
-            sources=sources,
-            number=len(self.made) + 1,
+            sources=hand.sources,
         )
+        judged = judge_fact_read(reading, len(self.made) + 1)
         if judged.authorized is None:
             raise UnreadableError(f"the read is not permitted: {judged.rule or judged.error}")
-        conditions = self.policy.conditions
+        conditions = self.setting.policy.conditions
         # A read counts for a condition in the shadow too, which does not judge it.
-        if conditions is not None and self.policy.counts(tool_name):
-            earlier = [*past, *self.made]
-            situation = Situation(self.user_id, self.roles, self.facts, earlier, self.of_message, sources, for_facts=True)
-            decided = await self.ports.reserve(judged.authorized, conditions, situation, confirmed=False)
+        if conditions is not None and self.setting.policy.counts(tool_name):
+            decided = await self.ports.reserve(judged.authorized, conditions, reading.situation, confirmed=False)
             if decided is None or not decided.permits(confirmed=False):
                 why = "the turn has ended" if decided is None else decided.reason
                 raise UnreadableError(f"the read is not permitted: {why}")
@@ -169,9 +136,7 @@ class _Reading:
     """The reads of one call."""
 
     reader: FactReader
-    arguments: dict[str, Any]
-    past: Sequence[PastCall]
-    sources: CallSources | None
+    hand: CallInHand
     known: CallFacts
     first: bool = True
 
@@ -179,7 +144,8 @@ class _Reading:
         """Add a fact and its parts. Raises `UnreadableError`."""
         from graph_agent.policy.cedar.fact_values import UnreadableError, filled
 
-        given = {name: filled(source, self.arguments, self.reader.user_id, self.known) for name, source in fact.parameters}
+        arguments, user_id = self.hand.arguments, self.hand.setting.user_id
+        given = {name: filled(source, arguments, user_id, self.known) for name, source in fact.parameters}
         if any(value is None for value in given.values()):
             return
         each = [name for name, source in fact.parameters if source.each is not None]
@@ -200,13 +166,12 @@ class _Reading:
         self.known.values[fact.name] = sum(values) if fact.count else [item for value in values for item in value]
 
     async def _answer(self, tool_name: str, given: dict[str, Any]) -> FactRead:
-        answer = await self.reader.answer(tool_name, given, self.past, self.sources, first=self.first)
+        answer = await self.reader.answer(tool_name, given, self.hand, first=self.first)
         self.first = False
         return answer
 
     def _take(self, fact: Fact, answer: FactRead) -> None:
-        assert self.reader.policy.conditions is not None
-        for name in self.reader.policy.conditions.results.parts_of(fact):
+        for name in self.reader.declared.parts_of(fact):
             if (why := answer.error or answer.failed.get(name)) is not None:
                 self.known.failed[name] = why
             elif name in answer.values:

@@ -8,9 +8,9 @@ from typing import Any
 from graph_agent.graph.state import EndingKind, Turn, TurnCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.call_in_hand import INVALID_ARGUMENTS
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.confirmation import describe_action
-from graph_agent.policy.guard import INVALID_ARGUMENTS
 from graph_agent.reply.fixed import refused
 from graph_agent.reply.text import counted, one_line
 

@@ -89,6 +89,8 @@ class TurnCall:
     """For a refused call: the rule that refused it, as a clause for the user."""
     shadow: tuple[ShadowVerdict, ...] = ()
     """The rules in the shadow that would have changed the decision."""
+    gate: str = ""
+    """The gate that decided; empty for a call that has passed all of them."""
 
 
 @dataclass(frozen=True)

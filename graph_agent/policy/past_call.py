@@ -19,8 +19,6 @@ class PastCall:
     """False for a call that was not sent: the model has read nothing of its tool."""
     succeeded: bool = False
     """True if its result says success."""
-    confirmed: bool = False
-    """True if the user has confirmed it in this turn."""
     waits: bool = False
     """True if it waits for the user. The calls after it are judged as if it had been made, and had succeeded."""
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import MOST_DELAY
 from graph_agent.policy.guard import sent_before
@@ -43,19 +45,17 @@ class SentCalls:
         if (policy := await self._policy()) is None:
             return None
         now, conditions = self._setup.ports.clock.now(), policy.conditions
-        permitted = sent_before(
-            policy,
-            call.tool_name,
-            call.arguments,
+        setting = Setting(
+            policy=policy,
             user_id=call.user_id,
             decision_id=call.decision_id,
-            sequence=call.sequence,
-            operation_key=call.operation_key,
-            request=request,
             roles=call.roles,
             # Without what was used: a condition that reads it permits no read.
             facts=None if conditions is None else Facts.at(now, conditions.file.time_zone),
         )
+        sent = FunctionCall(name=call.tool_name, arguments=call.arguments)
+        hand = CallInHand(call=sent, setting=setting, sequence=call.sequence)
+        permitted = sent_before(hand, call.operation_key, request)
         answer = ToolResult(success=False, error_code=call.error_code)
         unsettled = None if permitted is None else permitted.unsettled_after(answer)
         if unsettled is None:

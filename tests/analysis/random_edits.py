@@ -10,11 +10,12 @@ from typing import Any
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
+from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision, judge_batch
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.keywords import walk
+from tests.judging import judge_batch
 from tests.policy.cedar_shop import PERMIT, ROLES, ShopTool, facts, policy_of
 
 KINDS: dict[str, dict[str, Any]] = {

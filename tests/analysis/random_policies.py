@@ -16,13 +16,13 @@ from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Unencodable,
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
 from graph_agent.models.sources import CallSources, FoundSource, Source
+from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.past_call import PastCall
 from tests.policy.cedar_shop import TEXT, ShopTool, facts, judge, policy_of, schema
 

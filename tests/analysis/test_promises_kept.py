@@ -12,6 +12,7 @@ from graph_agent.analysis.questions import Answer, prove
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError, ToolErrorCode
+from graph_agent.graph import batch
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -186,8 +187,10 @@ async def test_no_call_that_is_sent_breaks_a_promise_that_is_proved(log: Databas
 async def test_a_verdict_that_ignores_how_the_calls_before_it_ended_is_found(
     log: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A planted mistake, which the comparison has to find: every call is judged before the batch starts.
-    monkeypatch.setattr(CedarConditions, "depends_on_calls", lambda *_: False)
+    # A planted mistake, which the comparison has to find: every call before another one passes for done.
+    monkeypatch.setattr(
+        batch, "_past_call", lambda call: PastCall(call.sequence, call.call.name, call.arguments, succeeded=True)
+    )
     assert (await play(log, 6)).broken != []
 
 

@@ -29,7 +29,7 @@ from graph_agent.errors import ServiceErrorCode, ToolErrorCode, outcome_unknown
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.models.record import CallDisposition
-from graph_agent.policy.guard import CallDecision
+from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.replays.visited_states import LedgerOutcome
 from graph_agent.settings import Settings
 from graph_agent.tools.progress import ToolProgress

@@ -15,11 +15,12 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.transcript import result_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
+from graph_agent.policy.call_in_hand import JudgedCall
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import JudgedCall, judge_batch
 from graph_agent.tools.executor import McpToolExecutor
 from tests.cli.conftest import Cli
+from tests.judging import judge_batch
 from tests.mcp.conftest import Servers
 from tests.mcp.test_third_party import SAID, call
 from tests.permission import permitted

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.call_in_hand import JudgedCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.guard import JudgedCall, judge_batch
 from graph_agent.policy.past_call import PastCall
+from tests.judging import judge_batch
 
 ROLES = ("manager", "support")
 PERMIT = '@id("base") permit (principal, action, resource);\n'

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from graph_agent.bootstrap.policies import explained_conditions
+from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, amount
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision
 from tests.policy.cedar_shop import PERMIT, TEXT, ShopTool, facts, judge, policy_of, schema
 
 AMOUNT = TypeAdapter(Decimal).json_schema()

@@ -10,9 +10,10 @@ from graph_agent.bootstrap.policies import explained_conditions
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
+from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision, judge_batch
+from tests.judging import judge_batch
 from tests.policy.cedar_shop import COUNT, PERMIT, TEXT, ShopTool, facts, policy_of, schema
 from tests.scripted_turns import engine_of
 

@@ -14,10 +14,12 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
+from graph_agent.policy.call_in_hand import CallDecision, Setting
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import CallDecision, judge_batch, permitted_read
+from graph_agent.policy.guard import permitted_read
 from graph_agent.policy.past_call import PastCall
+from tests.judging import judge_batch
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, RULES, SHOP, TEXT, ShopTool, facts, judge, policy_of, schema
 
 REFUND = next(tool for tool in SHOP if tool.name == "refund")
@@ -178,11 +180,11 @@ def test_uses_of_one_batch_count_together() -> None:
     batch = [FunctionCall(name="refund", arguments={"order": order, "amount": 60}) for order in ("a", "b")]
     whole: dict[str, Any] = {"policy": policy, "user_id": "ann", "decision_id": "d", "max_calls_per_turn": 9}
     first, second = judge_batch(batch, **whole)
-    # It is judged when it is known if the first one was done.
-    assert (first.decision, second.decision, second.authorized) == (RUNS, CallDecision.DEFERRED, None)
+    # That is foreseen as if the first one had been sent. It is judged when it is known if it was done.
+    assert (first.decision, second.decision, second.authorized) == (RUNS, REFUSED, None)
     for may_have_run, expected in ((True, (REFUSED, "100 a message")), (False, (RUNS, ""))):
         past = [PastCall(1, "refund", batch[0].arguments, may_have_run=may_have_run)]
-        (second,) = judge_batch(batch[1:], past=past, position=1, **whole)
+        (second,) = judge_batch(batch, past=past, place=1, **whole)
         assert (second.sequence, second.decision, second.rule) == (2, *expected)
 
 
@@ -412,17 +414,17 @@ def test_a_repetition_gets_the_earlier_result_also_if_it_would_be_too_much() -> 
     policy = conditions('@id("100") forbid (principal, action, resource) when { context.used.message.sum.amount > 100 };')
     call = {"order": "a", "amount": 60}
     repeated = judge(policy, "refund", call, [PastCall(1, "refund", call)])
-    assert (repeated.decision, repeated.repeats, repeated.authorized) == (CallDecision.REPEATED, (1,), None)
+    assert (repeated.decision, repeated.repeats, repeated.authorized) == (CallDecision.REPEATED, 1, None)
     again = judge(policy, "refund", call, [PastCall(1, "refund", call, may_have_run=False)])
-    assert (again.decision, again.authorized is not None) == (CallDecision.REPEATED, True)
+    assert (again.decision, again.authorized is not None) == (CallDecision.PERMITTED, True)
 
 
 def test_a_read_for_display_follows_the_conditions() -> None:
     stock = next(tool for tool in SHOP if tool.name == "stock")
     policy = conditions('@id("managers") forbid (principal, action, resource) unless { principal in Role::"manager" };', stock)
     call = FunctionCall(name="stock", arguments={"sku": "a"})
-    assert permitted_read(call, policy=policy, user_id="ann") is None
-    assert permitted_read(call, policy=policy, user_id="ann", roles=("manager",)) is not None
+    assert permitted_read(call, Setting(policy=policy, user_id="ann")) is None
+    assert permitted_read(call, Setting(policy=policy, user_id="ann", roles=("manager",))) is not None
 
 
 def test_facts_that_are_not_known_refuse_the_call() -> None:

@@ -15,17 +15,13 @@ from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.call_in_hand import CallDecision, JudgedCall, Setting
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import (
-    AuthorizedCall,
-    CallDecision,
-    JudgedCall,
-    judge_batch,
-    permitted_read,
-)
+from graph_agent.policy.guard import AuthorizedCall, permitted_read
 from graph_agent.policy.past_call import PastCall
 from graph_agent.task_server.declarations import TASK_TOOLS
+from tests.judging import judge_batch
 from tests.scripted_turns import READS
 
 PACKAGE = Path(__file__).parents[2] / "graph_agent"
@@ -103,7 +99,9 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
         (
             "preview",
             {
-                "graph/nodes/execute_tools.py": {"_ask_user", "_check_shown", "_has_changed"},
+                "graph/evidence.py": {"read_shown_object"},
+                # There it is a field.
+                "policy/gates.py": {"is_previewed"},
                 "tools/played.py": {"play"},
                 # What an approver looks at belongs to no turn.
                 "chat/approvals.py": {"_object_now"},
@@ -158,11 +156,11 @@ def _users_of(method: str, source: str) -> set[str]:
 
 def test_a_read_for_display_is_permitted_without_a_decision() -> None:
     read = FunctionCall(name="list_tasks", arguments={"status": "all"})
-    permitted = permitted_read(read, policy=policy(), user_id="ann")
+    permitted = permitted_read(read, Setting(policy=policy(), user_id="ann"))
     assert permitted is not None
     assert (permitted.tool_name, permitted.user_id, permitted.mutating) == ("list_tasks", "ann", False)
     for call in (ADD, DELETE, FunctionCall(name="list_tasks", arguments={"user_id": "bob"}), FunctionCall(name="drop")):
-        assert permitted_read(call, policy=policy(), user_id="ann") is None
+        assert permitted_read(call, Setting(policy=policy(), user_id="ann")) is None
 
 
 def _called(path: Path) -> set[str]:
@@ -282,10 +280,10 @@ def test_an_identical_write_is_a_repetition_and_a_read_is_not() -> None:
     again = ADD.replace(arguments={"description": "call mom", "user_id": "ann"})
     judged_calls = judge(ADD, listing, listing, again, past=[PastCall(1, "add_task", {"description": "call mom"})])
     assert [(judged.decision, judged.repeats) for judged in judged_calls] == [
-        (CallDecision.REPEATED, (1,)),
-        (CallDecision.PERMITTED, ()),
-        (CallDecision.PERMITTED, ()),
-        (CallDecision.REPEATED, (1, 2)),
+        (CallDecision.REPEATED, 1),
+        (CallDecision.PERMITTED, 0),
+        (CallDecision.PERMITTED, 0),
+        (CallDecision.REPEATED, 1),
     ]
 
 
@@ -322,7 +320,7 @@ def test_an_identical_call_runs_again_as_its_declaration_says(policy: CompiledPo
 def test_a_call_in_between_that_did_not_run_changes_nothing() -> None:
     past = [PastCall(1, "act", {"n": 0}), PastCall(2, "other", {}, may_have_run=False)]
     (judged,) = judge(act(), rules=granted(""), past=past)
-    assert (judged.decision, judged.repeats) == (CallDecision.REPEATED, (1,))
+    assert (judged.decision, judged.repeats) == (CallDecision.REPEATED, 1)
 
 
 def test_calls_beyond_the_limit_for_one_message_are_refused() -> None:
@@ -337,7 +335,7 @@ def test_calls_beyond_the_limit_for_one_message_are_refused() -> None:
 def test_a_repetition_beyond_the_limit_gets_the_first_result_and_no_permission() -> None:
     rules = granted(" (at most 1 per message)", read_only=False)
     (judged,) = judge(act(1), rules=rules, past=[PastCall(1, "act", {"n": 1})])
-    assert (judged.decision, judged.repeats, judged.authorized) == (CallDecision.REPEATED, (1,), None)
+    assert (judged.decision, judged.repeats, judged.authorized) == (CallDecision.REPEATED, 1, None)
 
 
 def test_a_limit_applies_to_reads_too() -> None:

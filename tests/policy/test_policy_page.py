@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from graph_agent.models.facts import Facts
+from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.cedar.fact_values import CallFacts
-from graph_agent.policy.guard import CallDecision
 from graph_agent.policy.past_call import PastCall
 from tests.policy.cedar_shop import GIVE_BACK, SHOP, facts, judge, policy_of
 

@@ -9,7 +9,7 @@ import pytest
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import LEFT_OUT
+from graph_agent.policy.gates import LEFT_OUT
 from graph_agent.replays.visited_states import JudgedCall, visited_states
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
 

@@ -148,9 +148,9 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     ],
     "the object of a confirmed call is not compared with what the question showed": [
         Edit(
-            "graph_agent.graph.nodes.execute_tools",
-            "    if confirmation.is_unchanged(rule, confirmed, preview, shown):\n",
-            "    if rule is not None:\n",
+            "graph_agent.policy.gates",
+            "    if has_changed(hand):\n        hand.changed = True\n",
+            "    if False:\n        hand.changed = True\n",
         )
     ],
     "a lease is not renewed": [Edit(_LEASES, "            await self._renew()\n", "")],
@@ -210,8 +210,8 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "a card goes on after a call that was not done": [
         Edit(
             "graph_agent.graph.nodes.execute_tools",
-            "            stopped = stopped or not (anew or is_done(turn.calls[-1], policy))\n",
-            "",
+            "            batch.closed = STOPPED\n",
+            "            pass\n",
         )
     ],
     "a lease is lost without fencing the run": [

@@ -17,13 +17,13 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import judge_batch
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, ToolServer
 from graph_agent.tools import session
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
+from tests.judging import judge_batch
 from tests.permission import permitted
 
 DOWN = StdioServerParameters(command="/no/such/command")

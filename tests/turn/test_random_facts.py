@@ -17,11 +17,12 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
+from graph_agent.policy.call_in_hand import CallDecision, JudgedCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.fact_values import CallFacts, of_arguments, read_of
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import CallDecision, JudgedCall, judge_batch
+from tests.judging import judge_batch
 from tests.order_desk import CONSTITUTION, DECLARATIONS, ORDER, OrderDesk, cancel, conversation, forbid, policy
 from tests.scripted_turns import calls, done, failed, says
 from tests.turn.facts_reference import ABSENT, UNKNOWN, Rules, random_order, random_rules, with_holes

@@ -9,9 +9,9 @@ import pytest
 
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import CallDecision, judge_batch
 from graph_agent.policy.schema.check import (
     MAX_ARGUMENT_BYTES,
     MAX_ARGUMENT_DEPTH,
@@ -19,6 +19,7 @@ from graph_agent.policy.schema.check import (
     CheckTooExpensiveError,
 )
 from graph_agent.policy.schema.keywords import SchemaRefusedError
+from tests.judging import judge_batch
 
 
 def verdict(schema: dict[str, Any], arguments: dict[str, Any]) -> CallDecision:

@@ -1,0 +1,361 @@
+"""The gates between a call and its effect. Each one is a pure function of the call in hand: it passes the call, or decides.
+
+A gate returns None for a call that passes, or the verdict. The table of their order is `GATES` in `guard.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.canonical import canonical_json
+from graph_agent.policy import confirmation
+from graph_agent.policy.call_in_hand import CallDecision, CallInHand, JudgedCall
+from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval
+from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
+from graph_agent.reply import fixed
+
+MAX_CALLS_PER_ROUND = 5
+
+SKIPPED = "skipped: the turn stopped before this call"
+AWAITING = "waiting for the user's confirmation"
+LEFT_OUT = "not run: it comes after a call that waits for the user's confirmation; request it again after the answer"
+NEEDS_APPROVAL = "waiting for the approval of another person"
+STOPPED = "not run: the call before it, which the user confirmed with it, was not done"
+SAME_CALL = "not run: the same call waits for the user's confirmation already"
+DONE_BEFORE = "not run: it was done before the user was asked"
+WOULD_BE_DONE = "this is a dry run: it would be done"
+WOULD_BE_ASKED = "this is a dry run: you would be asked first"
+WOULD_WAIT = "this is a dry run: it would wait for the approval of another person"
+
+# The rules in words for the user, who reads them in a notice; the texts above are for the model.
+NOT_LISTED = "not in the constitution"
+_NOT_SERVED = "not available now"
+_OWN_DATA_ONLY = "only your own data can be used"
+_DONE_BEFORE = "it was done before I asked you"
+# For the model and, as a clause, for the user.
+_TOO_MUCH_CHANGED = "what this message has changed is too long to be shown before a question: finish without this call"
+_TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown before a question: ask for it in a new message"
+
+DRY_RUN = "dry run"
+"""The name of the gate whose verdicts the calls after it take for effects."""
+
+Check = Callable[[CallInHand], JudgedCall | None]
+
+
+class Evidence(StrEnum):
+    """What a gate has to be told before it can decide; a walk without a driver, as a proof, has none of it."""
+
+    FACTS = "facts"
+    """The facts of the call from results of tools."""
+    SHADOW = "shadow"
+    """The verdicts of the rules in the shadow."""
+    OBJECT = "object"
+    """The object of the call as its server shows it now."""
+    RESTORED = "restored"
+    """What an undo would restore, as it is now."""
+    USES = "uses"
+    """The decision of the conditions in the transaction that counts the call."""
+    CLAIM = "claim"
+    """The decision that has undone the same change before."""
+    ROOM = "room"
+    """Whether a question can show what the message has changed before."""
+
+
+class Gate(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    check: Check
+    reads: Evidence | None = None
+    when: Callable[[CallInHand], bool] | None = None
+    """The calls for which the evidence is read; without a driver that reads it, the gate is passed."""
+
+
+def is_open(hand: CallInHand) -> JudgedCall | None:
+    return hand.skipped(hand.closed) if hand.closed else None
+
+
+def is_not_left_out(hand: CallInHand) -> JudgedCall | None:
+    """From the first call on that waits for the user, a read is left out: its result belongs after the change."""
+    left_out = hand.setting.confirmed is None and hand.waits and not hand.setting.policy.is_write(hand.name)
+    return hand.skipped(LEFT_OUT) if left_out else None
+
+
+def is_listed(hand: CallInHand) -> JudgedCall | None:
+    policy = hand.setting.policy
+    if hand.name in policy.unavailable:
+        return hand.refused(f"unavailable: {policy.unavailable[hand.name]}", ToolErrorCode.TOOL_UNAVAILABLE, rule=_NOT_SERVED)
+    if hand.name not in policy.rules:
+        return hand.refused("there is no such tool", ToolErrorCode.TOOL_NOT_FOUND, rule=NOT_LISTED)
+    return None
+
+
+def is_within_limits(hand: CallInHand) -> JudgedCall | None:
+    most = hand.setting.max_calls_per_turn
+    if hand.place >= MAX_CALLS_PER_ROUND:
+        text = f"at most {MAX_CALLS_PER_ROUND} calls can be made at once"
+        return hand.refused(text, rule=f"at most {MAX_CALLS_PER_ROUND} at once")
+    if hand.sequence > most and not hand.setting.for_facts:
+        return hand.refused(f"at most {most} calls can be made for one message", rule=f"at most {most} actions per message")
+    return None
+
+
+def is_plain_json(hand: CallInHand) -> JudgedCall | None:
+    arguments = hand.call.arguments
+    if not isinstance(arguments, dict):
+        return hand.refused("the arguments must be an object")
+    try:
+        size = len(canonical_json(arguments).encode())
+    except (ValueError, TypeError, RecursionError):
+        return hand.refused("the arguments are not plain JSON")
+    if size > MAX_ARGUMENT_BYTES:
+        return hand.refused("the arguments are too large")
+    if any(depth == MAX_ARGUMENT_DEPTH and isinstance(value, dict | list) for _, value, depth in _nested(arguments)):
+        return hand.refused("the arguments are nested too deeply")
+    return None
+
+
+def is_own_data(hand: CallInHand) -> JudgedCall | None:
+    """Set the bound argument to the signed-in user, and leave out a `user_id` that no schema declares."""
+    rule, arguments, user_id = hand.rule, hand.call.arguments, hand.setting.user_id
+    bound = rule.grant.bound_argument
+    named = [] if rule.takes_user_id else [value for key, value, _ in _nested(arguments) if key == "user_id"]
+    if bound is not None and bound in arguments:
+        named.append(arguments[bound])
+    if rule.key is not None and rule.key.argument in arguments:
+        return hand.refused(f"'{rule.key.argument}' is set by the runtime: leave it out")
+    if any(value != user_id for value in named):
+        text = "only the signed-in user's own data can be used"
+        return hand.refused(text, ToolErrorCode.ACCESS_DENIED, rule=_OWN_DATA_ONLY)
+    if bound is not None:
+        hand.arguments = {**arguments, bound: user_id}
+    else:
+        hand.arguments = {key: value for key, value in arguments.items() if key != "user_id" or rule.takes_user_id}
+    return None
+
+
+def fits_schema(hand: CallInHand) -> JudgedCall | None:
+    try:
+        issue = hand.rule.check.first_issue(hand.arguments)
+    except Exception:
+        # The check is too expensive or the validator failed: arguments that were not checked are not permitted.
+        return hand.refused("the arguments cannot be checked")
+    if issue is None:
+        return None
+    where = f" at {issue.path}" if issue.path else ""
+    return hand.refused(f"the arguments do not fit the schema{where}: {issue.why}")
+
+
+def is_asked_once(hand: CallInHand) -> JudgedCall | None:
+    """One question does not ask twice for the same."""
+    return hand.skipped(SAME_CALL) if any(one.waits and hand.is_same_as(one) for one in hand.past) else None
+
+
+def is_not_done_before(hand: CallInHand) -> JudgedCall | None:
+    done = hand.setting.done_before
+    if done and hand.rule.mutating and hand.operation_key is None and any(map(hand.is_same_as, done)):
+        return hand.refused(DONE_BEFORE, rule=_DONE_BEFORE)
+    return None
+
+
+def is_no_repetition(hand: CallInHand) -> JudgedCall | None:
+    """A change is made once for a message, unless it failed for certain. A read repeats nothing."""
+    if not hand.past or not hand.rule.mutating or hand.operation_key is not None:
+        return None
+    known = next((one.sequence for one in hand.past if one.may_have_run and hand.is_same_as(one)), None)
+    if known is None:
+        return None
+    if hand.setting.dry_run:
+        # The first one was not made: there is no result to answer it with.
+        return hand.refused(f"{WOULD_BE_DONE}; nothing was sent", None, rule=WOULD_BE_DONE)
+    return JudgedCall(hand.sequence, hand.name, hand.arguments, CallDecision.REPEATED, hand.gate, repeats=known)
+
+
+def is_below_limit(hand: CallInHand) -> JudgedCall | None:
+    limit = hand.rule.grant.max_per_message
+    if limit is None or sum(one.tool_name == hand.name for one in hand.running) < limit:
+        return None
+    text = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
+    return hand.refused(text, rule=_per_message(limit))
+
+
+def needs_facts(hand: CallInHand) -> bool:
+    conditions = hand.setting.policy.conditions
+    return conditions is not None and not hand.setting.for_facts and conditions.needs_facts(hand.name)
+
+
+def meets_conditions(hand: CallInHand) -> JudgedCall | None:
+    decided = _ruling(hand) if hand.reserved is None else hand.reserved
+    if decided.facts:
+        # A server's words: no name of a tool is left in them.
+        decided = decided._replace(facts=hand.rule.user_text(decided.facts))
+    hand.decided = decided
+    if decided.decision is not Decision.REFUSED:
+        return None
+    return hand.refused(f"{fixed.NOT_PERMITTED}{decided.reason}", ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
+
+
+def _ruling(hand: CallInHand) -> ConditionsDecision:
+    """Return the decision of the conditions; without any, the call runs, unless it is limited per message and has none."""
+    conditions, limit = hand.setting.policy.conditions, hand.rule.grant.max_per_message
+    if conditions is None:
+        decided = ConditionsDecision(Decision.RUNS)
+    else:
+        decided = conditions.judge(hand.name, hand.arguments, hand.situation)
+    return decided if hand.setting.of_message or limit is None else decided.outside_message((_per_message(limit),))
+
+
+def _per_message(limit: int) -> str:
+    return f"at most {limit} per message (constitution)"
+
+
+def has_shadow(hand: CallInHand) -> bool:
+    conditions = hand.setting.policy.conditions
+    return conditions is not None and conditions.shadow is not None
+
+
+def passes(hand: CallInHand) -> JudgedCall | None:  # noqa: ARG001 (for a gate that only reads)
+    return None
+
+
+def has_consent(hand: CallInHand) -> JudgedCall | None:
+    """Let a call without the user's yes, or the approvals that it needs, end with a question.
+
+    From the first call on that needs the yes, every change waits for the same one. A call that needs an approval waits alone.
+    """
+    decided, setting = hand.decided, hand.setting
+    assert decided is not None
+    hand.needs = needs = decided.needs or (NeededApproval((), ()) if decided.decision is Decision.WAITS else None)
+    must_ask = hand.rule.grant.requires_confirmation or decided.decision is Decision.ASKS
+    must_ask = must_ask or (setting.asks and hand.rule.mutating)
+    lacks_yes = must_ask and not (setting.yes and hand.operation_key is not None)
+    if needs is not None and hand.waits:
+        return hand.skipped(LEFT_OUT)
+    if lacks_yes or (hand.waits and needs is None):
+        hand.ask(CallDecision.AWAITING, AWAITING, decided.reason)
+    elif needs is not None:
+        # The conditions may have asked for the yes too, which the call has.
+        hand.ask(CallDecision.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))
+    elif hand.anew:
+        hand.ask(CallDecision.AWAITING, AWAITING)
+    if setting.closes and hand.asks:
+        return hand.refused(hand.why, ToolErrorCode.ACCESS_DENIED, rule=hand.reason or AWAITING)
+    return None
+
+
+def is_meant(hand: CallInHand) -> JudgedCall | None:
+    """In a dry run only reads are made."""
+    if not hand.setting.dry_run or (not hand.asks and not hand.rule.mutating):
+        return None
+    what = {None: WOULD_BE_DONE, CallDecision.WAITS: WOULD_WAIT}.get(hand.asks, WOULD_BE_ASKED)
+    rule = f"{what}{hand.reason and f' ({hand.reason})'}"
+    return hand.refused(f"{rule}; nothing was sent", None, rule=rule)
+
+
+def was_shown(hand: CallInHand) -> bool:
+    """True for a call that was shown to those who said yes. If the user is asked again, the question shows it anew."""
+    return hand.setting.confirmed is not None and hand.asks is not CallDecision.AWAITING
+
+
+def is_as_shown(hand: CallInHand) -> JudgedCall | None:
+    """If the object of a confirmed call has changed, the user is asked again, or the people who have approved the call."""
+    assert hand.setting.confirmed is not None
+    if (refused := shows_object(hand)) is not None:
+        return refused
+    if has_changed(hand):
+        hand.changed = True
+        hand.ask(CallDecision.WAITS if hand.setting.closes else CallDecision.AWAITING, AWAITING)
+    return None
+
+
+def has_changed(hand: CallInHand) -> bool:
+    """True if the object of a confirmed call is known, and is not as it was shown."""
+    assert hand.setting.confirmed is not None
+    if hand.seen is None and not hand.shown:
+        return False
+    one = hand.setting.confirmed.each[hand.place]
+    return not confirmation.is_unchanged(hand.rule, one, hand.seen, hand.shown)
+
+
+def has_object(hand: CallInHand) -> bool:
+    return hand.asks is not None and is_previewed(hand)
+
+
+def is_previewed(hand: CallInHand) -> bool:
+    return hand.rule.traits.preview
+
+
+def shows_object(hand: CallInHand) -> JudgedCall | None:
+    """The user is never asked about a bare id where a preview is offered, because a user cannot know what it refers to."""
+    seen = hand.seen
+    if seen is None or seen.success:
+        return None
+    # Only the preview has an unknown outcome: the call itself was not sent. The text is ours, so that by a call that counts as
+    # refused the model has read nothing of the server.
+    is_missing = seen.error_code is ToolErrorCode.NOT_FOUND
+    code = seen.error_code if seen.error_code and not seen.unknown else ToolErrorCode.TOOL_EXECUTION_ERROR
+    rule = "it was not found" if is_missing else "it could not be looked up"
+    text = f"what the call would act on {'does not exist' if is_missing else 'cannot be shown'}"
+    return hand.refused(text, code, rule=rule)
+
+
+def undoes(hand: CallInHand) -> bool:
+    return hand.undoes is not None and not hand.changed
+
+
+def is_left_alone(hand: CallInHand) -> JudgedCall | None:
+    """An undo is made only if its object is as the change has left it."""
+    restored, read = None if hand.undoes is None else hand.undoes.restored, hand.object_now
+    if restored is None or read is None:
+        return None
+    if read.error is not None:
+        return _not_undone(hand, fixed.not_compared(read.error))
+    now = {**read.values, **hand.restored_before}
+    for path, left in restored.left.items():
+        if now.get(path) != left:
+            about = " ".join([restored.tool, *map(str, restored.arguments.values())])
+            words = hand.setting.policy.rules[restored.tool].user_text(about)
+            return _not_undone(hand, fixed.changed_since(words, path, now.get(path), left))
+    return None
+
+
+def is_counted(hand: CallInHand) -> bool:
+    return hand.permission is not None and hand.setting.policy.counts(hand.name)
+
+
+def is_within_budget(hand: CallInHand) -> JudgedCall | None:
+    """The conditions once more, by the uses of this moment: the reservation wins. Without one the turn was interrupted."""
+    return hand.skipped(SKIPPED) if hand.reserved is None else meets_conditions(hand) or has_consent(hand)
+
+
+def undoes_now(hand: CallInHand) -> bool:
+    return hand.undoes is not None and hand.permission is not None
+
+
+def is_undone_once(hand: CallInHand) -> JudgedCall | None:
+    if hand.undone_by is None:
+        return hand.skipped(SKIPPED)
+    return _not_undone(hand, fixed.undone_already(hand.undone_by)) if hand.undone_by else None
+
+
+def _not_undone(hand: CallInHand, why: str) -> JudgedCall:
+    return hand.refused(f"not undone: {why}", ToolErrorCode.ACCESS_DENIED, rule=why)
+
+
+def asks(hand: CallInHand) -> bool:
+    return hand.asks is not None and not hand.changed
+
+
+def has_room(hand: CallInHand) -> JudgedCall | None:
+    return None if hand.has_room else hand.refused(_TOO_MUCH_CHANGED, rule=_TOO_MUCH_TO_SHOW)
+
+
+def _nested(value: Any, key: str | int = "", depth: int = 0) -> Iterator[tuple[str | int, Any, int]]:
+    """Yield every value in JSON with its key or position and its depth, from 0 to `MAX_ARGUMENT_DEPTH`."""
+    yield key, value, depth
+    if isinstance(value, dict | list) and depth < MAX_ARGUMENT_DEPTH:
+        for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _nested(part, name, depth + 1)

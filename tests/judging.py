@@ -1,0 +1,20 @@
+"""The guard's verdicts on a batch in a setting that is given by keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from graph_agent.models.llm import FunctionCall
+from graph_agent.policy import guard
+from graph_agent.policy.call_in_hand import JudgedCall, Setting
+
+_OF_SETTING = {field.name for field in fields(Setting)}
+
+
+def judge_batch(batch: Sequence[FunctionCall], **given: Any) -> tuple[JudgedCall, ...]:
+    """Judge `batch` as if each call before another one had been sent."""
+    setting = Setting(**{name: value for name, value in given.items() if name in _OF_SETTING})
+    rest = {name: value for name, value in given.items() if name not in _OF_SETTING}
+    return guard.judge_batch(batch, setting, rest.pop("past", ()), **rest)
