@@ -39,7 +39,7 @@ DECISION_FIELDS = (
 """The columns of `decision_logs` that an exported decision repeats before its record."""
 CALL_FIELDS = {
     "tool_calls": (
-        "sequence", "tool_name", "parameters", "disposition", "success", "error_code", "error_message", "duration_ms",
+        "sequence", "tool_name", "parameters", "disposition", "gate", "success", "error_code", "error_message", "duration_ms",
         "invoked_at",
     ),
     "model_calls": (

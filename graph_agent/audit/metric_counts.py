@@ -44,13 +44,15 @@ class CallKind(NamedTuple):
     disposition: str
     shadow: str | None
     """The verdicts of the rules in the shadow, as JSON."""
+    gate: str | None
+    """The gate that stopped the call."""
 
 
 _DECISION = [decision_logs.c[name] for name in DecisionKind._fields]
 _CALL = [
-    *(tool_invocation_logs.c[name] for name in CallKind._fields if name != "shadow"),
-    # As it is stored: a list could not be counted.
-    type_coerce(tool_invocation_logs.c.shadow, Text).label("shadow"),
+    # `shadow` as it is stored: a list could not be counted.
+    type_coerce(column, Text).label("shadow") if column.name == "shadow" else column
+    for column in map(tool_invocation_logs.c.__getitem__, CallKind._fields)
 ]
 _USAGE = [decision_logs.c[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens")]
 

@@ -115,6 +115,8 @@ class MetricsSummary(Frozen):
     tool_durations: Durations
     """Durations of the calls to all tools."""
     tools: dict[str, ToolUsage]
+    gates: dict[str, int]
+    """The calls that were not sent, by the gate that stopped them."""
     shadow: dict[str, ShadowCounts]
     """The rules in the shadow that would have changed the decision on a call, by name."""
     tokens: TokenTotals
@@ -182,6 +184,7 @@ def _summary(filters: DecisionFilter, counts: MetricCounts, unknown: Mapping[str
         tool_calls=sum(tool.calls for tool in usage.values()),
         tool_durations=Durations.of(_sum(_sent(counts.calls).values())),
         tools=dict(sorted(usage.items(), key=lambda item: (-item[1].calls, item[0]))),
+        gates=_counted((kind.gate, histogram.total()) for kind, histogram in counts.calls.items() if kind.gate),
         shadow=_shadow(counts.calls),
         tokens=TokenTotals(**counts.tokens),
     )

@@ -149,12 +149,14 @@ def _print_metrics(metrics: MetricsSummary) -> None:
             stdout_console().print(_counts(title, counts, closed))
     if metrics.tools:
         stdout_console().print(_tools(metrics))
+    if metrics.gates:
+        stdout_console().print(_counts("stopped at the gate", metrics.gates, metrics.tool_calls, "calls"))
     if metrics.shadow:
         stdout_console().print(_shadow(metrics))
 
 
-def _counts(title: str, counts: dict[str, int], of: int) -> Table:
-    table = Table(title, "decisions", "share", box=None, pad_edge=False)
+def _counts(title: str, counts: dict[str, int], of: int, unit: str = "decisions") -> Table:
+    table = Table(title, unit, "share", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for name, times in counts.items():

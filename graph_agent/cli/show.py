@@ -218,7 +218,8 @@ def _print_fact_read(entry: RecordEntry) -> None:
 
 def _print_tool_call(call: ToolInvocation) -> None:
     status = "ok" if call.success else call.error_code or "failed"
-    ended = f"{call.disposition.value}, {status}, {call.duration_ms} ms"
+    became = call.disposition.value if call.gate is None else f"{call.disposition.value} at: {call.gate}"
+    ended = f"{became}, {status}, {call.duration_ms} ms"
     _row(f"tool call {call.sequence}", f"{shorten(call.tool_name)} {shorten(call.parameters)}: {ended}", "magenta")
     if call.error_message:
         _row("", shorten(call.error_message))

@@ -18,7 +18,7 @@ _MESSAGES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (_GRAPH, _RECORD, "response, before it is acted on"),
     ),
     shipped.EXECUTE_TOOLS: (
-        (_GRAPH, _GRAPH, "guard judges the whole batch"),
+        (_GRAPH, _GRAPH, "call passes the gates"),
         (_GRAPH, _TOOLS, "permitted call, under its operation key"),
         (_TOOLS, _GRAPH, "result, effect and ledger row committed"),
         (_GRAPH, _RECORD, "invocation"),

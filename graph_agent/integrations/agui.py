@@ -173,7 +173,7 @@ class Translation:
                 call_id = f"{self._run.run_id}:{data['sequence']}"
                 yield core.ToolCallStartEvent(tool_call_id=call_id, tool_call_name=data["tool_name"])
                 yield core.ToolCallEndEvent(tool_call_id=call_id)
-                shown = {name: data[name] for name in ("title", "disposition", "success", "error_code")}
+                shown = {name: data[name] for name in ("title", "disposition", "gate", "success", "error_code")}
                 yield core.ToolCallResultEvent(message_id=f"{call_id}:result", tool_call_id=call_id, content=json.dumps(shown))
             case EventKind.DECISION:
                 yield from self._leave_state()

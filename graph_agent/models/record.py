@@ -243,6 +243,10 @@ class ToolInvocation(Frozen):
     shadow: tuple[ShadowVerdict, ...] = Field(default=(), exclude_if=not_)
     """The rules in the shadow that would have changed the decision on the call."""
 
+    # As above.
+    gate: str | None = Field(default=None, exclude_if=not_)
+    """The gate that stopped the call; None for a call that has passed all of them."""
+
     @field_validator("shadow", mode="before")
     @classmethod
     def _none_in_a_row(cls, value: Any) -> Any:

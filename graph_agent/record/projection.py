@@ -91,7 +91,13 @@ def invocation_row(decision_id: str, invocation: Json) -> dict[str, Any]:
     """Return one row of `tool_invocation_logs`. The parts of an answer are in the record only."""
     columns = {name: value for name, value in invocation.items() if name != "content"}
     invoked_at = datetime.fromisoformat(invocation["invoked_at"])
-    return {**columns, "decision_id": decision_id, "invoked_at": invoked_at, "shadow": invocation.get("shadow")}
+    return {
+        **columns,
+        "decision_id": decision_id,
+        "invoked_at": invoked_at,
+        "shadow": invocation.get("shadow"),
+        "gate": invocation.get("gate"),
+    }
 
 
 def call_rows(record: Json) -> list[dict[str, Any]]:

@@ -100,10 +100,12 @@ tool_invocation_logs = sa.Table(
     sa.Column("invoked_at", UtcDateTime, nullable=False),
     # The rules in the shadow that would have changed the decision; NULL for nearly all calls.
     sa.Column("shadow", JsonText),
+    # The gate that stopped the call; NULL for one that was sent.
+    sa.Column("gate", sa.Text),
     # A covering index: the metrics of tools never read a row.
     sa.Index(
         "ix_tool_invocation_logs_sent",
-        *("invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms", "shadow"),
+        *("invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms", "shadow", "gate"),
     ),
     # Refusals are rare: with it they are found without reading the other calls.
     sa.Index("ix_tool_invocation_logs_refused", "decision_id", sqlite_where=_REFUSED, postgresql_where=_REFUSED),

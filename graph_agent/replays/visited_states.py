@@ -84,6 +84,8 @@ class JudgedCall(Frozen):
     tool_name: str
     arguments: dict[str, Any]
     verdict: CallDecision
+    gate: str | None
+    """The gate that stopped the call; None for one that has passed all of them."""
     reason: str | None
     """Why the call was not made, or the error of one that was."""
     error_code: str | None
@@ -184,6 +186,7 @@ def _judged(
         tool_name=call.call.name,
         arguments=call.arguments,
         verdict=CallDecision.PERMITTED if call.disposition is CallDisposition.EXECUTED else CallDecision[call.disposition.name],
+        gate=call.gate or None,
         reason=result.error,
         error_code=result.error_code,
         success=result.success,

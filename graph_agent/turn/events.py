@@ -120,6 +120,7 @@ def _tool_call(step: Step, call: TurnCall, snapshot: PolicySnapshot) -> TurnEven
         "title": _title(call.call.name, snapshot),
         "arguments": call.arguments,
         "disposition": call.disposition,
+        "gate": call.gate or None,
         "rule": call.rule or None,
         "success": call.result.success,
         "error_code": call.result.error_code,

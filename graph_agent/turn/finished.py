@@ -88,6 +88,7 @@ def _invocation(recorder: Recorder, turn: Turn, call: TurnCall, ended_at: dateti
         error_message=call.result.error,
         content=call.result.content,
         shadow=call.shadow,
+        gate=call.gate or None,
         duration_ms=sum(entry.ms for entry in sent),
         invoked_at=next((entry.at for entry in sent if entry.at is not None), ended_at),
     )

@@ -70,6 +70,7 @@ async def test_a_stream_has_every_state_and_call_and_ends_with_the_answer(
                 "title": "Add task",
                 "arguments": {"description": "call mom"},
                 "disposition": "executed",
+                "gate": None,
                 "rule": None,
                 "success": True,
                 "error_code": None,

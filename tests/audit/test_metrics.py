@@ -17,7 +17,10 @@ from tests.audit.builders import NOON, make_record, store_records
 
 
 async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
-    refused = {"success": False, "error_code": "TOOL_NOT_FOUND", "disposition": CallDisposition.REFUSED, "tool_name": "nope"}
+    refused = {"success": False, "error_code": "TOOL_NOT_FOUND", "tool_name": "nope"} | {
+        "disposition": CallDisposition.REFUSED,
+        "gate": "listed",
+    }
     not_found = {"success": False, "error_code": "NOT_FOUND", "duration_ms": 30}
     records = [
         make_record(1, ms=100, tokens=10, calls=({"duration_ms": 10},)),
@@ -78,6 +81,7 @@ async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
                 durations=Durations(),
             ),
         },
+        gates={"listed": 1},
         shadow={},
         tokens=TokenTotals(decisions=2, prompt_tokens=30, completion_tokens=2, total_tokens=32),
     )

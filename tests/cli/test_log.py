@@ -70,7 +70,7 @@ def test_show_prints_refused_calls_and_the_reasons(cli: Cli, script: Callable[..
 
     shown = cli("log", "show", answer["decision_id"]).out
 
-    assert "drop_database {}: refused, TOOL_NOT_FOUND" in shown
+    assert "drop_database {}: refused at: listed, TOOL_NOT_FOUND" in shown
     assert "there is no such tool" in shown
 
 

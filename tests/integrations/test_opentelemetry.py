@@ -296,7 +296,7 @@ async def test_a_rule_in_the_shadow_is_an_event_of_the_turn(tracer: Tracer, expo
     ]
 
 
-async def test_a_call_that_was_not_sent_has_a_span_with_its_disposition(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+async def test_a_call_that_was_not_sent_has_a_span_with_the_gate_that_stopped_it(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     rules = (
         "permit (principal, action, resource);"
         '@id("no milk") forbid (principal, action == Action::"add_task", resource)'
@@ -307,14 +307,14 @@ async def test_a_call_that_was_not_sent_has_a_span_with_its_disposition(tracer: 
     await _traced(tracer, calls(*wanted), conditions=ConditionsFile(rules)).run(asks())
     spans = {span.name: _told(span) for span in exporter.get_finished_spans()}
     found = [
-        (span.name, _told(span)["graph_agent.tool.disposition"], span.status.status_code)
+        (span.name, told["graph_agent.tool.disposition"], told["graph_agent.tool.gate"], span.status.status_code)
         for span in exporter.get_finished_spans()
-        if "graph_agent.tool.disposition" in _told(span)
+        if "graph_agent.tool.disposition" in (told := _told(span))
     ]
     assert found == [
-        ("execute_tool add_task", "refused", StatusCode.ERROR),
-        ("execute_tool (not listed)", "refused", StatusCode.ERROR),
-        ("execute_tool add_task", "awaiting", StatusCode.UNSET),
+        ("execute_tool add_task", "refused", "conditions", StatusCode.ERROR),
+        ("execute_tool (not listed)", "refused", "listed", StatusCode.ERROR),
+        ("execute_tool add_task", "awaiting", "consent", StatusCode.UNSET),
     ]
     assert "Ann" not in str(spans)
     turn = next(span for span in exporter.get_finished_spans() if span.name.startswith("invoke_agent"))

@@ -65,6 +65,9 @@ class ServerMetrics(TurnHook):
             "graph_agent_unknown_outcomes", description="Tool calls with an unknown outcome at the end of their turn"
         )
         self.tool_calls = meter.create_counter("graph_agent_tool_calls", description="Tool calls, previews and settlements")
+        self.stopped_calls = meter.create_counter(
+            "graph_agent_stopped_calls", description="Calls that were not sent, by the gate that stopped them"
+        )
         self.shadow = meter.create_counter(
             "graph_agent_shadow_verdicts", description="Calls whose decision a rule in the shadow would have changed"
         )
@@ -120,6 +123,8 @@ class ServerMetrics(TurnHook):
         for kind, tokens in counts.items():
             self.tokens.add(tokens or 0, {"kind": kind})
         for call in outcome.invocations:
+            if call.gate is not None:
+                self.stopped_calls.add(1, {"gate": call.gate, "disposition": call.disposition})
             for verdict in call.shadow:
                 self.shadow.add(1, {"tool": call.tool_name, "rule": verdict.rule, "decision": verdict.decision})
 

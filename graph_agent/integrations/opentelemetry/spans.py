@@ -115,6 +115,8 @@ class TurnSpans(TurnHook):
             name = _NO_TOOL if call.error_code == ToolErrorCode.TOOL_NOT_FOUND else call.tool_name
             attributes = {"gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
             attributes["graph_agent.tool.disposition"] = call.disposition.value
+            if call.gate is not None:
+                attributes["graph_agent.tool.gate"] = call.gate
             opened = self._open(turn, "execute_tool", name, SpanKind.INTERNAL, attributes)
             if call.disposition is CallDisposition.REFUSED:
                 _set_error(opened[0], call.error_code or "REFUSED")

@@ -9,6 +9,8 @@ export interface ToolCall {
   readonly title: string;
   readonly arguments: unknown;
   readonly disposition: string;
+  /** The gate that stopped it; null if it has passed all of them. */
+  readonly gate: string | null;
   readonly success: boolean;
   readonly error_code: string | null;
   /** Why it was not made, or its error. */
@@ -28,6 +30,7 @@ export function toolCall(call: ToolInvocation, operation: string | null): ToolCa
     title: words(call.tool_name),
     arguments: call.parameters,
     disposition,
+    gate: call.gate ?? null,
     success: call.success,
     error_code: call.error_code ?? null,
     reason: call.error_message ?? null,

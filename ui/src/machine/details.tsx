@@ -136,7 +136,10 @@ function Call({ call }: { call: JudgedCall }): VNode {
         <code>
           <Visible text={call.tool_name} />
         </code>
-        <span class={`verdict ${call.verdict}`}>{words(call.verdict)}</span>
+        <span class={`verdict ${call.verdict}`}>
+          {words(call.verdict)}
+          {call.gate && ` at ${call.gate}`}
+        </span>
         {call.duration_ms != null && <span class="quiet end">{duration(call.duration_ms)}</span>}
       </summary>
       <dl class="arguments">
@@ -189,6 +192,7 @@ function CallLine({ call }: { call: ToolCall }): VNode {
       <Visible text={call.title} />{" "}
       <span class={`verdict ${call.disposition}`}>
         {words(call.disposition)}
+        {call.gate && ` at ${call.gate}`}
         {call.error_code && ` · ${words(call.error_code)}`}
       </span>
     </p>

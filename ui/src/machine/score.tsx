@@ -114,7 +114,12 @@ function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: 
           {call && <span class="quiet"> <Visible text={brief(call.arguments).replaceAll(UUID, "…$1")} /></span>}
           {model && <span class="quiet"> {model.tokens !== null && `${integer(model.tokens)} tokens`}</span>}
         </span>
-        {shown && <span class={`verdict ${verdict ?? ""}`}>{words(shown)}</span>}
+        {shown && (
+          <span class={`verdict ${verdict ?? ""}`}>
+            {words(shown)}
+            {verdict === "refused" && call?.gate && ` at ${call.gate}`}
+          </span>
+        )}
         <span class="quiet end">{call && call.ms === null ? "" : duration(bar.ms)}</span>
         {verdict === "refused" && call?.reason && (
           <span class="note-reason">
@@ -126,6 +131,7 @@ function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: 
         <div class="note-body">
           <dl class="arguments">
             <Fact name="verdict" value={permission} />
+            <Fact name="gate" value={call.gate} />
             <Fact name="operation" value={call.operation} />
             <Fact name="code" value={call.error_code && words(call.error_code)} />
             <Fact name="reason" value={verdict === "refused" ? null : call.reason} />
