@@ -296,7 +296,7 @@ async def test_a_rule_in_the_shadow_is_an_event_of_the_turn(tracer: Tracer, expo
     ]
 
 
-async def test_a_call_that_was_not_sent_has_a_span_with_the_gate_that_stopped_it(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+async def test_a_call_that_was_not_sent_has_a_span_with_its_gate(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     rules = (
         "permit (principal, action, resource);"
         '@id("no milk") forbid (principal, action == Action::"add_task", resource)'
