@@ -259,7 +259,7 @@ class _Reader:
             arguments[one.name] = value
         properties = self._properties
         # Facts read what conditions do not see.
-        seen = [name for name in action.seen if name not in arguments and self._holds(self._call.is_given(name))]
+        seen = [one for one in action.seen_arguments if one not in arguments and self._holds(self._call.is_given(one))]
         for name in [*context["hidden"], *sorted(seen)]:
             if name not in arguments:
                 declared = properties.get(name)
@@ -269,6 +269,9 @@ class _Reader:
                 if name in action.lists:
                     items = declared.get("items") if isinstance(declared, dict) else None
                     item = _SAMPLES.get(items.get("type") if isinstance(items, dict) else "object", "x")
+                    if item == {} and name in action.seen_arguments and name in context["hidden"]:
+                        # With something that no path shows.
+                        item = dict.fromkeys((items or {}).get("properties", {"other": {}}), "x")
                     arguments[name] = [item] * min(1000, context["length"][name])
         return arguments
 

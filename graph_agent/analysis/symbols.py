@@ -282,8 +282,9 @@ class SymbolicCall:
             self._add_facts_of_sources(arguments, bound_argument)
         hidden = self.context.at("hidden").term
         for declared in action.arguments.fields:
-            if declared.name in action.seen:
-                self.facts.append(z3.Not(hidden.elements[declared.name]))
+            if declared.name in action.seen_arguments and declared.type.kind is Kind.HIDDEN:
+                # Paths may show all of it, or a part.
+                self.facts.append(z3.Implies(hidden.elements[declared.name], self.is_given(declared.name)))
             elif declared.type.kind is Kind.HIDDEN and declared.required:
                 self.facts.append(hidden.elements[declared.name])
             elif declared.type.kind not in (Kind.HIDDEN, Kind.RECORD):
@@ -321,7 +322,7 @@ class SymbolicCall:
         given = self.context.at("arguments").term.get(argument)
         if given is not None:
             return given[1]
-        if argument not in self.action.seen:
+        if argument not in self.action.seen_arguments:
             return self.context.at("hidden").term.elements[argument]
         declared = self.action.arguments.field(argument)
         name = f"context.arguments.{argument}?"

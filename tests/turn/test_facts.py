@@ -590,3 +590,15 @@ async def test_a_text_that_is_no_plain_object_gives_no_fact(text: str) -> None:
     run = conversation(ONLY_PENDING, calls(cancel("W1")), says("."), desk=desk)
     await run.say()
     assert desk.written == []
+
+
+@pytest.mark.parametrize(
+    ("total", "is_made"),
+    [("12.50", True), ("50.01", False), (12.5, True), (12, True), ("1,234.50", False), ("12.123456", False), ("", False)],
+)
+async def test_a_decimal_that_is_written_as_a_text_is_a_number(total: Any, is_made: bool) -> None:
+    below = 'context.result has order && context.result.order.total.lessThan(decimal("50.0"))'
+    run = conversation(policy(ORDER, forbid("below 50", "cancel_order", below)), calls(cancel("W1")), says("."))
+    run.desk.tables["get_order"]["W1"]["total"] = total
+    await run.say()
+    assert bool(run.desk.written) is is_made

@@ -8,6 +8,7 @@ from typing import Any
 
 from cedarpy import pst
 
+from graph_agent.models.canonical import canonical_json
 from graph_agent.policy.cedar.fact_types import RESULT, FactTypes
 from graph_agent.policy.cedar.facts import ARGUMENTS, PRINCIPAL, Fact, FactError, FactKind, ordered, parse_fact, usable
 from graph_agent.policy.cedar.schema import ToolAction
@@ -134,9 +135,17 @@ class DeclaredFacts:
             Kind.RECORD, fields=tuple(Field(name, self.types[name], False) for name in sorted(self.types) if name in possible)
         )
 
-    def _seen(self, tool_name: str) -> frozenset[str]:
-        read = (fact.arguments for fact in self.of_tool.get(tool_name, ()) if fact.of == ARGUMENTS)
-        return frozenset().union(*read)
+    def _seen(self, tool_name: str) -> frozenset[tuple[str, str, str]]:
+        found = set()
+        for fact in self.of_tool.get(tool_name, ()):
+            if fact.name in self.types and not fact.count and self.is_of_arguments(fact):
+                whole, path = fact, fact.path
+                while whole.of != ARGUMENTS:
+                    whole = self.declared[whole.of]
+                    path = f"{whole.path} {path}"
+                read = canonical_json(self.named.get(fact.name, {}))
+                found.update((argument, path, read) for argument in whole.arguments)
+        return frozenset(found)
 
     def _possible(self, action: ToolAction) -> set[str]:
         """Return the facts that a call of a tool can have: it has the arguments that they are made from."""

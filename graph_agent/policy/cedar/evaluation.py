@@ -41,6 +41,7 @@ from graph_agent.policy.cedar.conditions import (
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.fact_values import cedar_values, described
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
+from graph_agent.policy.cedar.seen_arguments import hidden_arguments
 from graph_agent.policy.cedar.shadow import ANNOTATION, ShadowRules
 from graph_agent.policy.cedar.syntax import (
     COMMENT_OR_TEXT,
@@ -458,7 +459,7 @@ class CedarConditions:
         parts: dict[str, Callable[[], Any]] = {
             "arguments": lambda: convert(action.arguments, given, self.reads_about(action.name), "arguments"),
             "approvals": lambda: {role: situation.approvals.get(role, 0) for role in self.file.roles},
-            "hidden": lambda: [one for one in values.unseen(action.arguments, given) if one not in action.seen],
+            "hidden": lambda: hidden_arguments(self.results, action, given),
             "length": lambda: {name: _length(given.get(name), name) for name in action.lists if reads("length", name)},
             "domain": lambda: {name: values.hosts(given.get(name, [])) for name in action.texts if reads("domain", name)},
             "used": lambda: {one: self._used(one, action, given, situation) for one in WINDOWS if reads("used", one)},

@@ -316,8 +316,8 @@ class FactTypes:
             raise FactError(f"'{name}' is {_described(used.kind)} here, and must be a simple value", used.key)
         kind = used.kind
         if declared is not None and declared.kind in _VALUES:
-            # A time is a text in JSON, and a whole number is a number.
-            written = {Kind.DATETIME: (Kind.STRING,), Kind.DECIMAL: (Kind.LONG,)}.get(kind or declared.kind, ())
+            # A time is a text in JSON, and so is a `Decimal` of Python; a whole number is a number.
+            written = {Kind.DATETIME: (Kind.STRING,), Kind.DECIMAL: (Kind.LONG, Kind.STRING)}.get(kind or declared.kind, ())
             if kind is not None and declared.kind is not kind and declared.kind not in written:
                 kinds = _described(kind), _described(declared.kind)
                 raise FactError(f"'{name}' is {kinds[0]} here, and {kinds[1]} in the output schema of its tool", used.key)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -362,19 +363,29 @@ def _converted(type_: CedarType, value: Any, name: str, time_zone: str) -> Any:
             return [_converted(type_.item, one, f"an element of {name}", time_zone) for one in value]
         case Kind.DATETIME, str():
             return {"__extn": {"fn": "datetime", "arg": _time(value, name, time_zone)}}
-        case ((Kind.BOOL | Kind.LONG | Kind.DECIMAL | Kind.STRING), str() | int() | float()):
+        case ((Kind.LONG | Kind.DECIMAL), _) if values.is_number(value):
+            # Also as a text: a `Decimal` of Python is one in JSON.
+            number = values.scaled(type_.kind, value, name)
+            _require_within(type_, Decimal(str(value)), name)
+            _require_declared(type_, number, name)
+            return values.number_json(type_.kind, number)
+        case ((Kind.BOOL | Kind.STRING), str() | bool()):
             found = values.convert(type_, value, Reads(()), "", name)
             _require_within(type_, len(value) if isinstance(value, str) else value, name)
-            if type_.values and value not in type_.values:
-                raise Unconvertible(f"'{name}' has a value that the output schema of its tool does not have")
+            _require_declared(type_, value, name)
             return found
     raise Unconvertible(f"'{name}' has another type in what was read than the conditions expect")
 
 
-def _require_within(type_: CedarType, size: float, name: str) -> None:
+def _require_within(type_: CedarType, size: float | Decimal, name: str) -> None:
     """Raise `Unconvertible` for what the output schema rules out: a proof over the conditions relies on it."""
     if not (type_.low is None or size >= type_.low) or not (type_.high is None or size <= type_.high):
         raise Unconvertible(f"'{name}' is outside the limits of the output schema of its tool")
+
+
+def _require_declared(type_: CedarType, value: str | int, name: str) -> None:
+    if type_.values and value not in type_.values:
+        raise Unconvertible(f"'{name}' has a value that the output schema of its tool does not have")
 
 
 def _time(text: str, name: str, time_zone: str) -> str:

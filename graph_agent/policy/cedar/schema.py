@@ -49,8 +49,11 @@ class ToolAction:
     result: CedarType | None = None
     """The facts that conditions name and that a call of this tool can have, each optional. None if no condition names any."""
 
-    seen: frozenset[str] = frozenset()
-    """The hidden arguments that a fact reads by a path: they are not in `context.hidden`."""
+    seen: frozenset[tuple[str, str, str]] = frozenset()
+    """The paths by which facts see inside hidden arguments: the argument, the path, and what conditions read there.
+
+    An argument of which they show everything is not in `context.hidden`.
+    """
 
     @classmethod
     def of(
@@ -66,6 +69,11 @@ class ToolAction:
         """Return the action of a tool with these schemas of its arguments and of its results. `known` are other fields."""
         results = None if output is None else arguments_type(output)
         return cls(name, server, writes, arguments_type(parameters), _is_open(parameters), output=results, **known)
+
+    @cached_property
+    def seen_arguments(self) -> frozenset[str]:
+        """The arguments that facts see into."""
+        return frozenset(argument for argument, _, _ in self.seen)
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -80,10 +80,15 @@ class Selection:
 
     def of(self, value: Any) -> list[Any]:
         """Return the values that the path selects. Raises `NotSelectedError` if something that it names is missing."""
+        return [found for _, found in self.places(value)]
+
+    def places(self, value: Any) -> list[tuple[tuple[str | int, ...], Any]]:
+        """Return the values that the path selects, each with the names and positions that lead to it, as `of` does."""
         try:
-            return _select(self._query, JSONPathNode(value=value, location=(), parent=None, root=value))
+            nodes = _select(self._query, JSONPathNode(value=value, location=(), parent=None, root=value))
         except JSONPathError as exc:
             raise NotSelectedError("it cannot be searched") from exc
+        return [(node.location, node.value) for node in nodes]
 
 
 def _segments(query: JSONPathQuery) -> Iterator[JSONPathSegment]:
@@ -111,13 +116,13 @@ def _queries(expression: Expression) -> Iterator[FilterQuery]:
             yield from _queries(inner)
 
 
-def _select(query: JSONPathQuery, root: JSONPathNode) -> list[Any]:
+def _select(query: JSONPathQuery, root: JSONPathNode) -> list[JSONPathNode]:
     nodes = [root]
     for segment in query.segments:
         nodes = [found for node in nodes for selector in segment.selectors for found in _children(selector, node)]
     if any(node.value is None for node in nodes):
         raise NotSelectedError("one of the values is null")
-    return [node.value for node in nodes]
+    return nodes
 
 
 def _children(selector: JSONPathSelector, node: JSONPathNode) -> Iterator[JSONPathNode]:
@@ -212,7 +217,8 @@ def _strictly(asked: FilterQuery, context: FilterContext) -> Any:
     """Return what a path in a filter selects; `_MISSING` if something that it names is missing."""
     start: Any = context.root if isinstance(asked, RootFilterQuery) else context.current
     try:
-        return _select(asked.query, JSONPathNode(value=start, location=(), parent=None, root=context.root))
+        start = JSONPathNode(value=start, location=(), parent=None, root=context.root)
+        return [node.value for node in _select(asked.query, start)]
     except NotSelectedError:
         return _MISSING
 

@@ -60,7 +60,7 @@ def convert(type_: CedarType, value: Any, reads: Reads, *path: str) -> Any:
         case Kind.BOOL, bool():
             return value
         case (Kind.LONG | Kind.DECIMAL) as kind, int() | float() if not isinstance(value, bool):
-            return _number(kind, scaled(kind, value, name))
+            return number_json(kind, scaled(kind, value, name))
         case Kind.STRING, str():
             return _text(value, name)
         case Kind.SET, _:
@@ -98,7 +98,7 @@ def _read_text(type_: CedarType, text: str, reads: Reads, *path: str) -> dict[st
         elif part.kind is Kind.BOOL and text in _TRUTHS:
             found[field] = _TRUTHS[text]
         elif part.kind in NUMBERS and _PLAIN_NUMBER.fullmatch(text):
-            found[field] = _number(part.kind, scaled(part.kind, text, name))
+            found[field] = number_json(part.kind, scaled(part.kind, text, name))
         elif not sees_text or _may_be(part.kind, text):
             raise Unconvertible(f"'{name}' must be {'true or false' if part.kind is Kind.BOOL else _PLAIN}")
     return found
@@ -122,10 +122,16 @@ def items(value: Any, name: str) -> list[Any]:
 
 def amount(kind: Kind, value: Any, name: str) -> int:
     """Return a number of a call, also one that is written as a text, as `scaled` does. Raises `Unconvertible`."""
-    is_plain = _PLAIN_NUMBER.fullmatch(value) if isinstance(value, str) else isinstance(value, int | float)
-    if not is_plain or isinstance(value, bool):
+    if not is_number(value):
         raise Unconvertible(f"'{name}' must be {_PLAIN}")
     return scaled(kind, value, name)
+
+
+def is_number(value: Any) -> bool:
+    """True for a number, also one that is plainly written as a text."""
+    if isinstance(value, str):
+        return _PLAIN_NUMBER.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def scaled(kind: Kind, value: float | str, name: str) -> int:
@@ -152,7 +158,7 @@ def decimal_text(number: int) -> str:
     return f"{'-' if number < 0 else ''}{whole}.{places:04d}"
 
 
-def _number(kind: Kind, number: int) -> Any:
+def number_json(kind: Kind, number: int) -> Any:
     return number if kind is Kind.LONG else decimal_json(number)
 
 
