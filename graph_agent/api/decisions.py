@@ -26,7 +26,7 @@ from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decision
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision, PendingAction
-from graph_agent.models.record import CallState, DecisionRecord, ToolInvocation
+from graph_agent.models.record import DecisionRecord, OperationState, ToolInvocation
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
@@ -70,7 +70,7 @@ class DecisionDetail(LoggedDecision):
     llm_calls: list[LoggedModelCall]
     state_ends_us: list[int]
     """The time when each of `states` ended, in microseconds after the turn began; empty while the turn runs."""
-    operations: dict[int, CallState]
+    operations: dict[int, OperationState]
     """The states of the calls that may change something, by their sequence."""
     undone_by: dict[int, str]
     """The decisions that have undone calls, or may have, by the sequence of the call."""

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Text, func, select, type_coerce
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.db import Database, insert_or_replace
-from graph_agent.models.record import CallState
+from graph_agent.models.record import OperationState
 from graph_agent.record.metrics_hours import COUNTED_AFTER, HOUR, LONGEST_TURN, lock_hours, start_of_hour
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import call_operations, decision_logs, metrics_hours, tool_invocation_logs
@@ -112,7 +112,7 @@ def unknown_outcomes(connection: Connection, filters: DecisionFilter) -> dict[st
     columns = call_operations.c
     found = (
         select(columns.tool_name, func.count())
-        .where(columns.state == CallState.UNKNOWN, *filters.times(columns.intended_at))
+        .where(columns.state == OperationState.UNKNOWN, *filters.times(columns.intended_at))
         .group_by(columns.tool_name)
     )
     if not filters.restricts_only_time:

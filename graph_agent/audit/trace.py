@@ -15,8 +15,8 @@ from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import (
     CallDisposition,
-    CallState,
     DecisionRecord,
+    OperationState,
     RecordEntry,
     RecordHeader,
     RecordStatus,
@@ -179,7 +179,7 @@ class DecisionTrace(Frozen):
     entries: list[RecordEntry] = Field(default_factory=list)
     constitution: ConstitutionInForce | None = None
     settlements: list[Settlement] = Field(default_factory=list)
-    operations: dict[int, CallState] = Field(default_factory=dict)
+    operations: dict[int, OperationState] = Field(default_factory=dict)
     """The states of the calls that may change something, by their sequence."""
     undone_by: dict[int, str] = Field(default_factory=dict)
     """The decisions that have undone calls, or may have, by the sequence of the call."""

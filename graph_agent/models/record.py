@@ -261,8 +261,8 @@ class ToolInvocation(Frozen):
         )
 
 
-class CallState(StrEnum):
-    """The state of a call that may change something."""
+class OperationState(StrEnum):
+    """The state of an operation: a call that may change something."""
 
     INTENDED = "intended"
     """It may be sent now, or was sent and has no outcome yet."""

@@ -22,9 +22,9 @@ from graph_agent.models.record import (
     FACT_READS,
     CallDisposition,
     CallOperation,
-    CallState,
     DecisionRecord,
     EntryKind,
+    OperationState,
     RecordStatus,
     ToolInvocation,
 )
@@ -41,12 +41,14 @@ _INTEND = PreparedStatement(
 _SETTLE = PreparedStatement(update(call_operations).where(_OF_CALL))
 _TAKE_RESERVED = (
     delete(call_operations)
-    .where(_OF_CALL, call_operations.c.undoes.is_(None), call_operations.c.state == CallState.INTENDED)
+    .where(_OF_CALL, call_operations.c.undoes.is_(None), call_operations.c.state == OperationState.INTENDED)
     .returning(call_operations.c.amounts, call_operations.c.attempt, call_operations.c.intended_at)
 )
 _STATES = select(call_operations.c.sequence, call_operations.c.state).where(_OF_DECISION)
 _VOID = PreparedStatement(
-    update(call_operations).where(_OF_DECISION, call_operations.c.state == CallState.INTENDED).values(state=CallState.VOID)
+    update(call_operations)
+    .where(_OF_DECISION, call_operations.c.state == OperationState.INTENDED)
+    .values(state=OperationState.VOID)
 )
 
 # Built once, because building a statement takes longer than running it.
@@ -55,7 +57,7 @@ _row, _call = call_operations.c, tool_invocation_logs.c
 _USES = (
     select(_row.tool_name, _row.amounts, _row.intended_at, _row.state)
     .where(_row.user_id == bindparam("user"), _row.intended_at >= bindparam("since"), _row.amounts.is_not(None))
-    .where(_row.state != CallState.VOID, _row.decision_id != bindparam("without"))
+    .where(_row.state != OperationState.VOID, _row.decision_id != bindparam("without"))
     .order_by(_row.intended_at)
 )
 _TOKENS = (
@@ -74,10 +76,10 @@ _CALLS = union(
     .join(decision_logs, decision_logs.c.decision_id == _call.decision_id)
     .where(_OF_CONVERSATION, _call.disposition == CallDisposition.EXECUTED),
     # Calls of a turn that runs now, and unknown outcomes that were settled since.
-    select(_row.tool_name, (_row.state == CallState.DONE).label("succeeded"))
+    select(_row.tool_name, (_row.state == OperationState.DONE).label("succeeded"))
     .join(decision_logs, decision_logs.c.decision_id == _row.decision_id)
     # A read for facts is no call of the conversation.
-    .where(_OF_CONVERSATION, _row.state != CallState.VOID, _row.sequence < FACT_READS),
+    .where(_OF_CONVERSATION, _row.state != OperationState.VOID, _row.sequence < FACT_READS),
 )
 
 _NEWEST = (
@@ -95,7 +97,7 @@ def intend(
 ) -> bool:
     """Insert the row of a call that is about to be sent; False if there is one, or one that undoes the same operation."""
     given = {"decision_id": decision_id, **operation._asdict()}
-    row: dict[str, Any] = {**given, "attempt": attempt, "state": CallState.INTENDED, "intended_at": at}
+    row: dict[str, Any] = {**given, "attempt": attempt, "state": OperationState.INTENDED, "intended_at": at}
     stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, call_operations)}
     row["mac"] = _macs(stored, sealer)[0]
     return _INTEND.first(connection, row) is not None
@@ -125,7 +127,7 @@ def claim_undo(
 def undone_by(connection: Connection, decision_id: str) -> dict[int, tuple[str, int]]:
     """Return the calls of a decision that were undone, or may have been, each with the decision and the call that undoes it."""
     undoes, prefix = _row.undoes, f"{decision_id}:"
-    in_force = undoes.is_not(None), _row.state != CallState.VOID
+    in_force = undoes.is_not(None), _row.state != OperationState.VOID
     wanted = select(undoes, _row.decision_id, _row.sequence).where(undoes.startswith(prefix, autoescape=True), *in_force)
     found = connection.execute(wanted)
     return {int(row.undoes.removeprefix(prefix)): (row.decision_id, row.sequence) for row in found}
@@ -169,19 +171,19 @@ def close(connection: Connection, record: DecisionRecord) -> None:
         for entry in record.entries:
             if entry.kind is EntryKind.READ and entry.operation is not None:
                 # It counts, whatever its result was.
-                done = {"decision": record.header.decision_id, "call_sequence": entry.operation, "state": CallState.DONE}
+                done = {"decision": record.header.decision_id, "call_sequence": entry.operation, "state": OperationState.DONE}
                 _SETTLE.run(connection, done)
         _VOID.run(connection, {"decision": record.header.decision_id})
 
 
-def states_of(connection: Connection, decision_id: str) -> dict[int, CallState]:
+def states_of(connection: Connection, decision_id: str) -> dict[int, OperationState]:
     """Return the states of a decision's calls by their sequence; those that read have none."""
     return {row.sequence: row.state for row in connection.execute(_STATES, {"decision": decision_id})}
 
 
-def state_of(success: bool, error_code: str | None) -> CallState:
+def state_of(success: bool, error_code: str | None) -> OperationState:
     """Return the state of a call with this result."""
-    return CallState.DONE if success else CallState.UNKNOWN if error_code in UNKNOWN_CODES else CallState.VOID
+    return OperationState.DONE if success else OperationState.UNKNOWN if error_code in UNKNOWN_CODES else OperationState.VOID
 
 
 def lock_uses(connection: Connection, user_id: str) -> None:
@@ -193,7 +195,7 @@ def lock_uses(connection: Connection, user_id: str) -> None:
 def find_uses(connection: Connection, user_id: str, since: datetime, without: str = "") -> list[PastUse]:
     """Return the counted calls of a user since this time, oldest first, but for those of the decision `without`."""
     rows = connection.execute(_USES, {"user": user_id, "since": since, "without": without})
-    return [PastUse(row.tool_name, row.amounts, row.intended_at, row.state == CallState.DONE) for row in rows]
+    return [PastUse(row.tool_name, row.amounts, row.intended_at, row.state == OperationState.DONE) for row in rows]
 
 
 def find_newest(

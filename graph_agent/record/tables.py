@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
 from graph_agent.models.llm import TokenUsage
-from graph_agent.models.record import CallDisposition, CallState, RecordStatus
+from graph_agent.models.record import CallDisposition, OperationState, RecordStatus
 from graph_agent.record.search import SQLITE_INDEX, Words
 
 _OPEN = sa.text("status = 'PENDING'")
@@ -160,7 +160,7 @@ call_operations = sa.Table(
     sa.Column("tool_name", sa.Text, nullable=False),
     # The attempt of the turn that may send it.
     sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("state", enum_by_value(CallState, "state"), nullable=False),
+    sa.Column("state", enum_by_value(OperationState, "state"), nullable=False),
     # What a counted call uses of the budgets, by the name of the argument.
     sa.Column("amounts", JsonText),
     # The digest of a call that has its key as an argument: only exactly this call is sent again after the decision.

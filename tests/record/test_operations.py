@@ -16,7 +16,7 @@ from graph_agent.audit.retention import KEEP_USES, prune
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ToolErrorCode
-from graph_agent.models.record import CallState
+from graph_agent.models.record import OperationState
 from graph_agent.record.tables import call_operations, decision_logs, reports_table
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.tables import tree_leaves
@@ -33,7 +33,7 @@ OTHER: dict[str, Any] = {
     "user_id": "bob",
     "tool_name": "ship",
     "attempt": 2,
-    "state": CallState.VOID,
+    "state": OperationState.VOID,
     "request": "another",
     "undoes": "another:1",
     "amounts": {"amount": 1},
@@ -125,7 +125,7 @@ async def test_every_changed_column_of_every_operation_is_found(log: Database, p
         for column in call_operations.columns:
             others = [OTHER[column.name], *([None] if column.nullable else [])]
             if column.name == "state":
-                others = list(CallState)
+                others = list(OperationState)
             for value in others:
                 if value != row._mapping[column.name]:
                     with suppress(IntegrityError):

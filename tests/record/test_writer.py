@@ -14,12 +14,12 @@ from graph_agent.errors import ToolErrorCode, TurnTakenOverError
 from graph_agent.models.record import (
     CallDisposition,
     CallOperation,
-    CallState,
     DecisionOpening,
     DecisionRecord,
     EntryKind,
     InterruptReason,
     OpenTurn,
+    OperationState,
     RecordEntry,
     RecordStatus,
 )
@@ -32,7 +32,7 @@ from tests.scripted_turns import TableServer, asks, calls, done, engine_of, fail
 LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
 ADDS = [("add_task", {"description": description}) for description in ("milk", "bread", "eggs")]
 OUTCOMES = [done(), failed(ToolErrorCode.NOT_FOUND), failed(ToolErrorCode.TIMEOUT_ERROR)]
-STATES = [CallState.DONE, CallState.VOID, CallState.UNKNOWN]
+STATES = [OperationState.DONE, OperationState.VOID, OperationState.UNKNOWN]
 
 OPENED: dict[str, Any] = {"decision_id": "d", "conversation_id": "c", "user_id": "ann", "message": "add a task"}
 
@@ -82,11 +82,11 @@ async def test_the_operation_of_a_change_is_written_before_it_is_sent_and_settle
     decision_id = (await engine.run(asks())).decision.decision_id
 
     rows = [(decision_id, sequence, f"{decision_id}:{sequence}", "ann", "add_task", 1) for sequence in (2, 3, 4)]
-    intended = CallState.INTENDED
+    intended = OperationState.INTENDED
     assert [[state for *_, state in found] for found in seen] == [
         [intended],
-        [CallState.DONE, intended],
-        [CallState.DONE, CallState.VOID, intended],
+        [OperationState.DONE, intended],
+        [OperationState.DONE, OperationState.VOID, intended],
     ]
     assert _operations(log) == [(*row, state) for row, state in zip(rows, STATES, strict=True)]
 
@@ -119,21 +119,21 @@ async def test_a_call_whose_operation_another_attempt_has_is_sent_only_with_a_le
         return
     reasons = [entry.result["reason"] for entry in record.entries if entry.kind is EntryKind.INTERRUPT]
     assert (record.status, reasons) == (RecordStatus.INTERRUPTED, [InterruptReason.RESENT])
-    assert [state for *_, state in _operations(log)] == [CallState.DONE, CallState.DONE, CallState.UNKNOWN]
+    assert [state for *_, state in _operations(log)] == [OperationState.DONE, OperationState.DONE, OperationState.UNKNOWN]
     assert record.decision.reply.endswith("Not certain: not known whether this was done: Add task: description = 'eggs'.")
 
 
 async def test_a_change_that_was_not_sent_is_void_once_its_decision_is_closed(log: Database) -> None:
     record = make_record(1).replace(status=RecordStatus.INTERRUPTED)
     await intend_and_close(log, record, sequence=9)
-    assert [state for *_, state in _operations(log)] == [CallState.VOID]
+    assert [state for *_, state in _operations(log)] == [OperationState.VOID]
 
 
 async def test_an_outcome_whose_commit_failed_is_stored_when_the_decision_is_closed(log: Database) -> None:
     entry = RecordEntry(n=0, kind=EntryKind.EXECUTE, result={"success": True})
     record = make_record(1, calls=({"tool_name": "add_task"},)).replace(entries=[entry])
     await intend_and_close(log, record, sequence=1)
-    assert [state for *_, state in _operations(log)] == [CallState.DONE]
+    assert [state for *_, state in _operations(log)] == [OperationState.DONE]
 
 
 async def test_a_decision_that_another_process_has_continued_is_not_closed(log: Database) -> None:

@@ -22,10 +22,10 @@ from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import (
     CallDisposition,
-    CallState,
     DecisionRecord,
     EntryKind,
     InterruptReason,
+    OperationState,
     RecordStatus,
     ToolInvocation,
 )
@@ -239,11 +239,11 @@ def _check_operations(world: World, stored: _Stored) -> None:
     done = {call.operation_key for call in world.tools.effects}
     for row in stored.operations:
         what = f"operation {row.sequence} of {world.watch.name(row.decision_id)}"
-        if row.state is CallState.INTENDED:
+        if row.state is OperationState.INTENDED:
             world.history.violated(f"{what} has no outcome")
-        if row.state is CallState.VOID and row.operation_key in done:
+        if row.state is OperationState.VOID and row.operation_key in done:
             world.history.violated(f"{what} is void, and was done")
-        if row.state is CallState.DONE and row.operation_key not in done:
+        if row.state is OperationState.DONE and row.operation_key not in done:
             world.history.violated(f"{what} is recorded as done, and was not done")
 
 

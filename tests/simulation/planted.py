@@ -301,8 +301,8 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "calls whose outcome is not known do not count": [
         Edit(
             _OPERATIONS,
-            '_row.state != CallState.VOID, _row.decision_id != bindparam("without")',
-            '_row.state == CallState.DONE, _row.decision_id != bindparam("without")',
+            '_row.state != OperationState.VOID, _row.decision_id != bindparam("without")',
+            '_row.state == OperationState.DONE, _row.decision_id != bindparam("without")',
         )
     ],
     "a decision without a chat goes on after it was closed": [

@@ -14,7 +14,7 @@ from graph_agent.chat.conversations.tables import TurnState, turns
 from graph_agent.chat.leases import LEASE, RENEW_AFTER_SECONDS
 from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.chat.service import ChatService
-from graph_agent.models.record import CallState
+from graph_agent.models.record import OperationState
 from graph_agent.record.tables import call_operations, decision_logs
 from graph_agent.turn.handle import TurnHandle
 from tests.simulation.approval_watch import ApprovalWatch
@@ -132,7 +132,7 @@ class Watch:
                 text = f"{what} is sent by {sent.process.name} as attempt {sent.attempt}, but its operation names attempt"
                 self._history.violated(f"{text} {row.attempt}")
             # A process that was paused just before it sends cannot know that its turn was ended meanwhile.
-            if row.state not in (CallState.INTENDED, CallState.UNKNOWN):
+            if row.state not in (OperationState.INTENDED, OperationState.UNKNOWN):
                 self._history.violated(f"{what} is sent after its outcome was stored as {row.state.value}")
 
     def _check_owned(self, name: str, before: _Claim, claim: _Claim, tables: list[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from graph_agent.models.record import CallDisposition, CallState, EntryKind
+from graph_agent.models.record import CallDisposition, EntryKind, OperationState
 from graph_agent.record.operations import state_of
 
 Json = Mapping[str, Any]
@@ -45,18 +45,18 @@ def expected_operations(record: Json, settled: Mapping[Any, SettledOutcome], sto
     ]
 
 
-def expected_open_state(invocation: tuple[bool, str | None] | None) -> CallState:
+def expected_open_state(invocation: tuple[bool, str | None] | None) -> OperationState:
     """Return the state of an operation of an open decision, from the success and error code of the stored call."""
-    return CallState.INTENDED if invocation is None else state_of(*invocation)
+    return OperationState.INTENDED if invocation is None else state_of(*invocation)
 
 
 def _columns(record: Json, number: Any, sent: Json | None, settled: SettledOutcome | None, read: str | None) -> dict[str, Any]:
     header = record["header"]
     columns = {"decision_id": header["decision_id"], "sequence": number, "user_id": header["context"]["user_id"]}
     if read is not None:
-        return {**columns, "tool_name": read, "state": CallState.DONE}
+        return {**columns, "tool_name": read, "state": OperationState.DONE}
     if sent is None:
-        return {**columns, "state": CallState.VOID}
+        return {**columns, "state": OperationState.VOID}
     outcome = settled or SettledOutcome(sent["success"], sent["error_code"])
     return {**columns, "tool_name": sent["tool_name"], "state": state_of(*outcome)}
 
