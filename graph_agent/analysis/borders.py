@@ -8,7 +8,7 @@ from graph_agent.analysis.encoding import outcomes
 from graph_agent.analysis.examples import Example, find_example
 from graph_agent.analysis.questions import Analysis, formulas
 from graph_agent.analysis.symbols import Unencodable
-from graph_agent.policy.cedar.conditions import Decision
+from graph_agent.policy.cedar.conditions import Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 
 
@@ -24,8 +24,8 @@ def border_example(policy: CompiledPolicy, stricter: CompiledPolicy, tool: str, 
         runs, others = (outcomes(call, one, {}).silent for one in (policy, stricter))
         if (found := analysis.possible(call, *known, runs, z3.Not(others))) is None:
             return None
-        stopped = [one for one in Decision if one is not Decision.RUNS]
-        example = find_example(found, call, [(policy, [Decision.RUNS]), (stricter, stopped)])
+        stopped = [one for one in Verdict if one is not Verdict.RUNS]
+        example = find_example(found, call, [(policy, [Verdict.RUNS]), (stricter, stopped)])
     except (Unencodable, z3.Z3Exception):
         return None
     return example if example.confirmed else None

@@ -20,24 +20,24 @@ from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fac
 from graph_agent.analysis.schema_changes import unseen_changes
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.models.facts import WINDOWS
-from graph_agent.policy.cedar.conditions import Decision
+from graph_agent.policy.cedar.conditions import Verdict
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 from graph_agent.policy.compiled import CompiledPolicy
 
-_DIFFERENCES: Final[Mapping[Change, tuple[list[Decision], list[Decision]]]] = {
-    Change.RUNS: ([Decision.ASKS, Decision.WAITS, Decision.REFUSED], [Decision.RUNS]),
-    Change.ASKS: ([Decision.WAITS, Decision.REFUSED], [Decision.ASKS]),
-    Change.WAITS: ([Decision.REFUSED], [Decision.WAITS]),
-    Change.NEEDS_YES: ([Decision.RUNS], [Decision.ASKS]),
-    Change.NEEDS_APPROVAL: ([Decision.RUNS, Decision.ASKS], [Decision.WAITS]),
-    Change.REFUSED: ([Decision.RUNS, Decision.ASKS, Decision.WAITS], [Decision.REFUSED]),
+_DIFFERENCES: Final[Mapping[Change, tuple[list[Verdict], list[Verdict]]]] = {
+    Change.RUNS: ([Verdict.ASKS, Verdict.WAITS, Verdict.REFUSED], [Verdict.RUNS]),
+    Change.ASKS: ([Verdict.WAITS, Verdict.REFUSED], [Verdict.ASKS]),
+    Change.WAITS: ([Verdict.REFUSED], [Verdict.WAITS]),
+    Change.NEEDS_YES: ([Verdict.RUNS], [Verdict.ASKS]),
+    Change.NEEDS_APPROVAL: ([Verdict.RUNS, Verdict.ASKS], [Verdict.WAITS]),
+    Change.REFUSED: ([Verdict.RUNS, Verdict.ASKS, Verdict.WAITS], [Verdict.REFUSED]),
 }
 """The decisions on one call under the old and under the new policy that are a change."""
 _ONCE_APPROVED: Final = (
-    ([Decision.WAITS, Decision.REFUSED], [Decision.RUNS, Decision.ASKS]),
-    ([Decision.ASKS], [Decision.RUNS]),
+    ([Verdict.WAITS, Verdict.REFUSED], [Verdict.RUNS, Verdict.ASKS]),
+    ([Verdict.ASKS], [Verdict.RUNS]),
 )
 """These are "newly possible with an approval" if they need the approvals that the call has."""
 _LOST_TRAITS: Final = {

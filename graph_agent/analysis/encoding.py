@@ -29,7 +29,7 @@ from graph_agent.analysis.symbols import (
     text,
 )
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import EVERYBODY, Decision
+from graph_agent.policy.cedar.conditions import EVERYBODY, Verdict
 from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
@@ -71,13 +71,13 @@ class Outcomes(NamedTuple):
     approvable: Any
     """The same as `accepted`, if everybody had approved the call."""
 
-    def one_of(self, effects: Iterable[Decision]) -> Any:
+    def one_of(self, effects: Iterable[Verdict]) -> Any:
         """Return the condition under which the guard decides one of `effects`."""
         conditions = {
-            Decision.RUNS: self.silent,
-            Decision.ASKS: z3.And(self.accepted, z3.Not(self.silent)),
-            Decision.WAITS: z3.And(self.approvable, z3.Not(self.accepted)),
-            Decision.REFUSED: z3.Not(z3.Or(self.accepted, self.approvable)),
+            Verdict.RUNS: self.silent,
+            Verdict.ASKS: z3.And(self.accepted, z3.Not(self.silent)),
+            Verdict.WAITS: z3.And(self.approvable, z3.Not(self.accepted)),
+            Verdict.REFUSED: z3.Not(z3.Or(self.accepted, self.approvable)),
         }
         return disjunction([conditions[effect] for effect in effects])
 

@@ -21,7 +21,7 @@ from graph_agent.models.sources import CallSources, FoundSource, Source
 from graph_agent.policy.call_in_hand import CallDecision, CallInHand, Setting
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import Decision, Situation
+from graph_agent.policy.cedar.conditions import Situation, Verdict
 from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
@@ -59,7 +59,7 @@ class Example:
 def find_example(
     solver: z3.Solver,
     call: SymbolicCall,
-    expected: Sequence[tuple[CompiledPolicy, Collection[Decision]]],
+    expected: Sequence[tuple[CompiledPolicy, Collection[Verdict]]],
     forbidden_by: Conditions | None = None,
 ) -> Example:
     """Return a small example of what `solver` has found, judged by the guard under each of the policies.
@@ -176,7 +176,7 @@ class _Reader:
         shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
         return {name: value for name, value in shown.items() if value}
 
-    def judged(self, policy: CompiledPolicy) -> Decision:
+    def judged(self, policy: CompiledPolicy) -> Verdict:
         """Return what the guard decides: without a yes and, if it asks, with one."""
         requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
         approvals = self._context["approvals"]
@@ -184,13 +184,13 @@ class _Reader:
         evidence: dict[str, Any] = {"past": self.past, "sources": self.sources, "results": CallFacts(values=self.results)}
         judged = judge(CallInHand(call=requested, setting=setting, **evidence))
         if judged.needs is not None:
-            return Decision.WAITS
+            return Verdict.WAITS
         if judged.decision is not CallDecision.AWAITING:
-            return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
+            return Verdict.RUNS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED
         asked = {"id": "example", "tool_name": requested.name, "arguments": judged.arguments, "description": "example"}
         yes = PendingAction.model_validate({**asked, "created_at": self.facts.now})
         judged = judge(CallInHand(call=requested, setting=replace(setting, confirmed=yes), **evidence))
-        return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED
+        return Verdict.ASKS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED
 
     def is_forbidden(self, promises: Conditions) -> bool:
         situation = Situation(
@@ -202,7 +202,7 @@ class _Reader:
             results=CallFacts(values=self.results),
             approvals=self._context["approvals"],
         )
-        return promises.judge(self._call.action.name, self.arguments, situation).decision is not Decision.RUNS
+        return promises.judge(self._call.action.name, self.arguments, situation).verdict is not Verdict.RUNS
 
     def _holds(self, term: Any) -> bool:
         return bool(z3.is_true(self._model.eval(term, model_completion=True)))

@@ -23,7 +23,7 @@ from graph_agent.analysis.joined_actions import joined
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
+from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.cedar.evaluation import PERMIT, SOURCE_PARTS
 from graph_agent.policy.cedar.facts import Fact as DeclaredFact
 from graph_agent.policy.cedar.schema import ToolAction, quoted
@@ -210,9 +210,9 @@ class Analysis:
 
 
 _EFFECTS: Final = (
-    [Decision.RUNS],
-    [Decision.RUNS, Decision.ASKS],
-    [Decision.RUNS, Decision.ASKS, Decision.WAITS],
+    [Verdict.RUNS],
+    [Verdict.RUNS, Verdict.ASKS],
+    [Verdict.RUNS, Verdict.ASKS, Verdict.WAITS],
 )
 """The decisions that each of the formulas of `Outcomes` stands for, if nobody has approved the call."""
 
@@ -241,7 +241,7 @@ def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
                 answers.append(Answer.ALWAYS)
                 continue
             answers.append(Answer.SOMETIMES)
-            otherwise = otherwise or find_example(found, call, [(policy, [one for one in Decision if one not in effects])])
+            otherwise = otherwise or find_example(found, call, [(policy, [one for one in Verdict if one not in effects])])
         approved = answers[2] if counts else None
         decided = AnalysisResult(tool, answers[0], example, with_yes=answers[1], with_approvals=approved, otherwise=otherwise)
         if left_out and not decided.is_certain:
@@ -282,7 +282,7 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
                 breaks.append(z3.And(runs, disjunction(Encoder(seen, confirmed=yes).condition(conditions[key]))))
             found = analysis.possible(call, *formulas(facts, call), *broken, disjunction(breaks))
             if found is not None:
-                example = find_example(found, call, [(policy, [Decision.RUNS, Decision.ASKS])], forbidden_by=promised)
+                example = find_example(found, call, [(policy, [Verdict.RUNS, Verdict.ASKS])], forbidden_by=promised)
                 if not left_out or example.confirmed:
                     return AnalysisResult(name, Answer.FAILS, example)
                 # The condition that was left out may be what keeps the promise.

@@ -20,7 +20,7 @@ from graph_agent.turn.gathered_facts import gather_facts
 if TYPE_CHECKING:
     # Only named in a signature: it imports Cedar, which belongs to an extra.
     from graph_agent.policy.cedar.compiled import Conditions
-    from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+    from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
     from graph_agent.policy.cedar.fact_values import CallFacts
 
 
@@ -44,7 +44,7 @@ class _Reads:
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> ConditionsDecision:
+    ) -> ConditionsVerdict:
         """Judge a read by the uses so far. What an approver looks at is not counted as a use of the requester."""
         del confirmed
         return conditions.judge(call.tool_name, call.arguments, situation)

@@ -14,7 +14,7 @@ from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
 from graph_agent.policy.guard import AuthorizedCall
 
 
@@ -26,7 +26,7 @@ class FactPorts(Protocol):
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> ConditionsDecision | None:
+    ) -> ConditionsVerdict | None:
         """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
 
 

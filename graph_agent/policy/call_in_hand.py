@@ -17,7 +17,7 @@ from graph_agent.models.record import ShadowVerdict
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
-from graph_agent.policy.cedar.conditions import ConditionsDecision, NeededApproval, Situation
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
 
@@ -134,7 +134,7 @@ class CallInHand:
     """The preview of its object."""
     object_now: FactRead | None = None
     restored_before: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    reserved: ConditionsDecision | None = None
+    reserved: ConditionsVerdict | None = None
     undone_by: str | None = None
     """The decision that has undone the same change before; empty if none has."""
     has_room: bool = True
@@ -143,7 +143,7 @@ class CallInHand:
     # Found by the gates.
     gate: str = ""
     arguments: Any = None
-    decided: ConditionsDecision | None = None
+    decided: ConditionsVerdict | None = None
     asks: CallDecision | None = None
     """AWAITING or WAITS if people are to be asked."""
     reason: str = ""

@@ -13,7 +13,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.policy import confirmation
 from graph_agent.policy.call_in_hand import CallDecision, CallInHand, JudgedCall
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Verdict
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.reply import fixed
 
@@ -57,7 +57,7 @@ class Evidence(StrEnum):
     RESTORED = "restored"
     """What an undo would restore, as it is now."""
     USES = "uses"
-    """The decision of the conditions in the transaction that counts the call."""
+    """The verdict of the conditions in the transaction that counts the call."""
     CLAIM = "claim"
     """The decision that has undone the same change before."""
     ROOM = "room"
@@ -193,16 +193,16 @@ def meets_conditions(hand: CallInHand) -> JudgedCall | None:
         # A server's words: no name of a tool is left in them.
         decided = decided._replace(facts=hand.rule.user_text(decided.facts))
     hand.decided = decided
-    if decided.decision is not Decision.REFUSED:
+    if decided.verdict is not Verdict.REFUSED:
         return None
     return hand.refused(f"{fixed.NOT_PERMITTED}{decided.reason}", ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
 
 
-def _ruling(hand: CallInHand) -> ConditionsDecision:
-    """Return the decision of the conditions; without any, the call runs, unless it is limited per message and has none."""
+def _ruling(hand: CallInHand) -> ConditionsVerdict:
+    """Return the verdict of the conditions; without any, the call runs, unless it is limited per message and has none."""
     conditions, limit = hand.setting.policy.conditions, hand.rule.grant.max_per_message
     if conditions is None:
-        decided = ConditionsDecision(Decision.RUNS)
+        decided = ConditionsVerdict(Verdict.RUNS)
     else:
         decided = conditions.judge(hand.name, hand.arguments, hand.situation)
     return decided if hand.setting.of_message or limit is None else decided.outside_message((_per_message(limit),))
@@ -228,8 +228,8 @@ def has_consent(hand: CallInHand) -> JudgedCall | None:
     """
     decided, setting = hand.decided, hand.setting
     assert decided is not None
-    hand.needs = needs = decided.needs or (NeededApproval((), ()) if decided.decision is Decision.WAITS else None)
-    must_ask = hand.rule.grant.requires_confirmation or decided.decision is Decision.ASKS
+    hand.needs = needs = decided.needs or (NeededApproval((), ()) if decided.verdict is Verdict.WAITS else None)
+    must_ask = hand.rule.grant.requires_confirmation or decided.verdict is Verdict.ASKS
     must_ask = must_ask or (setting.asks and hand.rule.mutating)
     lacks_yes = must_ask and not (setting.yes and hand.operation_key is not None)
     if needs is not None and hand.waits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graph_agent.models.record import ShadowVerdict
 from graph_agent.policy.call_in_hand import CallInHand
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 
 
@@ -23,9 +23,9 @@ def shadow_verdicts(hand: CallInHand) -> tuple[ShadowVerdict, ...]:
         return ()
     asks = hand.rule.grant.requires_confirmation or (not situation.of_message and hand.rule.asks_without_message)
 
-    def decided() -> ConditionsDecision:
+    def decided() -> ConditionsVerdict:
         made = conditions.judge(hand.name, hand.arguments, situation)
-        return ConditionsDecision(Decision.ASKS) if asks and made.decision is Decision.RUNS else made
+        return ConditionsVerdict(Verdict.ASKS) if asks and made.verdict is Verdict.RUNS else made
 
     found = conditions.shadow.judge(decided, hand.name, hand.arguments, situation)
-    return tuple(ShadowVerdict.model_validate({"rule": one.rule, "decision": str(one.decision or "unknown")}) for one in found)
+    return tuple(ShadowVerdict.model_validate({"rule": one.rule, "decision": str(one.verdict or "unknown")}) for one in found)

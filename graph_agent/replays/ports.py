@@ -23,7 +23,7 @@ from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter
@@ -185,7 +185,7 @@ class WhatIfPorts:
         situation: Situation,
         *,
         confirmed: bool,  # noqa: ARG002 (nothing is counted)
-    ) -> ConditionsDecision | None:
+    ) -> ConditionsVerdict | None:
         recorded = self._next(EntryKind.RESERVE, [call.tool_name, call.arguments, call.user_id, call.operation_key])
         facts = situation.facts if recorded is None else Facts.model_validate(recorded["facts"])
         return conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))

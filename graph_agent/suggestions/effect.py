@@ -11,13 +11,13 @@ from typing import Final
 from graph_agent.models.facts import Facts
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation, Verdict
 from graph_agent.policy.cedar.fact_values import CallFacts, selected
 from graph_agent.policy.cedar.values import Unconvertible
 from graph_agent.suggestions.seen import SeenCall
 
 KEPT: Final = 20_000
-"""The decisions that are kept for equal calls."""
+"""The verdicts that are kept for equal calls."""
 
 
 class Judge:
@@ -29,10 +29,10 @@ class Judge:
         self._without_facts = None if without_facts is None else Judge(without_facts)
         self.unread = 0
         """The calls that were judged without facts."""
-        self._known: dict[tuple[str, bool, tuple[str, ...], str], ConditionsDecision] = {}
+        self._known: dict[tuple[str, bool, tuple[str, ...], str], ConditionsVerdict] = {}
 
-    def judge(self, call: SeenCall) -> ConditionsDecision:
-        """Return the decision on a call in the situation in which it was made."""
+    def judge(self, call: SeenCall) -> ConditionsVerdict:
+        """Return the verdict on a call in the situation in which it was made."""
         results = self._results(call) if self._conditions.needs_facts(call.tool_name) else None
         if results is not None and results.failed and self._without_facts is not None:
             self.unread += 1
@@ -91,9 +91,9 @@ class Effect:
                 continue
             self.calls += 1
             decided = judges[call.tool_name].judge(call)
-            if decided.decision is Decision.RUNS:
+            if decided.verdict is Verdict.RUNS:
                 continue
-            self.asked += decided.decision is Decision.ASKS
-            self.refused += decided.decision is Decision.REFUSED
+            self.asked += decided.verdict is Verdict.ASKS
+            self.refused += decided.verdict is Verdict.REFUSED
             self.by_tool[call.tool_name] += 1
             self.by_rule.update(decided.reasons)

@@ -41,7 +41,7 @@ from graph_agent.models.sources import BatchSources, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, NeededApproval, Situation
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -269,7 +269,7 @@ class Recorder:
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> ConditionsDecision | None:
+    ) -> ConditionsVerdict | None:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         entry = self._replay_entry(EntryKind.RESERVE, request)
         if entry is None and self.interrupted:
@@ -279,8 +279,8 @@ class Recorder:
         if entry is None:
             entry = await self._reserve(call, conditions, situation, request, confirmed=confirmed)
         needs = entry.result.get("needs")
-        return ConditionsDecision(
-            Decision(entry.result["decision"]),
+        return ConditionsVerdict(
+            Verdict(entry.result["decision"]),
             tuple(entry.result["reasons"]),
             entry.result.get("results", ""),
             None if needs is None else NeededApproval(*map(tuple, needs)),
@@ -307,7 +307,7 @@ class Recorder:
             runs = decided.permits(confirmed=confirmed)
             result = {
                 "amounts": dict(use.amounts),
-                "decision": str(decided.decision),
+                "decision": str(decided.verdict),
                 "facts": facts.to_json(),
                 "reasons": list(decided.reasons),
                 **({"results": decided.facts} if decided.facts else {}),

@@ -11,7 +11,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.call_in_hand import CallDecision
-from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
+from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.schema.keywords import walk
@@ -125,7 +125,7 @@ RULES = (
     'forbid (principal, action == Action::"t", resource) when { context.arguments has r && context.arguments.r has i };',
     'forbid (principal, action == Action::"t", resource) unless { principal in Role::"manager" };',
 )
-_EFFECTS = (Decision.REFUSED, Decision.ASKS, Decision.RUNS)
+_EFFECTS = (Verdict.REFUSED, Verdict.ASKS, Verdict.RUNS)
 
 
 class RandomEdits:
@@ -208,7 +208,7 @@ class RandomEdits:
                 draft["reads"] = not draft["reads"]
 
 
-def effect(policy: CompiledPolicy, arguments: dict[str, Any], given: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
+def effect(policy: CompiledPolicy, arguments: dict[str, Any], given: dict[str, Any]) -> tuple[Verdict, dict[str, Any]]:
     """Return what the guard decides about a call of `t` by Ann, and the arguments that the tool would get.
 
     It is the second call with these arguments if it is made `again`.
@@ -222,11 +222,11 @@ def effect(policy: CompiledPolicy, arguments: dict[str, Any], given: dict[str, A
         situation["past"] = [*given["past"], PastCall(len(given["past"]), "t", judged.arguments)]
         (judged,) = judge_batch([call], **situation)
     if judged.decision is not CallDecision.AWAITING:
-        return Decision.RUNS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED, judged.arguments
+        return Verdict.RUNS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED, judged.arguments
     asked = {"id": "d", "tool_name": "t", "arguments": judged.arguments, "description": "d"}
     yes = PendingAction.model_validate({**asked, "created_at": situation["facts"].now})
     (judged,) = judge_batch([call], **situation, confirmed=yes)
-    return Decision.ASKS if judged.decision is CallDecision.PERMITTED else Decision.REFUSED, judged.arguments
+    return Verdict.ASKS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED, judged.arguments
 
 
 def is_newly_possible(old: CompiledPolicy, new: CompiledPolicy, arguments: dict[str, Any], given: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
 from graph_agent.models.sources import CallSources, FoundSource, Source
 from graph_agent.policy.call_in_hand import CallDecision
-from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
@@ -76,7 +76,7 @@ class Compared:
     calls: int = 0
     undetermined: int = 0
     not_encoded: int = 0
-    effects: dict[Decision, int] = field(default_factory=dict)
+    effects: dict[Verdict, int] = field(default_factory=dict)
     different: list[str] = field(default_factory=list)
 
 
@@ -106,10 +106,10 @@ def compare_with_cedar(
         if not all(z3.is_true(one) or z3.is_false(one) for one in decided):
             found.undetermined += 1
             continue
-        possible = (Decision.RUNS, Decision.ASKS, Decision.WAITS)
-        encoded = next((one for one, holds in zip(possible, decided, strict=True) if z3.is_true(holds)), Decision.REFUSED)
+        possible = (Verdict.RUNS, Verdict.ASKS, Verdict.WAITS)
+        encoded = next((one for one, holds in zip(possible, decided, strict=True) if z3.is_true(holds)), Verdict.REFUSED)
         judged = conditions.judge("t", arguments, situation)
-        effect = judged.decision if judged.needs is None else Decision.WAITS
+        effect = judged.verdict if judged.needs is None else Verdict.WAITS
         found.calls += 1
         found.effects[effect] = found.effects.get(effect, 0) + 1
         if encoded is not effect:

@@ -11,7 +11,7 @@ from graph_agent.analysis.comparison import compare
 from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.cedar.conditions import ConditionsFile, Decision
+from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from tests.analysis.random_policies import FACTS as FACTS_OF_RANDOM
 from tests.analysis.random_policies import RandomPolicies
@@ -205,5 +205,5 @@ def test_no_random_call_breaks_a_random_promise_that_is_proved(pairs: int, seed:
             # The proof is about the states that accepted calls lead to, such as that of a new conversation.
             facts = situation.facts.model_copy(update={"succeeded": [], "attempted": []})
             first = replace(situation, facts=facts, earlier=[])
-            if accepted.conditions.judge("t", arguments, first).decision is Decision.RUNS:
+            if accepted.conditions.judge("t", arguments, first).verdict is Verdict.RUNS:
                 assert "it" not in forbidden.judge("t", arguments, first).reasons

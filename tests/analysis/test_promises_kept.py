@@ -16,7 +16,7 @@ from graph_agent.graph import batch
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.past_call import PastCall
@@ -95,7 +95,7 @@ class Witness(TableServer):
         self.sent.append((call.tool_name, call.arguments, call.user_id, None))
         true = facts(succeeded=sorted(self.succeeded), attempted=sorted(self.attempted))
         decided = self.promises.judge(call.tool_name, call.arguments, Situation("ann", (), true, self.message))
-        if decided.decision is Decision.REFUSED or (decided.decision is Decision.ASKS and not self.confirmed):
+        if decided.verdict is Verdict.REFUSED or (decided.verdict is Verdict.ASKS and not self.confirmed):
             self.broken += decided.reasons
         return self._ended(call, self.random.choice(OUTCOMES))
 

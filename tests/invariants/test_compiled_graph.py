@@ -36,7 +36,7 @@ from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.conditions import ConditionsDecision, ConditionsFile, Decision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, ConditionsVerdict, Situation, Verdict
 from graph_agent.policy.confirmation import describe_in_full
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.guard import AuthorizedCall
@@ -66,7 +66,7 @@ class PortAnswers:
     interrupted: bool = False
     used: int = 0
     """The earlier calls of today of each tool, when a batch is judged."""
-    reserved: Decision | None = Decision.RUNS
+    reserved: Verdict | None = Verdict.RUNS
     known: KnownRequests = field(default_factory=KnownRequests)
 
 
@@ -128,10 +128,10 @@ class NodePorts:
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
-    ) -> ConditionsDecision | None:
+    ) -> ConditionsVerdict | None:
         assert conditions.counts(call.tool_name)
         assert (situation.user_id, confirmed) == ("ann", call.operation_key == "p1")
-        return None if self._answers.reserved is None else ConditionsDecision(self._answers.reserved, ("a budget",))
+        return None if self._answers.reserved is None else ConditionsVerdict(self._answers.reserved, ("a budget",))
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         # After a round that only repeated calls, the model may only answer.
@@ -372,7 +372,7 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
     context = asks(message, pending_confirmation=pending)
     if message == CALLED:
         context = DecisionContext.for_calls("ann", [FunctionCall(*ADD), FunctionCall(*LIST), FunctionCall(*DELETE)], "c1")
-    budgets = [PortAnswers(used=used, reserved=reserved) for used in (0, 10, 20) for reserved in (*Decision, None)]
+    budgets = [PortAnswers(used=used, reserved=reserved) for used in (0, 10, 20) for reserved in (*Verdict, None)]
     possible = {
         "BUILD_REQUEST": CONSENTS,
         "INVOKE_LLM": [PortAnswers(answer) for answer in (*ENDINGS[:1], *ROUNDS[:5])],
@@ -399,19 +399,19 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
             continue
         consented = before.outcome == "confirmed"
         # Without a yes the call must need none: neither by the facts of its batch nor by its reservation.
-        permitted = answers.used < 20 and answers.reserved is not Decision.REFUSED if consented else answers.used < 10
-        permitted = permitted and answers.reserved in ((Decision.RUNS, Decision.ASKS) if consented else (Decision.RUNS,))
+        permitted = answers.used < 20 and answers.reserved is not Verdict.REFUSED if consented else answers.used < 10
+        permitted = permitted and answers.reserved in ((Verdict.RUNS, Verdict.ASKS) if consented else (Verdict.RUNS,))
         assert permitted or not node.sent
         assert all(call.tool_name != CONFIRMED_TOOL or consented for call in node.sent)
         if consented:
             # A confirmed call ends its turn, so that the yes, which cannot be used up again, permits one call.
             assert len(node.sent) == permitted
             assert after.outcome == (
-                "awaiting" if answers.reserved is Decision.WAITS and answers.used < 20 else "confirmed_done"
+                "awaiting" if answers.reserved is Verdict.WAITS and answers.used < 20 else "confirmed_done"
             )
             assert all(call.operation_key == "p1" for call in node.sent)
         confirmed_calls += consented and len(node.sent)
-        asked += after.pending is not None and answers.reserved is Decision.ASKS
+        asked += after.pending is not None and answers.reserved is Verdict.ASKS
         refused += any(call.rule == "a budget" for call in after.calls)
     assert (confirmed_calls > 0) is (message == "yes")
     assert refused

@@ -11,7 +11,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.call_in_hand import CallDecision
-from graph_agent.policy.cedar.conditions import ConditionsFile, Decision, NeededApproval, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, NeededApproval, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from tests.judging import judge_batch
 from tests.policy.cedar_shop import COUNT, PERMIT, TEXT, ShopTool, facts, policy_of, schema
@@ -235,4 +235,4 @@ def test_policy_check_warns_of_a_rule_that_more_approvals_can_break(clause: str,
 def test_other_policies_are_evaluated_as_before() -> None:
     policy = policy_of(TOOLS[3:4], PERMIT, ROLES)
     assert policy.conditions is not None
-    assert policy.conditions.judge("note", call("note").arguments, Situation("ann")).decision is Decision.RUNS
+    assert policy.conditions.judge("note", call("note").arguments, Situation("ann")).verdict is Verdict.RUNS

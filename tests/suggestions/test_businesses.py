@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from graph_agent.policy.cedar.conditions import Decision
+from graph_agent.policy.cedar.conditions import Verdict
 from graph_agent.suggestions.effect import Judge
 from graph_agent.suggestions.evidence import Evidence
 from graph_agent.suggestions.rules import policy_text, suggested
@@ -35,9 +35,9 @@ def figures(business: Business, text: str, seed: int = 2, count: int = 10_000) -
     judge = Judge(policy.conditions).judge
     seen, ran, total = SeenCalls(policy), Counter[str | None](), Counter[str | None]()
     for made in decisions(business, count, seed):
-        decided = [judge(call).decision for call in seen.of(made.record)]
+        decided = [judge(call).verdict for call in seen.of(made.record)]
         total[made.planted] += 1
-        ran[made.planted] += all(one is Decision.RUNS for one in decided)
+        ran[made.planted] += all(one is Verdict.RUNS for one in decided)
     return ran[None] / total[None], {kind: 1 - ran[kind] / total[kind] for kind in KINDS}
 
 

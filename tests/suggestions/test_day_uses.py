@@ -59,5 +59,5 @@ def test_calls_that_conditions_see_equally_are_decided_as_each_alone(business: B
         for call in seen.of(made.record):
             decided = one.judge(call)
             assert decided == Judge(policy.conditions).judge(call)
-            found.add(decided.decision)
+            found.add(decided.verdict)
     assert len(found) == 2

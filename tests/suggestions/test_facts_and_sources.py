@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graph_agent.models.sources import Source
-from graph_agent.policy.cedar.conditions import Decision
+from graph_agent.policy.cedar.conditions import Verdict
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.suggestions.effect import Judge
 from graph_agent.suggestions.seen import SeenCalls
@@ -128,8 +128,8 @@ async def test_the_suggested_rules_stop_a_call_whose_order_the_user_did_not_name
         "sent": decision(5001, "sent", cancels=True),
         "not said": decision(5002, "pending", cancels=True, said=False),
     }
-    decided = {name: [judge(call).decision for call in seen.of(one)][-1] for name, one in others.items()}
-    assert decided == {"ordinary": Decision.RUNS, "sent": Decision.ASKS, "not said": Decision.ASKS}
+    decided = {name: [judge(call).verdict for call in seen.of(one)][-1] for name, one in others.items()}
+    assert decided == {"ordinary": Verdict.RUNS, "sent": Verdict.ASKS, "not said": Verdict.ASKS}
 
 
 @pytest.mark.parametrize("second", [TO_ANNA, PAY], ids=["words of the user", "words of a page"])

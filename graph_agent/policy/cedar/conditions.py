@@ -1,4 +1,4 @@
-"""The file of conditions, `policy.cedar`, and the words of its decisions."""
+"""The file of conditions, `policy.cedar`, and the words of its verdicts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ EVERYBODY: Final = 1_000_000
 """The number of approvals in each role by which it is decided whether a call can wait for them. Sums of it do not overflow."""
 
 
-class Decision(StrEnum):
-    """The decision of the conditions on a call."""
+class Verdict(StrEnum):
+    """The verdict of the rules on a call."""
 
     RUNS = "runs"
     ASKS = "asks"
@@ -43,10 +43,10 @@ class NeededApproval(NamedTuple):
     """The names of these conditions: clauses for the user."""
 
 
-class ConditionsDecision(NamedTuple):
-    """The decision of the conditions on a call, with the names of those that decided: clauses for the user."""
+class ConditionsVerdict(NamedTuple):
+    """The verdict of the conditions on a call, with the names of those that decided: clauses for the user."""
 
-    decision: Decision
+    verdict: Verdict
     reasons: tuple[str, ...] = ()
     facts: str = ""
     """The facts that these conditions read, in a server's words: quoted, and cut."""
@@ -57,16 +57,16 @@ class ConditionsDecision(NamedTuple):
     def reason(self) -> str:
         return f"{'; '.join(self.reasons)}{self.facts and f' ({self.facts})'}"
 
-    def outside_message(self, limits: tuple[str, ...]) -> ConditionsDecision:
-        """Return the decision on a call of no message; `limits` are what would count it for one.
+    def outside_message(self, limits: tuple[str, ...]) -> ConditionsVerdict:
+        """Return the verdict on a call of no message; `limits` are what would count it for one.
 
         Each such call is the only one of its message, so that no limit would ever be reached: the user decides instead.
         """
-        return ConditionsDecision(Decision.ASKS, limits) if self.decision is Decision.RUNS and limits else self
+        return ConditionsVerdict(Verdict.ASKS, limits) if self.verdict is Verdict.RUNS and limits else self
 
     def permits(self, *, confirmed: bool) -> bool:
         """True if the call may be sent now."""
-        return self.decision is Decision.RUNS or (self.decision is Decision.ASKS and confirmed and self.needs is None)
+        return self.verdict is Verdict.RUNS or (self.verdict is Verdict.ASKS and confirmed and self.needs is None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,11 @@ from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import (
     EVERYBODY,
     ConditionDescription,
-    ConditionsDecision,
     ConditionsFile,
-    Decision,
+    ConditionsVerdict,
     NeededApproval,
     Situation,
+    Verdict,
     configured_roles,
 )
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
@@ -186,7 +186,7 @@ class CedarConditions:
                 "time_zone": file.time_zone,
             }
         )
-        """Everything that the decisions depend on, as canonical JSON, for the record."""
+        """Everything that the verdicts depend on, as canonical JSON, for the record."""
 
     @property
     def gathers(self) -> CedarConditions:
@@ -370,23 +370,23 @@ class CedarConditions:
                 if name not in possible and reads.name("result", name):
                     yield self.names[key], name
 
-    def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> ConditionsDecision:
+    def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> ConditionsVerdict:
         """Decide a call that everything else permits. A failure of the evaluation is a refusal."""
         action = self.actions.get(tool_name)
         if action is None:
-            return ConditionsDecision(Decision.REFUSED, (_NO_PERMIT,))
+            return ConditionsVerdict(Verdict.REFUSED, (_NO_PERMIT,))
         if self.shadow is not None and self.shadow.runs(tool_name, arguments, situation):
-            return ConditionsDecision(Decision.RUNS)
+            return ConditionsVerdict(Verdict.RUNS)
         try:
             context = self.context(action, arguments, situation)
         except Unconvertible as exc:
-            return self._refused_without_facts(tool_name, arguments, situation) or ConditionsDecision(
-                Decision.REFUSED, (str(exc),)
+            return self._refused_without_facts(tool_name, arguments, situation) or ConditionsVerdict(
+                Verdict.REFUSED, (str(exc),)
             )
         return self.evaluate(action, context, situation)
 
-    def evaluate(self, action: ToolAction, context: dict[str, Any], situation: Situation) -> ConditionsDecision:
-        """Return the decision on a call in a situation, of which `context` was made."""
+    def evaluate(self, action: ToolAction, context: dict[str, Any], situation: Situation) -> ConditionsVerdict:
+        """Return the verdict on a call in a situation, of which `context` was made."""
         policies = self._set if not situation.for_facts or not self.results.conditions else self._set_without_facts
         request = {
             "principal": {"type": "User", "id": situation.user_id},
@@ -406,33 +406,33 @@ class CedarConditions:
             # Most calls are ordinary, and an evaluation is most of the time that the guard takes.
             (result,) = is_authorized_batch(requests[:1], policies, entities)
             if result.decision is CedarDecision.Allow and not result.diagnostics.errors:
-                return ConditionsDecision(Decision.RUNS).outside_message(limits)
+                return ConditionsVerdict(Verdict.RUNS).outside_message(limits)
         # Without a schema, which would double the time: the conversion ensures the types.
         results = is_authorized_batch(requests, policies, entities)
         for result in results:
             if result.decision is CedarDecision.NoDecision or result.diagnostics.errors:
-                return ConditionsDecision(Decision.REFUSED, self._failed(result))
+                return ConditionsVerdict(Verdict.REFUSED, self._failed(result))
         answers = len(self._answers)
         decided = self._decided(situation, results[0], results[answers - 1], results[-answers], results[-1])
         return decided.outside_message(limits)
 
     def _decided(
         self, situation: Situation, now: AuthzResult, yes: AuthzResult, everybody: AuthzResult, both: AuthzResult
-    ) -> ConditionsDecision:
-        """Return the decision from the four evaluations: as it is, with the yes, with everybody's approval, with both."""
+    ) -> ConditionsVerdict:
+        """Return the verdict from the four evaluations: as it is, with the yes, with everybody's approval, with both."""
         allow = CedarDecision.Allow
 
-        def by(decision: Decision, denied: AuthzResult, needs: NeededApproval | None = None) -> ConditionsDecision:
-            return ConditionsDecision(decision, self._reasons(denied), self._facts_of(denied, situation), needs)
+        def by(verdict: Verdict, denied: AuthzResult, needs: NeededApproval | None = None) -> ConditionsVerdict:
+            return ConditionsVerdict(verdict, self._reasons(denied), self._facts_of(denied, situation), needs)
 
         # A call that the yes forbids is refused, though it would be allowed without.
         if yes.decision is allow:
-            return ConditionsDecision(Decision.RUNS) if now.decision is allow else by(Decision.ASKS, now)
+            return ConditionsVerdict(Verdict.RUNS) if now.decision is allow else by(Verdict.ASKS, now)
         if both.decision is not allow:
-            return by(Decision.REFUSED, both)
+            return by(Verdict.REFUSED, both)
         if everybody.decision is allow:
-            return by(Decision.WAITS, yes, self._needed(yes))
-        return by(Decision.ASKS, everybody, self._needed(yes))
+            return by(Verdict.WAITS, yes, self._needed(yes))
+        return by(Verdict.ASKS, everybody, self._needed(yes))
 
     def _needed(self, denied: AuthzResult) -> NeededApproval:
         """Return the approval whose absence denied a call."""
@@ -443,7 +443,7 @@ class CedarConditions:
 
     def _refused_without_facts(
         self, tool_name: str, arguments: dict[str, Any], situation: Situation
-    ) -> ConditionsDecision | None:
+    ) -> ConditionsVerdict | None:
         """Return the refusal of a call by the conditions that name no fact, which says more than that a fact is not known.
 
         It is often their reason for which a fact cannot be read.
@@ -451,7 +451,7 @@ class CedarConditions:
         if situation.for_facts or not self.needs_facts(tool_name):
             return None
         decided = self.judge(tool_name, arguments, replace(situation, for_facts=True))
-        return decided if decided.decision is Decision.REFUSED and decided.reasons != (_NO_PERMIT,) else None
+        return decided if decided.verdict is Verdict.REFUSED and decided.reasons != (_NO_PERMIT,) else None
 
     def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the `context` of a call, without `confirmed` and without what no condition reads. Raises `Unconvertible`."""

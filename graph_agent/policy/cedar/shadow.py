@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from graph_agent.policy.cedar.conditions import ConditionsDecision, Decision, Situation
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 ANNOTATION: Final = "shadow"
 _KEPT: Final = 8
-_STRICTNESS: Final = (Decision.RUNS, Decision.ASKS, Decision.WAITS, Decision.REFUSED)
+_STRICTNESS: Final = (Verdict.RUNS, Verdict.ASKS, Verdict.WAITS, Verdict.REFUSED)
 
 
-class ShadowedDecision(NamedTuple):
-    """The decision on a call that a rule in the shadow would have changed."""
+class ShadowedVerdict(NamedTuple):
+    """The verdict on a call that a rule in the shadow would have changed."""
 
     rule: str
     """The name of the rule."""
-    decision: Decision | None
-    """The decision with the rule, stricter than the one that was made. None if what the rule reads is not known."""
+    verdict: Verdict | None
+    """The verdict with the rule, stricter than the one that was made. None if what the rule reads is not known."""
 
 
 class ShadowRules:
@@ -49,7 +49,7 @@ class ShadowRules:
         self._names = names
         self._enforcing = enforcing
         self._each: dict[str, CedarConditions] = {}
-        self._known: deque[tuple[str, dict[str, Any], Situation, Decision]] = deque(maxlen=_KEPT)
+        self._known: deque[tuple[str, dict[str, Any], Situation, Verdict]] = deque(maxlen=_KEPT)
         """The last calls that were judged with all rules: the guard judges a batch, and each call then again for its record."""
 
     @property
@@ -59,18 +59,18 @@ class ShadowRules:
 
     def runs(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> bool:
         """True if a call runs also with all rules. A `forbid` only restricts, so then it runs without them, and with each."""
-        return self._strictest(tool_name, arguments, situation) is Decision.RUNS
+        return self._strictest(tool_name, arguments, situation) is Verdict.RUNS
 
     def judge(
-        self, decided: Callable[[], ConditionsDecision], tool_name: str, arguments: dict[str, Any], situation: Situation
-    ) -> Sequence[ShadowedDecision]:
+        self, decided: Callable[[], ConditionsVerdict], tool_name: str, arguments: dict[str, Any], situation: Situation
+    ) -> Sequence[ShadowedVerdict]:
         """Return what each rule would have decided about a call, if it is stricter than what `decided` returns."""
         # A record that was made without these rules may not have what some of them read.
         lacks = self.everything.lacks_facts(tool_name, situation)
-        strictest = Decision.REFUSED if lacks else self._strictest(tool_name, arguments, situation)
-        if strictest is Decision.RUNS:
+        strictest = Verdict.REFUSED if lacks else self._strictest(tool_name, arguments, situation)
+        if strictest is Verdict.RUNS:
             return ()
-        made = _STRICTNESS.index(decided().decision)
+        made = _STRICTNESS.index(decided().verdict)
         if _STRICTNESS.index(strictest) <= made:
             return ()
         found = []
@@ -79,27 +79,27 @@ class ShadowRules:
                 continue
             conditions = self._with(key)
             if lacks and conditions.lacks_facts(tool_name, situation):
-                found.append(ShadowedDecision(name, None))
+                found.append(ShadowedVerdict(name, None))
                 continue
-            decision = conditions.judge(tool_name, arguments, situation).decision
-            if _STRICTNESS.index(decision) > made:
-                found.append(ShadowedDecision(name, decision))
+            verdict = conditions.judge(tool_name, arguments, situation).verdict
+            if _STRICTNESS.index(verdict) > made:
+                found.append(ShadowedVerdict(name, verdict))
         return found
 
-    def _strictest(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Decision:
+    def _strictest(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Verdict:
         # The guard goes on to extend its list of earlier calls; most conditions do not depend on them.
         earlier = tuple(situation.earlier) if self.everything.depends_on_calls(tool_name) else ()
         situation = replace(situation, earlier=earlier)
-        for name, given, known, decision in tuple(self._known):
+        for name, given, known, verdict in tuple(self._known):
             # The same object, because equal arguments may be judged otherwise: True == 1.
             if given is arguments and (name, known) == (tool_name, situation):
-                return decision
-        decision = self.everything.judge(tool_name, arguments, situation).decision
-        self._known.append((tool_name, arguments, situation, decision))
-        return decision
+                return verdict
+        verdict = self.everything.judge(tool_name, arguments, situation).verdict
+        self._known.append((tool_name, arguments, situation, verdict))
+        return verdict
 
     def _with(self, key: str) -> CedarConditions:
         if key not in self._each:
-            # Most rules never change a decision, so they are compiled for the first call that one may change.
+            # Most rules never change a verdict, so they are compiled for the first call that one may change.
             self._each[key] = self._enforcing(key)
         return self._each[key]
