@@ -8,12 +8,12 @@ from typing import Any
 
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy import guard
-from graph_agent.policy.call_in_hand import JudgedCall, Setting
+from graph_agent.policy.call_in_hand import GuardVerdict, Setting
 
 _OF_SETTING = {field.name for field in fields(Setting)}
 
 
-def judge_batch(batch: Sequence[FunctionCall], **given: Any) -> tuple[JudgedCall, ...]:
+def judge_batch(batch: Sequence[FunctionCall], **given: Any) -> tuple[GuardVerdict, ...]:
     """Judge `batch` as if each call before another one had been sent."""
     setting = Setting(**{name: value for name, value in given.items() if name in _OF_SETTING})
     rest = {name: value for name, value in given.items() if name not in _OF_SETTING}

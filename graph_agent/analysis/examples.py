@@ -17,8 +17,9 @@ from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Value
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import CallSources, FoundSource, Source
-from graph_agent.policy.call_in_hand import CallDecision, CallInHand, Setting
+from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import Situation, Verdict
@@ -185,12 +186,12 @@ class _Reader:
         judged = judge(CallInHand(call=requested, setting=setting, **evidence))
         if judged.needs is not None:
             return Verdict.WAITS
-        if judged.decision is not CallDecision.AWAITING:
-            return Verdict.RUNS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED
+        if judged.disposition is not CallDisposition.AWAITING:
+            return Verdict.RUNS if judged.disposition is CallDisposition.EXECUTED else Verdict.REFUSED
         asked = {"id": "example", "tool_name": requested.name, "arguments": judged.arguments, "description": "example"}
         yes = PendingAction.model_validate({**asked, "created_at": self.facts.now})
         judged = judge(CallInHand(call=requested, setting=replace(setting, confirmed=yes), **evidence))
-        return Verdict.ASKS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED
+        return Verdict.ASKS if judged.disposition is CallDisposition.EXECUTED else Verdict.REFUSED
 
     def is_forbidden(self, promises: Conditions) -> bool:
         situation = Situation(

@@ -38,11 +38,11 @@ from graph_agent.errors import (
 )
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesDigests
-from graph_agent.models.record import DecisionOpening, DecisionRecord
+from graph_agent.models.record import CallDisposition, DecisionOpening, DecisionRecord
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy import confirmation
 from graph_agent.policy.approval_signature import ApproverKeys, SignatureRefused, require_signed, signed_text
-from graph_agent.policy.call_in_hand import CallDecision, JudgedCall
+from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import judge_request
@@ -283,7 +283,7 @@ class ApprovalService:
             return _NOT_CHANGED
         everybody = {} if conditions is None else dict.fromkeys(conditions.file.roles, EVERYBODY)
         judged = _judged(request, policy, everybody, known)
-        if judged.decision is CallDecision.PERMITTED:
+        if judged.disposition is CallDisposition.EXECUTED:
             return None
         # A rule that reads the time or what was used may permit the call later.
         return None if _reads_facts(policy, name) else (judged.rule or "it is refused")
@@ -318,11 +318,11 @@ class ApprovalService:
             )
         counts = count_approvals(stored.answers, stored.request.user_id)
         judged = [_judged(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, known) for role in own]
-        best = next((one for one in judged if one.decision is CallDecision.PERMITTED), judged[0])
-        match best.decision:
-            case CallDecision.PERMITTED:
+        best = next((one for one in judged if one.disposition is CallDisposition.EXECUTED), judged[0])
+        match best.disposition:
+            case CallDisposition.EXECUTED:
                 return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="runs", why="")
-            case CallDecision.WAITS:
+            case CallDisposition.WAITS:
                 return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="waits", why=best.rule)
         return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="refused", why=best.rule)
 
@@ -374,7 +374,9 @@ class ApprovalService:
             raise service_not_ready() from exc
 
 
-def _judged(request: ApprovalRequest, policy: CompiledPolicy, approvals: Mapping[str, int], known: Circumstances) -> JudgedCall:
+def _judged(
+    request: ApprovalRequest, policy: CompiledPolicy, approvals: Mapping[str, int], known: Circumstances
+) -> GuardVerdict:
     return judge_request(request, policy, approvals, known.facts, known.results)
 
 
@@ -389,7 +391,7 @@ def _may_run(policy: CompiledPolicy, known: Circumstances, keys: ApproverKeys | 
         return False
     counts = count_approvals(stored.answers, stored.request.user_id)
     # A request is not closed before anybody answered it, also if the rules have become looser since.
-    return bool(counts) and _judged(stored.request, policy, counts, known).decision is CallDecision.PERMITTED
+    return bool(counts) and _judged(stored.request, policy, counts, known).disposition is CallDisposition.EXECUTED
 
 
 def _is_signed(request: ApprovalRequest, answer: ApprovalAnswer, keys: ApproverKeys) -> bool:

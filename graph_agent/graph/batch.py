@@ -14,7 +14,7 @@ from graph_agent.models.facts import Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
-from graph_agent.policy.call_in_hand import CallInHand, JudgedCall, Setting
+from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
 from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
 from graph_agent.policy.guard import AuthorizedCall, foresee
 from graph_agent.policy.past_call import PastCall
@@ -41,7 +41,7 @@ class Batch:
     """Why no further call is made."""
     anew: bool = False
     """True if the user is asked again about what was confirmed."""
-    foreseen: dict[int, tuple[CallInHand, JudgedCall]] = field(default_factory=dict)
+    foreseen: dict[int, tuple[CallInHand, GuardVerdict]] = field(default_factory=dict)
     """The verdicts on the calls after the last one that was sent, as if that had been made."""
 
     @classmethod
@@ -105,7 +105,7 @@ class Batch:
         self.foreseen[place] = ahead, judged
         return judged.authorized
 
-    def came_true(self, place: int) -> tuple[CallInHand, JudgedCall] | None:
+    def came_true(self, place: int) -> tuple[CallInHand, GuardVerdict] | None:
         """Return the foreseen verdict on a call, unless something was read since that counts as a call."""
         known = self.foreseen.get(place)
         return known if known is not None and known[0].fact_reads is self.reader.made else None

@@ -9,7 +9,7 @@ from typing import Final
 from graph_agent.graph.batch import Batch
 from graph_agent.graph.card import AskedCall, is_too_long_together
 from graph_agent.graph.undo import read_object, restored_before
-from graph_agent.policy.call_in_hand import CallInHand, JudgedCall
+from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict
 from graph_agent.policy.gates import Evidence, is_previewed
 from graph_agent.policy.guard import walk
 from graph_agent.policy.shadow import shadow_verdicts
@@ -17,7 +17,7 @@ from graph_agent.policy.shadow import shadow_verdicts
 Reader = Callable[[CallInHand, Batch], Awaitable[None]]
 
 
-async def judge_now(hand: CallInHand, batch: Batch) -> JudgedCall | None:
+async def judge_now(hand: CallInHand, batch: Batch) -> GuardVerdict | None:
     """Let a call pass the gates, and read what they have to be told; None if the turn is interrupted meanwhile."""
     walking, ports = walk(hand), batch.runtime.ports
     try:
@@ -28,7 +28,7 @@ async def judge_now(hand: CallInHand, batch: Batch) -> JudgedCall | None:
                 break
             asked_for = walking.send(True)
     except StopIteration as end:
-        judged: JudgedCall = end.value
+        judged: GuardVerdict = end.value
         return judged
     return None
 

@@ -182,20 +182,20 @@ class RecordStatus(StrEnum):
 
 
 class CallDisposition(StrEnum):
-    """The fate of a call that the model requested."""
+    """The fate of a call that was requested: what the guard decides, and what the record says."""
 
     EXECUTED = "executed"
-    """The call was sent to its server."""
+    """The call was sent to its server; in a verdict: it may be sent."""
     REFUSED = "refused"
     """The guard refused the call; it was not sent."""
     REPEATED = "repeated"
-    """The call got the result of an identical earlier one; it was not sent again."""
+    """An identical call that is no read may have run before in the turn. The call got its result; it was not sent again."""
     AWAITING = "awaiting"
-    """The call waits for the confirmation of the user."""
+    """The call waits for the confirmation of the user: it needs it, or may change something and comes after one that does."""
     WAITS = "waits"
-    """The call waits for the approval of other people."""
+    """The call waits for the approval of other people, and has the confirmation of the user if it needs that too."""
     SKIPPED = "skipped"
-    """The call came after one that awaits confirmation; it was not sent."""
+    """The call was not sent: its batch had ended, or it is a read, or the same call, after one that waits for the user."""
 
 
 class ShadowVerdict(Frozen):

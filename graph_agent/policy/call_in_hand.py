@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import ShadowVerdict
+from graph_agent.models.record import CallDisposition, ShadowVerdict
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
@@ -29,30 +28,16 @@ if TYPE_CHECKING:
 INVALID_ARGUMENTS = "its details were not valid"
 
 
-class CallDecision(StrEnum):
-    """The guard's decision on one call."""
-
-    PERMITTED = "permitted"
-    REFUSED = "refused"
-    REPEATED = "repeated"
-    """An identical call that may have run came earlier in this turn, and is not a read: it is answered with that result."""
-    AWAITING = "awaiting"
-    """It needs the user's confirmation, or may change something and comes after a call that needs it."""
-    WAITS = "waits"
-    """It needs the approval of other people, and the user's confirmation only if it has that already."""
-    SKIPPED = "skipped"
-    """A read after a call that waits for the user, the same call as that one, or one that would wait for an approval alone."""
-
-
 @dataclass(frozen=True, slots=True)
-class JudgedCall:
-    """The verdict on one call: the decision, and the reason or the permission."""
+class GuardVerdict:
+    """The verdict of the guard on one call: what becomes of it, and the reason or the permission."""
 
     sequence: int
     tool_name: str
     arguments: dict[str, Any]
     """The arguments without `user_id`, which the runtime supplies; of a refused call as they were requested."""
-    decision: CallDecision
+    disposition: CallDisposition
+    """EXECUTED for a call that may be sent now."""
     gate: str
     """The gate that decided."""
     authorized: AuthorizedCall | None = None
@@ -144,7 +129,7 @@ class CallInHand:
     gate: str = ""
     arguments: Any = None
     decided: ConditionsVerdict | None = None
-    asks: CallDecision | None = None
+    asks: CallDisposition | None = None
     """AWAITING or WAITS if people are to be asked."""
     reason: str = ""
     """The rules that require it."""
@@ -201,7 +186,7 @@ class CallInHand:
         same_tool = known.tool_name == self.call.name
         return same_tool and canonical_json(known.arguments) == canonical_json(self.arguments)
 
-    def ask(self, whom: CallDecision, why: str, reason: str = "") -> None:
+    def ask(self, whom: CallDisposition, why: str, reason: str = "") -> None:
         """Let the walk end with a question. The gates that follow decide whether it can be asked."""
         self.asks, self.reason, self.permission = whom, reason, None
         self.why = f"{why} ({reason})" if reason else why
@@ -212,25 +197,25 @@ class CallInHand:
         code: ToolErrorCode | None = ToolErrorCode.VALIDATION_ERROR,
         *,
         rule: str = INVALID_ARGUMENTS,
-    ) -> JudgedCall:
-        refused = CallDecision.REFUSED
-        return JudgedCall(
+    ) -> GuardVerdict:
+        refused = CallDisposition.REFUSED
+        return GuardVerdict(
             self.sequence, self.name, self.call.arguments, refused, self.gate, error_code=code, error=text, rule=rule
         )
 
-    def skipped(self, text: str) -> JudgedCall:
-        return JudgedCall(
-            self.sequence, self.name, self.arguments, CallDecision.SKIPPED, self.gate, error=text, needs=self.needs
+    def skipped(self, text: str) -> GuardVerdict:
+        return GuardVerdict(
+            self.sequence, self.name, self.arguments, CallDisposition.SKIPPED, self.gate, error=text, needs=self.needs
         )
 
-    def concluded(self) -> JudgedCall:
+    def concluded(self) -> GuardVerdict:
         """Return the verdict on a call that has passed all gates: it may run, or people are asked about it."""
-        decision = self.asks or CallDecision.PERMITTED
-        return JudgedCall(
+        disposition = self.asks or CallDisposition.EXECUTED
+        return GuardVerdict(
             self.sequence,
             self.name,
             self.arguments,
-            decision,
+            disposition,
             "consent" if self.asks else "",
             self.permission,
             error=self.why,

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.record import CallDisposition
 from graph_agent.policy import confirmation
-from graph_agent.policy.call_in_hand import CallDecision, CallInHand, JudgedCall
+from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Verdict
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.reply import fixed
@@ -42,7 +43,7 @@ _TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown befor
 DRY_RUN = "dry run"
 """The name of the gate whose verdicts the calls after it take for effects."""
 
-Check = Callable[[CallInHand], JudgedCall | None]
+Check = Callable[[CallInHand], GuardVerdict | None]
 
 
 class Evidence(StrEnum):
@@ -74,17 +75,17 @@ class Gate(NamedTuple):
     """The calls for which the evidence is read; without a driver that reads it, the gate is passed."""
 
 
-def is_open(hand: CallInHand) -> JudgedCall | None:
+def is_open(hand: CallInHand) -> GuardVerdict | None:
     return hand.skipped(hand.closed) if hand.closed else None
 
 
-def is_not_left_out(hand: CallInHand) -> JudgedCall | None:
+def is_not_left_out(hand: CallInHand) -> GuardVerdict | None:
     """From the first call on that waits for the user, a read is left out: its result belongs after the change."""
     left_out = hand.setting.confirmed is None and hand.waits and not hand.setting.policy.is_write(hand.name)
     return hand.skipped(LEFT_OUT) if left_out else None
 
 
-def is_listed(hand: CallInHand) -> JudgedCall | None:
+def is_listed(hand: CallInHand) -> GuardVerdict | None:
     policy = hand.setting.policy
     if hand.name in policy.unavailable:
         return hand.refused(f"unavailable: {policy.unavailable[hand.name]}", ToolErrorCode.TOOL_UNAVAILABLE, rule=_NOT_SERVED)
@@ -93,7 +94,7 @@ def is_listed(hand: CallInHand) -> JudgedCall | None:
     return None
 
 
-def is_within_limits(hand: CallInHand) -> JudgedCall | None:
+def is_within_limits(hand: CallInHand) -> GuardVerdict | None:
     most = hand.setting.max_calls_per_turn
     if hand.place >= MAX_CALLS_PER_ROUND:
         text = f"at most {MAX_CALLS_PER_ROUND} calls can be made at once"
@@ -103,7 +104,7 @@ def is_within_limits(hand: CallInHand) -> JudgedCall | None:
     return None
 
 
-def is_plain_json(hand: CallInHand) -> JudgedCall | None:
+def is_plain_json(hand: CallInHand) -> GuardVerdict | None:
     arguments = hand.call.arguments
     if not isinstance(arguments, dict):
         return hand.refused("the arguments must be an object")
@@ -118,7 +119,7 @@ def is_plain_json(hand: CallInHand) -> JudgedCall | None:
     return None
 
 
-def is_own_data(hand: CallInHand) -> JudgedCall | None:
+def is_own_data(hand: CallInHand) -> GuardVerdict | None:
     """Set the bound argument to the signed-in user, and leave out a `user_id` that no schema declares."""
     rule, arguments, user_id = hand.rule, hand.call.arguments, hand.setting.user_id
     bound = rule.grant.bound_argument
@@ -137,7 +138,7 @@ def is_own_data(hand: CallInHand) -> JudgedCall | None:
     return None
 
 
-def fits_schema(hand: CallInHand) -> JudgedCall | None:
+def fits_schema(hand: CallInHand) -> GuardVerdict | None:
     try:
         issue = hand.rule.check.first_issue(hand.arguments)
     except Exception:
@@ -149,19 +150,19 @@ def fits_schema(hand: CallInHand) -> JudgedCall | None:
     return hand.refused(f"the arguments do not fit the schema{where}: {issue.why}")
 
 
-def is_asked_once(hand: CallInHand) -> JudgedCall | None:
+def is_asked_once(hand: CallInHand) -> GuardVerdict | None:
     """One question does not ask twice for the same."""
     return hand.skipped(SAME_CALL) if any(one.waits and hand.is_same_as(one) for one in hand.past) else None
 
 
-def is_not_done_before(hand: CallInHand) -> JudgedCall | None:
+def is_not_done_before(hand: CallInHand) -> GuardVerdict | None:
     done = hand.setting.done_before
     if done and hand.rule.mutating and hand.operation_key is None and any(map(hand.is_same_as, done)):
         return hand.refused(DONE_BEFORE, rule=_DONE_BEFORE)
     return None
 
 
-def is_no_repetition(hand: CallInHand) -> JudgedCall | None:
+def is_no_repetition(hand: CallInHand) -> GuardVerdict | None:
     """A change is made once for a message, unless it failed for certain. A read repeats nothing."""
     if not hand.past or not hand.rule.mutating or hand.operation_key is not None:
         return None
@@ -171,10 +172,10 @@ def is_no_repetition(hand: CallInHand) -> JudgedCall | None:
     if hand.setting.dry_run:
         # The first one was not made: there is no result to answer it with.
         return hand.refused(f"{WOULD_BE_DONE}; nothing was sent", None, rule=WOULD_BE_DONE)
-    return JudgedCall(hand.sequence, hand.name, hand.arguments, CallDecision.REPEATED, hand.gate, repeats=known)
+    return GuardVerdict(hand.sequence, hand.name, hand.arguments, CallDisposition.REPEATED, hand.gate, repeats=known)
 
 
-def is_below_limit(hand: CallInHand) -> JudgedCall | None:
+def is_below_limit(hand: CallInHand) -> GuardVerdict | None:
     limit = hand.rule.grant.max_per_message
     if limit is None or sum(one.tool_name == hand.name for one in hand.running) < limit:
         return None
@@ -187,7 +188,7 @@ def needs_facts(hand: CallInHand) -> bool:
     return conditions is not None and not hand.setting.for_facts and conditions.needs_facts(hand.name)
 
 
-def meets_conditions(hand: CallInHand) -> JudgedCall | None:
+def meets_conditions(hand: CallInHand) -> GuardVerdict | None:
     decided = _ruling(hand) if hand.reserved is None else hand.reserved
     if decided.facts:
         # A server's words: no name of a tool is left in them.
@@ -217,11 +218,11 @@ def has_shadow(hand: CallInHand) -> bool:
     return conditions is not None and conditions.shadow is not None
 
 
-def passes(hand: CallInHand) -> JudgedCall | None:  # noqa: ARG001 (for a gate that only reads)
+def passes(hand: CallInHand) -> GuardVerdict | None:  # noqa: ARG001 (for a gate that only reads)
     return None
 
 
-def has_consent(hand: CallInHand) -> JudgedCall | None:
+def has_consent(hand: CallInHand) -> GuardVerdict | None:
     """Let a call without the user's yes, or the approvals that it needs, end with a question.
 
     From the first call on that needs the yes, every change waits for the same one. A call that needs an approval waits alone.
@@ -235,39 +236,39 @@ def has_consent(hand: CallInHand) -> JudgedCall | None:
     if needs is not None and hand.waits:
         return hand.skipped(LEFT_OUT)
     if lacks_yes or (hand.waits and needs is None):
-        hand.ask(CallDecision.AWAITING, AWAITING, decided.reason)
+        hand.ask(CallDisposition.AWAITING, AWAITING, decided.reason)
     elif needs is not None:
         # The conditions may have asked for the yes too, which the call has.
-        hand.ask(CallDecision.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))
+        hand.ask(CallDisposition.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))
     elif hand.anew:
-        hand.ask(CallDecision.AWAITING, AWAITING)
+        hand.ask(CallDisposition.AWAITING, AWAITING)
     if setting.closes and hand.asks:
         return hand.refused(hand.why, ToolErrorCode.ACCESS_DENIED, rule=hand.reason or AWAITING)
     return None
 
 
-def is_meant(hand: CallInHand) -> JudgedCall | None:
+def is_meant(hand: CallInHand) -> GuardVerdict | None:
     """In a dry run only reads are made."""
     if not hand.setting.dry_run or (not hand.asks and not hand.rule.mutating):
         return None
-    what = {None: WOULD_BE_DONE, CallDecision.WAITS: WOULD_WAIT}.get(hand.asks, WOULD_BE_ASKED)
+    what = {None: WOULD_BE_DONE, CallDisposition.WAITS: WOULD_WAIT}.get(hand.asks, WOULD_BE_ASKED)
     rule = f"{what}{hand.reason and f' ({hand.reason})'}"
     return hand.refused(f"{rule}; nothing was sent", None, rule=rule)
 
 
 def was_shown(hand: CallInHand) -> bool:
     """True for a call that was shown to those who said yes. If the user is asked again, the question shows it anew."""
-    return hand.setting.confirmed is not None and hand.asks is not CallDecision.AWAITING
+    return hand.setting.confirmed is not None and hand.asks is not CallDisposition.AWAITING
 
 
-def is_as_shown(hand: CallInHand) -> JudgedCall | None:
+def is_as_shown(hand: CallInHand) -> GuardVerdict | None:
     """If the object of a confirmed call has changed, the user is asked again, or the people who have approved the call."""
     assert hand.setting.confirmed is not None
     if (refused := shows_object(hand)) is not None:
         return refused
     if has_changed(hand):
         hand.changed = True
-        hand.ask(CallDecision.WAITS if hand.setting.closes else CallDecision.AWAITING, AWAITING)
+        hand.ask(CallDisposition.WAITS if hand.setting.closes else CallDisposition.AWAITING, AWAITING)
     return None
 
 
@@ -288,7 +289,7 @@ def is_previewed(hand: CallInHand) -> bool:
     return hand.rule.traits.preview
 
 
-def shows_object(hand: CallInHand) -> JudgedCall | None:
+def shows_object(hand: CallInHand) -> GuardVerdict | None:
     """The user is never asked about a bare id where a preview is offered, because a user cannot know what it refers to."""
     seen = hand.seen
     if seen is None or seen.success:
@@ -306,7 +307,7 @@ def undoes(hand: CallInHand) -> bool:
     return hand.undoes is not None and not hand.changed
 
 
-def is_left_alone(hand: CallInHand) -> JudgedCall | None:
+def is_left_alone(hand: CallInHand) -> GuardVerdict | None:
     """An undo is made only if its object is as the change has left it."""
     restored, read = None if hand.undoes is None else hand.undoes.restored, hand.object_now
     if restored is None or read is None:
@@ -326,7 +327,7 @@ def is_counted(hand: CallInHand) -> bool:
     return hand.permission is not None and hand.setting.policy.counts(hand.name)
 
 
-def is_within_budget(hand: CallInHand) -> JudgedCall | None:
+def is_within_budget(hand: CallInHand) -> GuardVerdict | None:
     """The conditions once more, by the uses of this moment: the reservation wins. Without one the turn was interrupted."""
     return hand.skipped(SKIPPED) if hand.reserved is None else meets_conditions(hand) or has_consent(hand)
 
@@ -335,13 +336,13 @@ def undoes_now(hand: CallInHand) -> bool:
     return hand.undoes is not None and hand.permission is not None
 
 
-def is_undone_once(hand: CallInHand) -> JudgedCall | None:
+def is_undone_once(hand: CallInHand) -> GuardVerdict | None:
     if hand.undone_by is None:
         return hand.skipped(SKIPPED)
     return _not_undone(hand, fixed.undone_already(hand.undone_by)) if hand.undone_by else None
 
 
-def _not_undone(hand: CallInHand, why: str) -> JudgedCall:
+def _not_undone(hand: CallInHand, why: str) -> GuardVerdict:
     return hand.refused(f"not undone: {why}", ToolErrorCode.ACCESS_DENIED, rule=why)
 
 
@@ -349,7 +350,7 @@ def asks(hand: CallInHand) -> bool:
     return hand.asks is not None and not hand.changed
 
 
-def has_room(hand: CallInHand) -> JudgedCall | None:
+def has_room(hand: CallInHand) -> GuardVerdict | None:
     return None if hand.has_room else hand.refused(_TOO_MUCH_CHANGED, rule=_TOO_MUCH_TO_SHOW)
 
 

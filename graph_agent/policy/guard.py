@@ -14,11 +14,11 @@ from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import FACT_READS
+from graph_agent.models.record import FACT_READS, CallDisposition
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import gates
-from graph_agent.policy.call_in_hand import CallDecision, CallInHand, JudgedCall, Setting
+from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
 from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy, ToolRule
 from graph_agent.policy.gates import Evidence, Gate
 from graph_agent.policy.key_location import KeyPlace
@@ -96,7 +96,7 @@ class OutcomeRead:
     """The arguments of the change."""
 
 
-def _permit(hand: CallInHand) -> JudgedCall | None:
+def _permit(hand: CallInHand) -> GuardVerdict | None:
     if hand.asks is None:
         hand.permission = _authorized(hand, hand.operation_key or f"{hand.setting.decision_id}:{hand.sequence}", hand.rule)
     return None
@@ -130,7 +130,7 @@ GATES: Final = (
 """Everything between a call of the model and its effect, in order. The effect, or the question, follows the last gate."""
 
 
-def walk(hand: CallInHand) -> Generator[Evidence, bool, JudgedCall]:
+def walk(hand: CallInHand) -> Generator[Evidence, bool, GuardVerdict]:
     """Let a call pass the gates up to the first one that decides. Yield what a gate has to be told.
 
     The driver answers True when the evidence is in `hand`, and False if it reads none: then the gate is passed.
@@ -144,7 +144,7 @@ def walk(hand: CallInHand) -> Generator[Evidence, bool, JudgedCall]:
     return hand.concluded()
 
 
-def judge(hand: CallInHand) -> JudgedCall:
+def judge(hand: CallInHand) -> GuardVerdict:
     """Return the verdict of the gates that need no evidence but what is in `hand` already."""
     walking = walk(hand)
     try:
@@ -152,16 +152,16 @@ def judge(hand: CallInHand) -> JudgedCall:
         while True:
             walking.send(False)
     except StopIteration as end:
-        verdict: JudgedCall = end.value
+        verdict: GuardVerdict = end.value
         return verdict
 
 
-def foresee(hand: CallInHand) -> JudgedCall | None:
+def foresee(hand: CallInHand) -> GuardVerdict | None:
     """Return the verdict on a call whose gates have to be told nothing; None for any other."""
     try:
         next(walk(hand))
     except StopIteration as end:
-        verdict: JudgedCall = end.value
+        verdict: GuardVerdict = end.value
         return verdict
     return None
 
@@ -174,7 +174,7 @@ def judge_batch(
     place: int = 0,
     sources: BatchSources | None = None,
     **evidence: Any,
-) -> tuple[JudgedCall, ...]:
+) -> tuple[GuardVerdict, ...]:
     """Judge the calls of a batch from a `place` on, as if every one before another had been sent: what a proof has."""
     known, judged_calls = list(past), []
     for at in range(place, len(batch)):
@@ -185,9 +185,9 @@ def judge_batch(
         )
         judged = judge(hand)
         judged_calls.append(judged)
-        if judged.decision is CallDecision.PERMITTED:
+        if judged.disposition is CallDisposition.EXECUTED:
             known.append(PastCall(judged.sequence, judged.tool_name, judged.arguments))
-        elif judged.decision in (CallDecision.AWAITING, CallDecision.WAITS):
+        elif judged.disposition in (CallDisposition.AWAITING, CallDisposition.WAITS):
             known.append(PastCall.waiting(judged.sequence, judged.tool_name, judged.arguments))
     return tuple(judged_calls)
 
@@ -240,7 +240,7 @@ def judge_request(
     approvals: Mapping[str, int],
     facts: Facts | None = None,
     results: CallFacts | None = None,
-) -> JudgedCall:
+) -> GuardVerdict:
     """Judge the call of an approval request, with the requester's yes if it was given, as its closing decision does."""
     action = request.action
     setting = Setting(
@@ -280,7 +280,7 @@ def permitted_read(call: FunctionCall, setting: Setting) -> AuthorizedCall | Non
     return None if permitted is None or permitted.mutating else permitted
 
 
-def judge_fact_read(hand: CallInHand, number: int) -> JudgedCall:
+def judge_fact_read(hand: CallInHand, number: int) -> GuardVerdict:
     """Judge a read that the runtime makes for facts, as a call of the user beside the others of the turn.
 
     Everything that restricts the tool holds for it, but for the conditions that name facts: they could only be judged after it.
@@ -294,7 +294,7 @@ def judge_fact_read(hand: CallInHand, number: int) -> JudgedCall:
     if permitted is None:
         return judged
     if permitted.mutating:
-        return replace(judged, decision=CallDecision.REFUSED, authorized=None, rule=_MAY_CHANGE)
+        return replace(judged, disposition=CallDisposition.REFUSED, authorized=None, rule=_MAY_CHANGE)
     # It is none of the calls of the turn.
     key = f"{hand.setting.decision_id}:read:{number}"
     return replace(judged, authorized=replace(permitted, sequence=FACT_READS + number, operation_key=key, seal=_SEAL))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -22,7 +22,6 @@ from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoi
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import NO_CALLS, EarlierCalls
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.compiled import ToolRule
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.replays.argument_sources import ArgumentSources, sources_in_words
@@ -83,7 +82,8 @@ class JudgedCall(Frozen):
     sequence: int
     tool_name: str
     arguments: dict[str, Any]
-    verdict: CallDecision
+    verdict: CallDisposition | Literal["permitted"]
+    """"permitted" for a call that was sent, and otherwise its disposition."""
     gate: str | None
     """The gate that stopped the call; None for one that has passed all of them."""
     reason: str | None
@@ -185,7 +185,7 @@ def _judged(
         sequence=call.sequence,
         tool_name=call.call.name,
         arguments=call.arguments,
-        verdict=CallDecision.PERMITTED if call.disposition is CallDisposition.EXECUTED else CallDecision[call.disposition.name],
+        verdict="permitted" if call.disposition is CallDisposition.EXECUTED else call.disposition,
         gate=call.gate or None,
         reason=result.error,
         error_code=result.error_code,

@@ -29,7 +29,7 @@ from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind
 from graph_agent.settings import Settings, read_settings
 from graph_agent.validation.fixtures import load_fixtures, shipped_suite
 from tests.acceptance.cases import load_requests
-from tests.acceptance.run import CallDecision, run_case
+from tests.acceptance.run import CaseResult, run_case
 from tests.chat.environment import migrated, open_environment
 
 SHARE = 0.9
@@ -46,15 +46,15 @@ def provider(settings: Settings) -> str | None:
     return "gemini" if settings.gemini_api_key else None
 
 
-async def run_suite(settings: Settings, model: str, first: int | None) -> tuple[list[CallDecision], list[DecisionRecord]]:
+async def run_suite(settings: Settings, model: str, first: int | None) -> tuple[list[CaseResult], list[DecisionRecord]]:
     """Play the shipped suite; return the verdict on each case, and the records."""
     async with open_validation(temporary_settings(settings), model=model) as (service, *_):
         played = await service.play(load_fixtures(shipped_suite())[:first])
-    verdicts = [CallDecision(one.result.test_id, list(one.result.failures)) for one in played]
+    verdicts = [CaseResult(one.result.test_id, list(one.result.failures)) for one in played]
     return verdicts, [record for one in played for record in one.records]
 
 
-async def run_requests(settings: Settings, model: str, first: int | None) -> tuple[list[CallDecision], list[DecisionRecord]]:
+async def run_requests(settings: Settings, model: str, first: int | None) -> tuple[list[CaseResult], list[DecisionRecord]]:
     """Have a user type the sixty requests; return the verdict on each, and the records."""
     with tempfile.TemporaryDirectory() as folder:
         template = await migrated(Path(folder) / "template")

@@ -23,7 +23,7 @@ SENTENCE_CLASSES: tuple[SentenceClass, ...] = get_args(SentenceClass)
 
 
 @dataclass
-class CallDecision:
+class CaseResult:
     """The transcript of a case and its problems; the case passed if there are none."""
 
     name: str
@@ -41,9 +41,9 @@ class CallDecision:
         )
 
 
-async def run_case(environment: Environment, case: Request | Dialogue, model: LLMAdapter | None = None) -> CallDecision:
+async def run_case(environment: Environment, case: Request | Dialogue, model: LLMAdapter | None = None) -> CaseResult:
     """Have a new user type the messages of `case`, and judge each reply and the tasks after it."""
-    user, verdict = User(environment, case.id, model), CallDecision(case.id)
+    user, verdict = User(environment, case.id, model), CaseResult(case.id)
     await user.has(case.given)
     for number, turn in enumerate(case.turns, 1):
         before = await user.tasks()
@@ -55,9 +55,9 @@ async def run_case(environment: Environment, case: Request | Dialogue, model: LL
 
 async def run_sentence(
     environment: Environment, sentence_class: SentenceClass, sentence: Sentence, given: list[str]
-) -> CallDecision:
+) -> CaseResult:
     """Have a new user type `sentence` in a new conversation, and judge the result by its class."""
-    user, verdict = User(environment, f"{sentence_class}: {sentence.say}"), CallDecision(f"{sentence_class}: {sentence.say}")
+    user, verdict = User(environment, f"{sentence_class}: {sentence.say}"), CaseResult(f"{sentence_class}: {sentence.say}")
     before = sentence.given(sentence_class, given)
     await user.has(before)
     outcome = await user.say(sentence.say)
@@ -67,10 +67,10 @@ async def run_sentence(
     return verdict
 
 
-async def run_all() -> dict[str, list[CallDecision]]:
+async def run_all() -> dict[str, list[CaseResult]]:
     """Run every case in one environment; return the verdicts by group."""
     requests, sentences = load_requests(), load_sentences()
-    groups: dict[str, list[CallDecision]] = {}
+    groups: dict[str, list[CaseResult]] = {}
     with tempfile.TemporaryDirectory() as folder:
         template = await migrated(Path(folder) / "template")
         async with open_environment(Path(folder) / "environment", template, ManualClock()) as environment:
@@ -81,7 +81,7 @@ async def run_all() -> dict[str, list[CallDecision]]:
     return groups
 
 
-def table(verdicts: Sequence[CallDecision]) -> str:
+def table(verdicts: Sequence[CaseResult]) -> str:
     """Return the verdicts as a table in Markdown."""
     rows = [
         f"| {_cell(verdict.name)} | {_cell(' ⏵ '.join(message for message, _ in verdict.transcript))} "

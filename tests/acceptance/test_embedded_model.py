@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from graph_agent.clock import ManualClock
 from tests.acceptance.cases import Dialogue, Request, SentenceClass, load_requests, load_sentences, same_tasks
-from tests.acceptance.run import SENTENCE_CLASSES, CallDecision, run_case, run_sentence
+from tests.acceptance.run import SENTENCE_CLASSES, CaseResult, run_case, run_sentence
 from tests.chat.environment import Environment, migrated, open_environment
 
 # The cases share one environment, in which each has a user of its own, and therefore one event loop.
@@ -60,7 +60,7 @@ async def test_task_lists_are_compared_with_their_alternatives_and_marks() -> No
     assert not same_tasks(["bread"], ["x bread"])
 
 
-def _check(verdicts: list[tuple[CallDecision, str | None]]) -> None:
+def _check(verdicts: list[tuple[CaseResult, str | None]]) -> None:
     """Print every verdict, and fail if a case fails without a known reason or a known failure passes."""
     for verdict, known_failure in verdicts:
         print(verdict, f"  known failure: {known_failure}" if known_failure else "")

@@ -10,7 +10,7 @@ from typing import Any
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.call_in_hand import CallDecision
+from graph_agent.models.record import CallDisposition
 from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
@@ -221,12 +221,12 @@ def effect(policy: CompiledPolicy, arguments: dict[str, Any], given: dict[str, A
         # The first one had the arguments that this policy gave it.
         situation["past"] = [*given["past"], PastCall(len(given["past"]), "t", judged.arguments)]
         (judged,) = judge_batch([call], **situation)
-    if judged.decision is not CallDecision.AWAITING:
-        return Verdict.RUNS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED, judged.arguments
+    if judged.disposition is not CallDisposition.AWAITING:
+        return Verdict.RUNS if judged.disposition is CallDisposition.EXECUTED else Verdict.REFUSED, judged.arguments
     asked = {"id": "d", "tool_name": "t", "arguments": judged.arguments, "description": "d"}
     yes = PendingAction.model_validate({**asked, "created_at": situation["facts"].now})
     (judged,) = judge_batch([call], **situation, confirmed=yes)
-    return Verdict.ASKS if judged.decision is CallDecision.PERMITTED else Verdict.REFUSED, judged.arguments
+    return Verdict.ASKS if judged.disposition is CallDisposition.EXECUTED else Verdict.REFUSED, judged.arguments
 
 
 def is_newly_possible(old: CompiledPolicy, new: CompiledPolicy, arguments: dict[str, Any], given: dict[str, Any]) -> bool:

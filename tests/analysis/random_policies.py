@@ -15,8 +15,8 @@ from graph_agent.analysis.questions import Analysis
 from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Unencodable, Value, text
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
+from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import CallSources, FoundSource, Source
-from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.fact_values import CallFacts
@@ -127,13 +127,15 @@ def compare_with_guard(
     for arguments, before in calls:
         # About other objects: the guard does not ask about one that the message has changed already.
         past = [PastCall(number, "t", {"n": -number, "s": f"other {number}", "d": -number}) for number in range(1, before + 1)]
-        verdict = judge(policy, "t", arguments, past, facts=facts()).decision
+        verdict = judge(policy, "t", arguments, past, facts=facts()).disposition
         # The yes to a call that waits comes with another message.
-        before_it = [] if verdict is CallDecision.AWAITING else past
+        before_it = [] if verdict is CallDisposition.AWAITING else past
         situation = Situation("ann", (), facts(), before_it, sources=CallSources(), results=CallFacts())
         given = list(_values(call.context, conditions.context(call.action, arguments, situation)))
         decided = [z3.is_true(z3.simplify(z3.substitute(term, *given))) for term in (silent, accepted)]
-        encoded = CallDecision.PERMITTED if decided[0] else CallDecision.AWAITING if decided[1] else CallDecision.REFUSED
+        encoded = (
+            CallDisposition.EXECUTED if decided[0] else CallDisposition.AWAITING if decided[1] else CallDisposition.REFUSED
+        )
         if verdict is not encoded:
             yield f"{arguments} after {before} others: guard {verdict}, encoder {encoded}"
 

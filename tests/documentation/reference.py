@@ -29,7 +29,7 @@ from graph_agent.errors import ServiceErrorCode, ToolErrorCode, outcome_unknown
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.models.record import CallDisposition
-from graph_agent.policy.call_in_hand import CallDecision
+from graph_agent.policy.cedar.conditions import Verdict
 from graph_agent.replays.visited_states import LedgerOutcome
 from graph_agent.settings import Settings
 from graph_agent.tools.progress import ToolProgress
@@ -170,8 +170,8 @@ def outcomes() -> str:
             of(IntentType),
             "## Dispositions of calls",
             of(CallDisposition),
-            "## Verdicts of the guard",
-            of(CallDecision),
+            "## Verdicts of conditions",
+            of(Verdict),
             "## Outcomes in the ledger",
             of(LedgerOutcome),
             "## Error codes of tool calls",

@@ -15,7 +15,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.transcript import result_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
-from graph_agent.policy.call_in_hand import JudgedCall
+from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.tools.executor import McpToolExecutor
@@ -120,7 +120,7 @@ def policy(line: str, schema: dict[str, Any]) -> CompiledPolicy:
     return compile_policy(Constitution.parse(f"## Available Tools\n{line}\n"), [declaration], {})
 
 
-def judge(rules: CompiledPolicy, arguments: dict[str, Any]) -> JudgedCall:
+def judge(rules: CompiledPolicy, arguments: dict[str, Any]) -> GuardVerdict:
     requested = [FunctionCall(name="act", arguments=arguments)]
     judged, *_ = judge_batch(requested, policy=rules, user_id="ann", decision_id="d", max_calls_per_turn=10)
     return judged

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.call_in_hand import JudgedCall
+from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
@@ -145,7 +145,7 @@ def policy_of(tools: Iterable[ShopTool], rules: str | None, roles: Sequence[str]
 
 def judge(
     policy: CompiledPolicy, tool: str, arguments: dict[str, Any], past: Sequence[PastCall] = (), **situation: Any
-) -> JudgedCall:
+) -> GuardVerdict:
     """Return the guard's judged on one call of Ann, with her `roles` and `facts`."""
     call = FunctionCall(name=tool, arguments=arguments)
     (judged,) = judge_batch(

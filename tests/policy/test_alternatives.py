@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from graph_agent.bootstrap.policies import explained_conditions
-from graph_agent.policy.call_in_hand import CallDecision
+from graph_agent.models.record import CallDisposition
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, amount
 from graph_agent.policy.compiled import CompiledPolicy
@@ -43,7 +43,7 @@ def paying(rules: str, **arguments: Any) -> CompiledPolicy:
 def decided(policy: CompiledPolicy, value: Any, name: str = "amount") -> str:
     """Return "runs", or why the call does not."""
     judged = judge(policy, "pay", {name: value}, facts=facts())
-    return "runs" if judged.decision is CallDecision.PERMITTED else judged.error or judged.decision
+    return "runs" if judged.disposition is CallDisposition.EXECUTED else judged.error or judged.disposition
 
 
 def test_a_text_in_place_of_a_number_is_the_number_or_is_refused() -> None:

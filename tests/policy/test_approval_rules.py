@@ -10,7 +10,7 @@ from graph_agent.bootstrap.policies import explained_conditions
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.call_in_hand import CallDecision
+from graph_agent.models.record import CallDisposition
 from graph_agent.policy.cedar.conditions import ConditionsFile, NeededApproval, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from tests.judging import judge_batch
@@ -56,13 +56,13 @@ def yes_to(one: FunctionCall) -> PendingAction:
     return PendingAction.model_validate({**named, "created_at": facts().now})
 
 
-def judged(*calls: FunctionCall, policy: CompiledPolicy = SHOP, **more: Any) -> list[CallDecision]:
+def judged(*calls: FunctionCall, policy: CompiledPolicy = SHOP, **more: Any) -> list[CallDisposition]:
     given = {"policy": policy, "user_id": "ann", "decision_id": "d", "max_calls_per_turn": 20, **more}
-    return [one.decision for one in judge_batch(calls, **given)]
+    return [one.disposition for one in judge_batch(calls, **given)]
 
 
-RUNS, ASKS, WAITS = CallDecision.PERMITTED, CallDecision.AWAITING, CallDecision.WAITS
-SKIPPED, REFUSED = CallDecision.SKIPPED, CallDecision.REFUSED
+RUNS, ASKS, WAITS = CallDisposition.EXECUTED, CallDisposition.AWAITING, CallDisposition.WAITS
+SKIPPED, REFUSED = CallDisposition.SKIPPED, CallDisposition.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ SKIPPED, REFUSED = CallDecision.SKIPPED, CallDecision.REFUSED
     ],
 )
 def test_a_call_runs_asks_waits_or_is_refused_by_the_first_judgement_that_allows_it(
-    one: FunctionCall, approvals: dict[str, int], roles: tuple[str, ...], first: CallDecision, after_yes: CallDecision
+    one: FunctionCall, approvals: dict[str, int], roles: tuple[str, ...], first: CallDisposition, after_yes: CallDisposition
 ) -> None:
     given: dict[str, Any] = {"approvals": approvals, "roles": roles}
     assert judged(one, **given) == [first]

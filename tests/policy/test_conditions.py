@@ -14,7 +14,8 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.call_in_hand import CallDecision, Setting
+from graph_agent.models.record import CallDisposition
+from graph_agent.policy.call_in_hand import Setting
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import permitted_read
@@ -32,12 +33,12 @@ def conditions(rules: str, *tools: ShopTool) -> CompiledPolicy:
 
 def verdict(
     policy: CompiledPolicy, arguments: dict[str, Any], tool: str = "refund", **situation: Any
-) -> tuple[CallDecision, str]:
+) -> tuple[CallDisposition, str]:
     judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
-    return judged.decision, judged.rule
+    return judged.disposition, judged.rule
 
 
-REFUSED, ASKS, RUNS = CallDecision.REFUSED, CallDecision.AWAITING, CallDecision.PERMITTED
+REFUSED, ASKS, RUNS = CallDisposition.REFUSED, CallDisposition.AWAITING, CallDisposition.EXECUTED
 
 
 # --- the traps that let a call through
@@ -181,11 +182,11 @@ def test_uses_of_one_batch_count_together() -> None:
     whole: dict[str, Any] = {"policy": policy, "user_id": "ann", "decision_id": "d", "max_calls_per_turn": 9}
     first, second = judge_batch(batch, **whole)
     # That is foreseen as if the first one had been sent. It is judged when it is known if it was done.
-    assert (first.decision, second.decision, second.authorized) == (RUNS, REFUSED, None)
+    assert (first.disposition, second.disposition, second.authorized) == (RUNS, REFUSED, None)
     for may_have_run, expected in ((True, (REFUSED, "100 a message")), (False, (RUNS, ""))):
         past = [PastCall(1, "refund", batch[0].arguments, may_have_run=may_have_run)]
         (second,) = judge_batch(batch, past=past, place=1, **whole)
-        assert (second.sequence, second.decision, second.rule) == (2, *expected)
+        assert (second.sequence, second.disposition, second.rule) == (2, *expected)
 
 
 def test_writes_count_all_tools_and_calls_one() -> None:
@@ -359,7 +360,7 @@ def test_the_table_of_composition(marker: str, without: bool, with_yes: bool) ->
     expected = REFUSED if not with_yes else ASKS if marker or not without else RUNS
     assert verdict(policy, AMPLE)[0] is expected
     # The rules are asked again after the yes.
-    assert judge(policy, "refund", AMPLE, confirmed=_pending(AMPLE)).decision is (RUNS if with_yes else REFUSED)
+    assert judge(policy, "refund", AMPLE, confirmed=_pending(AMPLE)).disposition is (RUNS if with_yes else REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +374,7 @@ def test_the_table_of_composition(marker: str, without: bool, with_yes: bool) ->
     ],
 )
 def test_a_call_that_runs_without_a_yes_is_refused_where_the_yes_forbids_it_or_cannot_be_evaluated(
-    rule: str, decision: CallDecision
+    rule: str, decision: CallDisposition
 ) -> None:
     assert verdict(conditions(f"forbid (principal, action, resource) {rule};"), AMPLE)[0] is decision
 
@@ -386,7 +387,7 @@ def test_a_permit_that_only_asks_without_the_yes_refuses_with_it() -> None:
 def test_a_yes_to_other_arguments_confirms_nothing() -> None:
     policy = conditions('@id("ask") forbid (principal, action, resource) unless { context.confirmed };')
     judged = judge(policy, "refund", {**AMPLE, "amount": 51}, confirmed=_pending(AMPLE))
-    assert (judged.decision, judged.authorized) == (ASKS, None)
+    assert (judged.disposition, judged.authorized) == (ASKS, None)
 
 
 def _pending(arguments: dict[str, Any]) -> PendingAction:
@@ -398,9 +399,9 @@ def _pending(arguments: dict[str, Any]) -> PendingAction:
 def test_conditions_grant_no_tool() -> None:
     policy = conditions('@id("all") permit (principal, action == Action::"refund", resource);')
     judged = judge(policy, "ship", {})
-    assert (judged.decision, judged.error_code) == (REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
+    assert (judged.disposition, judged.error_code) == (REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
     judged = judge(policy, "refund", {"order": 5, "amount": 1})
-    assert (judged.decision, judged.error_code) == (REFUSED, ToolErrorCode.VALIDATION_ERROR)
+    assert (judged.disposition, judged.error_code) == (REFUSED, ToolErrorCode.VALIDATION_ERROR)
 
 
 def test_what_no_rule_permits_is_refused() -> None:
@@ -414,9 +415,9 @@ def test_a_repetition_gets_the_earlier_result_also_if_it_would_be_too_much() -> 
     policy = conditions('@id("100") forbid (principal, action, resource) when { context.used.message.sum.amount > 100 };')
     call = {"order": "a", "amount": 60}
     repeated = judge(policy, "refund", call, [PastCall(1, "refund", call)])
-    assert (repeated.decision, repeated.repeats, repeated.authorized) == (CallDecision.REPEATED, 1, None)
+    assert (repeated.disposition, repeated.repeats, repeated.authorized) == (CallDisposition.REPEATED, 1, None)
     again = judge(policy, "refund", call, [PastCall(1, "refund", call, may_have_run=False)])
-    assert (again.decision, again.authorized is not None) == (CallDecision.PERMITTED, True)
+    assert (again.disposition, again.authorized is not None) == (CallDisposition.EXECUTED, True)
 
 
 def test_a_read_for_display_follows_the_conditions() -> None:
@@ -450,7 +451,7 @@ def test_the_time_is_that_of_the_time_zone() -> None:
 
 def test_the_shop_decides_as_its_rules_say() -> None:
     policy = policy_of(SHOP, RULES)
-    cases: list[tuple[str, dict[str, Any], dict[str, Any], tuple[CallDecision, str]]] = [
+    cases: list[tuple[str, dict[str, Any], dict[str, Any], tuple[CallDisposition, str]]] = [
         ("refund", {"order": "o", "amount": 100}, {}, (RUNS, "")),
         ("refund", {"order": "o", "amount": 101}, {}, (ASKS, "big refunds need a yes")),
         ("refund", {"order": "o", "amount": 501}, {}, (REFUSED, "refunds at most 500")),

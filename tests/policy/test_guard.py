@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
+from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.call_in_hand import CallDecision, JudgedCall, Setting
+from graph_agent.policy.call_in_hand import GuardVerdict, Setting
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import AuthorizedCall, permitted_read
@@ -40,13 +41,13 @@ def one_tool(schema: dict[str, Any]) -> CompiledPolicy:
     return compile_policy(constitution, [ToolDeclaration(name="act", description="", parameters=schema)], {})
 
 
-def judge(*batch: FunctionCall, rules: CompiledPolicy | None = None, **more: Any) -> tuple[JudgedCall, ...]:
+def judge(*batch: FunctionCall, rules: CompiledPolicy | None = None, **more: Any) -> tuple[GuardVerdict, ...]:
     return judge_batch(batch, policy=rules or policy(), user_id="ann", decision_id="d1", **{"max_calls_per_turn": 10, **more})
 
 
 def test_a_permitted_call_has_an_operation_key() -> None:
     (judged,) = judge(ADD)
-    assert judged.decision is CallDecision.PERMITTED
+    assert judged.disposition is CallDisposition.EXECUTED
     assert judged.authorized is not None
     assert judged.authorized.operation_key == "d1:1"
     assert judged.authorized.user_id == "ann"
@@ -176,7 +177,7 @@ def _called(path: Path) -> set[str]:
 )
 def test_aisvs_9_2_4_only_the_exact_name_is_on_the_whitelist(name: str) -> None:
     (judged,) = judge(FunctionCall(name=name, arguments=ADD.arguments))
-    assert (judged.decision, judged.error_code) == (CallDecision.REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
+    assert (judged.disposition, judged.error_code) == (CallDisposition.REFUSED, ToolErrorCode.TOOL_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_aisvs_9_2_4_only_the_exact_name_is_on_the_whitelist(name: str) -> None:
 )
 def test_arguments_must_be_valid_against_the_strict_schema(arguments: dict[str, Any]) -> None:
     (judged,) = judge(FunctionCall(name="add_task", arguments=arguments))
-    assert (judged.decision, judged.error_code) == (CallDecision.REFUSED, ToolErrorCode.VALIDATION_ERROR)
+    assert (judged.disposition, judged.error_code) == (CallDisposition.REFUSED, ToolErrorCode.VALIDATION_ERROR)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"bytes"])
@@ -240,8 +241,8 @@ def test_the_strict_schema_accepts_every_declared_property(
     schema: dict[str, Any], good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
     rules = one_tool(schema)
-    assert judge(FunctionCall(name="act", arguments=good), rules=rules)[0].decision is CallDecision.PERMITTED
-    assert judge(FunctionCall(name="act", arguments=bad), rules=rules)[0].decision is CallDecision.REFUSED
+    assert judge(FunctionCall(name="act", arguments=good), rules=rules)[0].disposition is CallDisposition.EXECUTED
+    assert judge(FunctionCall(name="act", arguments=bad), rules=rules)[0].disposition is CallDisposition.REFUSED
     assert rules.declarations[0].parameters == schema
 
 
@@ -258,8 +259,8 @@ def test_a_listed_tool_that_is_not_served_stops_the_start() -> None:
 def test_the_own_user_id_is_dropped_and_another_one_refuses() -> None:
     own, other = (ADD.replace(arguments={**ADD.arguments, "user_id": user}) for user in ("ann", "bob"))
     permitted, refused = judge(own, other)
-    assert (permitted.decision, permitted.arguments) == (CallDecision.PERMITTED, ADD.arguments)
-    assert (refused.decision, refused.error_code) == (CallDecision.REFUSED, ToolErrorCode.ACCESS_DENIED)
+    assert (permitted.disposition, permitted.arguments) == (CallDisposition.EXECUTED, ADD.arguments)
+    assert (refused.disposition, refused.error_code) == (CallDisposition.REFUSED, ToolErrorCode.ACCESS_DENIED)
 
 
 @pytest.mark.parametrize("smuggled", [["ann"], None, 1, "ANN", "ann ", {"user_id": "ann"}])
@@ -270,20 +271,22 @@ def test_a_user_id_of_any_other_shape_refuses(smuggled: object) -> None:
 
 def test_at_most_five_calls_a_round_and_ten_a_turn() -> None:
     batch = [FunctionCall(name="add_task", arguments={"description": str(n)}) for n in range(7)]
-    assert [judged.decision for judged in judge(*batch)] == [CallDecision.PERMITTED] * 5 + [CallDecision.REFUSED] * 2
+    assert [judged.disposition for judged in judge(*batch)] == [CallDisposition.EXECUTED] * 5 + [CallDisposition.REFUSED] * 2
     past = [PastCall(n + 1, "list_tasks", {}) for n in range(8)]
-    assert [judged.decision for judged in judge(*batch[:3], past=past)] == [CallDecision.PERMITTED] * 2 + [CallDecision.REFUSED]
+    assert [judged.disposition for judged in judge(*batch[:3], past=past)] == [CallDisposition.EXECUTED] * 2 + [
+        CallDisposition.REFUSED
+    ]
 
 
 def test_an_identical_write_is_a_repetition_and_a_read_is_not() -> None:
     listing = FunctionCall(name="list_tasks", arguments={})
     again = ADD.replace(arguments={"description": "call mom", "user_id": "ann"})
     judged_calls = judge(ADD, listing, listing, again, past=[PastCall(1, "add_task", {"description": "call mom"})])
-    assert [(judged.decision, judged.repeats) for judged in judged_calls] == [
-        (CallDecision.REPEATED, 1),
-        (CallDecision.PERMITTED, 0),
-        (CallDecision.PERMITTED, 0),
-        (CallDecision.REPEATED, 1),
+    assert [(judged.disposition, judged.repeats) for judged in judged_calls] == [
+        (CallDisposition.REPEATED, 1),
+        (CallDisposition.EXECUTED, 0),
+        (CallDisposition.EXECUTED, 0),
+        (CallDisposition.REPEATED, 1),
     ]
 
 
@@ -305,42 +308,42 @@ OTHER = FunctionCall(name="other", arguments={})
     ("policy", "verdicts"),
     [
         # A declared read always runs. Anything else runs once, because only a declaration makes a tool a read.
-        (granted(" (reads)"), ["permitted", "permitted", "permitted", "permitted"]),
-        (granted("", read_only=True), ["permitted", "permitted", "permitted", "permitted"]),
-        (granted("", read_only=False), ["permitted", "repeated", "permitted", "repeated"]),
-        (granted("", ledger=True), ["permitted", "repeated", "permitted", "repeated"]),
-        (granted(" (without confirmation)", destructive=True), ["permitted", "repeated", "permitted", "repeated"]),
-        (granted(""), ["permitted", "repeated", "permitted", "repeated"]),
+        (granted(" (reads)"), ["executed", "executed", "executed", "executed"]),
+        (granted("", read_only=True), ["executed", "executed", "executed", "executed"]),
+        (granted("", read_only=False), ["executed", "repeated", "executed", "repeated"]),
+        (granted("", ledger=True), ["executed", "repeated", "executed", "repeated"]),
+        (granted(" (without confirmation)", destructive=True), ["executed", "repeated", "executed", "repeated"]),
+        (granted(""), ["executed", "repeated", "executed", "repeated"]),
     ],
 )
 def test_an_identical_call_runs_again_as_its_declaration_says(policy: CompiledPolicy, verdicts: list[str]) -> None:
-    assert [judged.decision for judged in judge(act(), act(), OTHER, act(), rules=policy)] == verdicts
+    assert [judged.disposition for judged in judge(act(), act(), OTHER, act(), rules=policy)] == verdicts
 
 
 def test_a_call_in_between_that_did_not_run_changes_nothing() -> None:
     past = [PastCall(1, "act", {"n": 0}), PastCall(2, "other", {}, may_have_run=False)]
     (judged,) = judge(act(), rules=granted(""), past=past)
-    assert (judged.decision, judged.repeats) == (CallDecision.REPEATED, 1)
+    assert (judged.disposition, judged.repeats) == (CallDisposition.REPEATED, 1)
 
 
 def test_calls_beyond_the_limit_for_one_message_are_refused() -> None:
     rules = granted(" (at most 3 per message)", read_only=False)
     first = judge(act(1), act(2), OTHER, act(3), act(4), rules=rules)
-    assert [judged.decision for judged in first] == ["permitted"] * 4 + ["refused"]
+    assert [judged.disposition for judged in first] == ["executed"] * 4 + ["refused"]
     assert first[-1].error == "this can be done at most 3 times for one message"
     past = [PastCall(1, "act", {"n": 1}), PastCall(2, "act", {"n": 2}, may_have_run=False), PastCall(3, "act", {"n": 3})]
-    assert [judged.decision for judged in judge(act(4), act(5), rules=rules, past=past)] == ["permitted", "refused"]
+    assert [judged.disposition for judged in judge(act(4), act(5), rules=rules, past=past)] == ["executed", "refused"]
 
 
 def test_a_repetition_beyond_the_limit_gets_the_first_result_and_no_permission() -> None:
     rules = granted(" (at most 1 per message)", read_only=False)
     (judged,) = judge(act(1), rules=rules, past=[PastCall(1, "act", {"n": 1})])
-    assert (judged.decision, judged.repeats, judged.authorized) == (CallDecision.REPEATED, 1, None)
+    assert (judged.disposition, judged.repeats, judged.authorized) == (CallDisposition.REPEATED, 1, None)
 
 
 def test_a_limit_applies_to_reads_too() -> None:
     judged_calls = judge(act(1), act(1), act(1), rules=granted(" (reads) (at most 2 per message)"))
-    assert [judged.decision for judged in judged_calls] == ["permitted", "permitted", "refused"]
+    assert [judged.disposition for judged in judged_calls] == ["executed", "executed", "refused"]
 
 
 def test_aisvs_9_2_4_a_destructive_tool_without_a_marker_stops_the_start() -> None:
@@ -369,20 +372,20 @@ def test_aisvs_9_2_4_a_line_for_a_server_that_is_not_trusted_says_whether_the_us
 @pytest.mark.parametrize(
     ("markers", "decision", "writes"),
     [
-        (" (reads)", CallDecision.PERMITTED, False),
-        (" (without confirmation)", CallDecision.PERMITTED, True),
-        (" (requires confirmation)", CallDecision.AWAITING, True),
+        (" (reads)", CallDisposition.EXECUTED, False),
+        (" (without confirmation)", CallDisposition.EXECUTED, True),
+        (" (requires confirmation)", CallDisposition.AWAITING, True),
     ],
 )
 def test_aisvs_9_2_3_the_class_of_a_tool_is_that_of_its_line_and_no_call_changes_it(
-    markers: str, decision: CallDecision, writes: bool
+    markers: str, decision: CallDisposition, writes: bool
 ) -> None:
     """A model that names a class, an approval or a yes in its arguments has only named an argument."""
     policy = granted(markers)
     assert policy.is_write("act") is writes
     for claimed in ({}, {"confirmed": True}, {"requires_confirmation": False, "read_only": True, "approved_by": "bob"}):
         (judged,) = judge(FunctionCall(name="act", arguments={**act(1).arguments, **claimed}), rules=policy)
-        assert judged.decision is (CallDecision.REFUSED if claimed else decision)
+        assert judged.disposition is (CallDisposition.REFUSED if claimed else decision)
 
 
 @pytest.mark.parametrize("traits", [{"destructive": True}, {"ledger": True}])
@@ -394,15 +397,15 @@ def test_aisvs_9_2_3_a_tool_whose_server_says_that_it_writes_cannot_be_marked_as
 def test_after_a_call_that_needs_confirmation_changes_wait_and_reads_are_left_out() -> None:
     later = FunctionCall(name="add_task", arguments={"description": "later"})
     found = judge(ADD, DELETE, ADD, LIST, later, DELETE)[:5]
-    assert [judged.decision for judged in found] == [
-        CallDecision.PERMITTED,
-        CallDecision.AWAITING,
-        CallDecision.REPEATED,
-        CallDecision.SKIPPED,
-        CallDecision.AWAITING,
+    assert [judged.disposition for judged in found] == [
+        CallDisposition.EXECUTED,
+        CallDisposition.AWAITING,
+        CallDisposition.REPEATED,
+        CallDisposition.SKIPPED,
+        CallDisposition.AWAITING,
     ]
     assert [judged.authorized is None for judged in found] == [False, True, True, True, True]
-    assert [judged.decision for judged in judge(DELETE, DELETE)] == [CallDecision.AWAITING, CallDecision.SKIPPED]
+    assert [judged.disposition for judged in judge(DELETE, DELETE)] == [CallDisposition.AWAITING, CallDisposition.SKIPPED]
 
 
 def confirmed_action(**changes: Any) -> PendingAction:
@@ -421,8 +424,8 @@ def test_a_confirmed_action_permits_exactly_that_call_under_its_own_id() -> None
     (judged,) = judge(DELETE, confirmed=confirmed_action())
     assert judged.authorized is not None
     assert judged.authorized.operation_key == "p1"
-    assert judge(DELETE, confirmed=confirmed_action(arguments={"task_id": "t2"}))[0].decision is CallDecision.AWAITING
-    assert judge(DELETE, confirmed=confirmed_action(tool_name="add_task"))[0].decision is CallDecision.AWAITING
+    assert judge(DELETE, confirmed=confirmed_action(arguments={"task_id": "t2"}))[0].disposition is CallDisposition.AWAITING
+    assert judge(DELETE, confirmed=confirmed_action(tool_name="add_task"))[0].disposition is CallDisposition.AWAITING
 
 
 json_values = st.recursive(

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from graph_agent.models.facts import Facts
-from graph_agent.policy.call_in_hand import CallDecision
+from graph_agent.models.record import CallDisposition
 from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.past_call import PastCall
 from tests.policy.cedar_shop import GIVE_BACK, SHOP, facts, judge, policy_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conditions.md").read_text(encoding="utf-8")
 PRINTED = re.findall(r"```cedar\n(.*?)```", PAGE, re.DOTALL)
-RUNS, ASKS, REFUSED = CallDecision.PERMITTED, CallDecision.AWAITING, CallDecision.REFUSED
+RUNS, ASKS, REFUSED = CallDisposition.EXECUTED, CallDisposition.AWAITING, CallDisposition.REFUSED
 REFUND, PRICE, STOCK, MAIL = "refund", "set_price", "restock", "send_mail"
 CANCEL, BACK = "cancel_order", "give_back"
 
@@ -33,7 +33,7 @@ def known(**values: Any) -> dict[str, Any]:
     return {"results": CallFacts(values)}
 
 
-CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDecision, str]]] = [
+CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDisposition, str]]] = [
     [
         (REFUND, refund(100), {}, RUNS, ""),
         (REFUND, refund(101), {}, ASKS, "refunds over 100 need a yes"),
@@ -117,4 +117,4 @@ def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> No
     policy = policy_of([*SHOP, GIVE_BACK], rules)
     for tool, arguments, situation, verdict, reason in cases:
         judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
-        assert (judged.decision, judged.rule) == (verdict, reason), (tool, arguments)
+        assert (judged.disposition, judged.rule) == (verdict, reason), (tool, arguments)

@@ -16,8 +16,9 @@ from typing import Any
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
-from graph_agent.policy.call_in_hand import CallDecision, JudgedCall
+from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.fact_values import CallFacts, of_arguments, read_of
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
@@ -33,9 +34,9 @@ TURNS = 60
 """The cases that are whole turns, with their replays; the others are judged by the guard alone."""
 _SCOPE = 'principal, action == Action::"cancel_order", resource'
 _VERDICTS = {
-    CallDecision.REFUSED: "refused",
-    CallDecision.AWAITING: "awaiting",
-    CallDecision.PERMITTED: "permitted",
+    CallDisposition.REFUSED: "refused",
+    CallDisposition.AWAITING: "awaiting",
+    CallDisposition.EXECUTED: "permitted",
 }
 
 
@@ -96,7 +97,7 @@ def policy_of(rules: str) -> CompiledPolicy:
     return found
 
 
-def judged(rules: CompiledPolicy, call: FunctionCall, read: FactRead) -> JudgedCall:
+def judged(rules: CompiledPolicy, call: FunctionCall, read: FactRead) -> GuardVerdict:
     """Return what the guard decides about a call of which the runtime has read this."""
     assert rules.conditions is not None
     known = CallFacts()
@@ -128,9 +129,9 @@ def check(seeds: Sequence[int]) -> Counter[str]:
         read = read_of(made.conditions.results, "get_order", {"order_id": "W1"}, result)
         found = judged(made, call, read)
         expected = rules.verdict(rules.values(json_of_it, call.arguments))
-        assert _VERDICTS[found.decision] == expected, (seed, text_of(rules), result, found.error)
+        assert _VERDICTS[found.disposition] == expected, (seed, text_of(rules), result, found.error)
         again = judged(made, call, FactRead.model_validate_json(json.dumps(read.to_json())))
-        assert (found.decision, found.error) == (again.decision, again.error), seed
+        assert (found.disposition, found.error) == (again.disposition, again.error), seed
         verdicts[expected] += 1
     return verdicts
 

@@ -21,17 +21,13 @@ from graph_agent.graph.undo import read_around
 from graph_agent.models.decision import AfterYes, PendingAction
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.call_in_hand import CallDecision, CallInHand, JudgedCall
+from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict
 from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.policy.gates import LEFT_OUT, SAME_CALL, SKIPPED, STOPPED, has_changed, is_previewed, needs_facts
 from graph_agent.policy.origins import warn_of
 from graph_agent.policy.receipts import receipt
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
-
-_FATE: dict[CallDecision, CallDisposition] = {
-    decision: CallDisposition(str(decision)) for decision in CallDecision if decision is not CallDecision.PERMITTED
-}
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
@@ -60,23 +56,23 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
 async def _take(batch: Batch, place: int) -> None:
     """Judge the next call of the batch, and run it, or ask about it."""
     hand, judged = await _judged(batch, place)
-    if judged.decision is CallDecision.PERMITTED:
+    if judged.disposition is CallDisposition.EXECUTED:
         result = await _run(hand, judged, batch)
         if not result.may_be_done:
             batch.foreseen.clear()
-        _end(hand, judged, batch, CallDisposition.EXECUTED, result)
+        _end(hand, judged, batch, result)
         if hand.rule.mutating:
             batch.reader.forget()
     else:
-        if judged.decision is CallDecision.REPEATED:
+        if judged.disposition is CallDisposition.REPEATED:
             result = batch.turn.calls[judged.repeats - 1].result
         else:
-            if judged.decision in (CallDecision.AWAITING, CallDecision.WAITS):
+            if judged.disposition in (CallDisposition.AWAITING, CallDisposition.WAITS):
                 judged = await _ask(hand, judged, batch)
             result = ToolResult(success=False, error=judged.error, error_code=judged.error_code)
-        _end(hand, judged, batch, _FATE[judged.decision], result)
+        _end(hand, judged, batch, result)
     # A call that needs an approval waits alone, unless it was refused.
-    if judged.needs is not None and judged.decision is not CallDecision.REFUSED:
+    if judged.needs is not None and judged.disposition is not CallDisposition.REFUSED:
         batch.closed = batch.closed or LEFT_OUT
     if batch.setting.confirmed is not None and not batch.closed:
         batch.anew = batch.anew or bool(batch.asked)
@@ -84,18 +80,18 @@ async def _take(batch: Batch, place: int) -> None:
             batch.closed = STOPPED
 
 
-async def _judged(batch: Batch, place: int) -> tuple[CallInHand, JudgedCall]:
+async def _judged(batch: Batch, place: int) -> tuple[CallInHand, GuardVerdict]:
     """Return the next call with its verdict. In an interrupted turn no call is made, and nobody is asked."""
     if (foreseen := batch.came_true(place)) is not None:
         hand, judged = foreseen
     else:
         hand = batch.hand(place)
         judged = await judge_now(hand, batch) or hand.skipped(SKIPPED)
-    ends = judged.decision in (CallDecision.REFUSED, CallDecision.SKIPPED)
+    ends = judged.disposition in (CallDisposition.REFUSED, CallDisposition.SKIPPED)
     return hand, judged if ends or not batch.runtime.ports.interrupted else hand.skipped(SKIPPED)
 
 
-async def _run(hand: CallInHand, judged: JudgedCall, batch: Batch) -> ToolResult:
+async def _run(hand: CallInHand, judged: GuardVerdict, batch: Batch) -> ToolResult:
     """Send a permitted call, the only effect of a turn."""
     assert judged.authorized is not None
     ports, snapshot = batch.runtime.ports, batch.runtime.snapshot
@@ -111,11 +107,11 @@ async def _run(hand: CallInHand, judged: JudgedCall, batch: Batch) -> ToolResult
     return result
 
 
-async def _ask(hand: CallInHand, judged: JudgedCall, batch: Batch) -> JudgedCall:
+async def _ask(hand: CallInHand, judged: GuardVerdict, batch: Batch) -> GuardVerdict:
     """Put a call on the card of the batch, or open its request; return why neither is possible."""
     policy, turn = batch.setting.policy, batch.turn
     asked = AskedCall.of(hand.rule, hand.arguments, hand.seen, judged.rule, hand.shown, hand.undoes)
-    if judged.decision is CallDecision.WAITS:
+    if judged.disposition is CallDisposition.WAITS:
         needs = judged.needs or NeededApproval((), ())
         try:
             batch.request = await open_request(turn, batch.runtime, asked, needs, hand.sources, hand.facts_shown)
@@ -135,21 +131,21 @@ async def _ask(hand: CallInHand, judged: JudgedCall, batch: Batch) -> JudgedCall
     return judged
 
 
-def _end(hand: CallInHand, judged: JudgedCall, batch: Batch, disposition: CallDisposition, result: ToolResult) -> None:
+def _end(hand: CallInHand, judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
     """Add a call to the turn with its result."""
     # Without its duration, so that the state of the turn is the same in a replay.
     result = result.model_copy(update={"duration_ms": 0})
-    turn, executed = batch.turn, disposition is CallDisposition.EXECUTED
+    turn, executed = batch.turn, judged.disposition is CallDisposition.EXECUTED
     confirmed = batch.setting.confirmed is not None
     call = TurnCall(
         judged.sequence,
         turn.iterations + 1,
         hand.call,
         judged.arguments,
-        disposition,
+        judged.disposition,
         result,
         receipt(hand.rule, judged.arguments, result, confirmed=confirmed) if executed else (),
-        judged.rule if judged.decision is CallDecision.REFUSED else "",
+        judged.rule if judged.disposition is CallDisposition.REFUSED else "",
         hand.shadow,
         judged.gate,
     )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
+from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.call_in_hand import CallDecision
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.schema.check import (
@@ -22,14 +22,14 @@ from graph_agent.policy.schema.keywords import SchemaRefusedError
 from tests.judging import judge_batch
 
 
-def verdict(schema: dict[str, Any], arguments: dict[str, Any]) -> CallDecision:
+def verdict(schema: dict[str, Any], arguments: dict[str, Any]) -> CallDisposition:
     constitution = Constitution.parse("## Available Tools\n- act: Act (without confirmation)\n")
     declared = [ToolDeclaration(name="act", description="x", parameters=schema)]
     policy = compile_policy(constitution, declared, {"act": ToolTraits()})
     (judged,) = judge_batch(
         [FunctionCall("act", arguments)], policy=policy, user_id="ann", decision_id="d", max_calls_per_turn=1
     )
-    return judged.decision
+    return judged.disposition
 
 
 def an_object(**properties: Any) -> dict[str, Any]:
@@ -78,14 +78,14 @@ def paragraph(levels: int, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("words", [10, 15_000])
 def test_a_mail_of_microsoft_graph_can_be_written(words: int) -> None:
-    assert verdict(MAIL, mail("x" * words)) is CallDecision.PERMITTED
+    assert verdict(MAIL, mail("x" * words)) is CallDisposition.EXECUTED
 
 
 @pytest.mark.parametrize("levels", [0, 1, 2])
 def test_a_paragraph_of_notion_can_be_written_with_blocks_below_it(levels: int) -> None:
-    assert verdict(BLOCKS, {"block_id": "7", "children": [paragraph(levels)]}) is CallDecision.PERMITTED
-    assert verdict(BLOCKS, {"block_id": "7", "children": [paragraph(levels, user_id="bob")]}) is CallDecision.REFUSED
-    assert verdict(BLOCKS, {"block_id": "7", "children": [paragraph(levels, color="red")]}) is CallDecision.REFUSED
+    assert verdict(BLOCKS, {"block_id": "7", "children": [paragraph(levels)]}) is CallDisposition.EXECUTED
+    assert verdict(BLOCKS, {"block_id": "7", "children": [paragraph(levels, user_id="bob")]}) is CallDisposition.REFUSED
+    assert verdict(BLOCKS, {"block_id": "7", "children": [paragraph(levels, color="red")]}) is CallDisposition.REFUSED
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -97,9 +97,9 @@ def nested(levels: int) -> dict[str, Any]:
 
 def test_arguments_have_at_most_so_many_levels() -> None:
     anything = {"type": "object", "additionalProperties": True}
-    assert verdict(anything, nested(MAX_ARGUMENT_DEPTH)) is CallDecision.PERMITTED
-    assert verdict(anything, nested(MAX_ARGUMENT_DEPTH + 1)) is CallDecision.REFUSED
-    assert verdict(anything, nested(500)) is CallDecision.REFUSED
+    assert verdict(anything, nested(MAX_ARGUMENT_DEPTH)) is CallDisposition.EXECUTED
+    assert verdict(anything, nested(MAX_ARGUMENT_DEPTH + 1)) is CallDisposition.REFUSED
+    assert verdict(anything, nested(500)) is CallDisposition.REFUSED
 
 
 def test_the_check_of_deep_arguments_is_refused_where_it_could_take_too_long() -> None:
