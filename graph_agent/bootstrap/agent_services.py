@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.opened import OpenedByTask
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
-from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
+from graph_agent.chat.conversations.approvals import OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
 from graph_agent.llm.config import LLMConfig
@@ -74,7 +75,7 @@ async def open_services(
         open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, group=group) as tools,
     ):
         tree, keys = record_tree(settings, stores.database, clock), record_keys(settings)
-        approvals = ApprovalStore(stores.database, record_key=keys, origin=tree.keys.origin)
+        approvals = open_approvals(settings, stores.database, tree.keys.origin)
         services = AgentServices(
             constitution=constitution.text,
             conditions=conditions,

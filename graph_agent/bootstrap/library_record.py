@@ -8,11 +8,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.maintenance import record_jobs, verify_installation
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
+from graph_agent.chat.conversations.approvals import OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
 from graph_agent.errors import GraphAgentError
@@ -59,7 +60,7 @@ async def open_record(url: str | None = None, *, clock: Clock | None = None) -> 
     clock = clock or SystemClock()
     async with open_stores(settings) as stores:
         tree = record_tree(settings, stores.database, clock)
-        approvals = ApprovalStore(stores.database, record_key=record_keys(settings), origin=tree.keys.origin)
+        approvals = open_approvals(settings, stores.database, tree.keys.origin)
         turn = OpensRequests(approvals)
         ports = EnginePorts(
             DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings), turn=turn),

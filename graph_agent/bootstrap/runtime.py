@@ -20,7 +20,6 @@ from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
 from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.policy.approval_signature import read_approver_keys
 from graph_agent.ports import Clock
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -113,7 +112,6 @@ async def open_runtime(
             files=settings.rule_files,
             approval_messages=settings.approval_messages,
             webhook=_webhook(settings),
-            approver_keys=None if settings.approver_keys is None else read_approver_keys(settings.approver_keys),
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
             maintenance=maintenance_jobs(stores, settler, tree, clock=clock, days=settings.retention_days),

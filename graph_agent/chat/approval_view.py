@@ -49,6 +49,8 @@ class ApprovalSummary(Frozen):
     ended_at: UtcDatetime | None
     why: str
     """For a void request: the reason."""
+    decided_elsewhere: str
+    """For an open request that was asked under other rules than those here: who decides it, in sentences."""
 
 
 class ShownAnswer(Frozen):
@@ -144,7 +146,7 @@ def state_of(stored: StoredRequest) -> ApprovalState:
     return ApprovalState.EXPIRED if stored.state is ApprovalState.OPEN and not stored.in_time else stored.state
 
 
-def summary_of(stored: StoredRequest, policy: CompiledPolicy) -> ApprovalSummary:
+def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere: str) -> ApprovalSummary:
     """Return a request for a list."""
     request, action = stored.request, stored.request.action
     rule = policy.rules.get(action.tool_name)
@@ -169,6 +171,7 @@ def summary_of(stored: StoredRequest, policy: CompiledPolicy) -> ApprovalSummary
         expires_at=action.expires_at,
         ended_at=stored.ended_at,
         why=stored.why,
+        decided_elsewhere=decided_elsewhere,
     )
 
 
@@ -182,6 +185,7 @@ def view_of(
     facts_now: Sequence[ShownFact] | None,
     earlier: Sequence[StoredRequest],
     yours: YourAnswer | None,
+    decided_elsewhere: str,
 ) -> ApprovalView:
     """Return everything that an approver is shown. `asked` is the decision in which the call was requested."""
     request, action = stored.request, stored.request.action
@@ -189,7 +193,7 @@ def view_of(
     message = "" if context is None else context.message
     history = [one.content for one in context.message_history if one.role == "user"] if context is not None else []
     return ApprovalView(
-        **dict(summary_of(stored, policy)),
+        **dict(summary_of(stored, policy, decided_elsewhere)),
         arguments=action.arguments,
         object_then=action.object_text or action.description,
         object_now=object_now,

@@ -1,7 +1,9 @@
 """The approval of calls by other people than their requesters: what an approver sees, the answers, and the closing decisions.
 
-Whoever claims the closing decision of a request runs it: the process that took an answer tries for some seconds, then every
-sweep does. What the rules in force say about the call is decided with the answers that are stored, in the commit of the claim.
+A request is decided only by a process that has the rules under which it was asked: its constitution, conditions, tool and
+approvers' keys. Others store answers, and close what has ended. Whoever claims the closing decision of a request runs it: the
+process that took an answer tries for some seconds, then every sweep of a server does. The rules judge the call with the answers
+that are stored, in the commit of the claim.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from graph_agent.chat.approval_facts import Circumstances, read_circumstances, shown_now
+from graph_agent.chat.approval_rules import decided_elsewhere, other_rules
 from graph_agent.chat.approval_view import (
     ApprovalSummary,
     ApprovalView,
@@ -37,13 +39,13 @@ from graph_agent.errors import (
     service_unavailable,
 )
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
-from graph_agent.models.decision import ApprovalRequest, DecisionContext, RulesDigests
+from graph_agent.models.decision import ApprovalRequest, DecisionContext
+from graph_agent.models.person import is_same_person
 from graph_agent.models.record import CallDisposition, DecisionOpening, DecisionRecord
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy import confirmation
-from graph_agent.policy.approval_signature import ApproverKeys, SignatureRefused, require_signed, signed_text
+from graph_agent.policy.approval_signature import signed_text
 from graph_agent.policy.call_in_hand import GuardVerdict
-from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -55,7 +57,6 @@ _log = logging.getLogger(__name__)
 
 CLOSE_AFTER_SECONDS = (0.0, 1.0, 2.0, 4.0)
 """The waits before the tries of the process that took an answer; after them the sweep closes the request."""
-_NOT_CHANGED = "its tool is no longer declared as it was"
 
 
 class ApprovalService:
@@ -65,7 +66,6 @@ class ApprovalService:
         self._engine = engine
         self._stores = stores
         self._requests = requests
-        self._keys = stores.approver_keys
         self._closing: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -90,20 +90,21 @@ class ApprovalService:
     async def for_approver(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
         """Return the open requests that wait for an answer of the user, the oldest first."""
         policy = (await self._prepare()).policy
-        found = [one for one in await self._requests.list_open() if one.is_open and one.request.user_id != user_id]
-        waiting = [one for one in found if _roles_of(one, policy, roles) and not _has_answered(one, user_id)]
-        return [summary_of(one, policy) for one in waiting]
+        found = [one for one in await self._requests.list_open() if one.is_open and not _is_own(one, user_id)]
+        waiting = [one for one in found if self._roles_of(one, policy, roles) and not _has_answered(one, user_id)]
+        return [self._summary(one, policy) for one in waiting]
 
     async def ended(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
         """Return the requests of others that have ended and that the user might have answered, the newest first."""
         policy = (await self._prepare()).policy
-        found = [one for one in await self._requests.list_ended() if one.request.user_id != user_id]
-        return [summary_of(one, policy) for one in found if _roles_of(one, policy, roles) or _has_answered(one, user_id)]
+        found = [one for one in await self._requests.list_ended() if not _is_own(one, user_id)]
+        seen = [one for one in found if self._roles_of(one, policy, roles) or _has_answered(one, user_id)]
+        return [self._summary(one, policy) for one in seen]
 
     async def of_requester(self, user_id: str) -> list[ApprovalSummary]:
         """Return the requests of the user, the newest first."""
         policy = (await self._prepare()).policy
-        return [summary_of(one, policy) for one in await self._requests.list_of(user_id)]
+        return [self._summary(one, policy) for one in await self._requests.list_of(user_id)]
 
     async def view(self, request_id: str, user_id: str, roles: Sequence[str]) -> ApprovalView:
         """Return everything that an approver, or the requester, is shown about a request. Raises APPROVAL_NOT_FOUND."""
@@ -119,7 +120,8 @@ class ApprovalService:
             object_now=await self._object_now(stored.request, policy),
             facts_now=None if known is None else shown_now(policy, stored.request, known),
             earlier=[one for one in same if one.created_at < stored.created_at],
-            yours=None if user_id == stored.request.user_id else self._yours(stored, policy, user_id, roles, known),
+            yours=None if _is_own(stored, user_id) else self._yours(stored, policy, user_id, roles, known),
+            decided_elsewhere=decided_elsewhere(stored, policy, self._requests.evidence),
         )
 
     async def answer(
@@ -142,11 +144,11 @@ class ApprovalService:
         """
         policy = (await self._prepare()).policy
         stored = await self._visible(request_id, user_id, roles, policy)
-        if stored.request.user_id == user_id:
+        if _is_own(stored, user_id):
             raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Nobody answers a request of their own.")
         if not approve and not reason.strip():
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A denial needs a reason.")
-        if not (own := _roles_of(stored, policy, roles)):
+        if not (own := self._roles_of(stored, policy, roles)):
             raise not_found()
         if role is not None and role not in own:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"You can answer as {' or '.join(own)}.")
@@ -160,21 +162,18 @@ class ApprovalService:
             signature=signature,
             answered_at=self._stores.clock.now(),
         )
-        if self._keys is not None:
-            try:
-                require_signed(stored.request, answer, self._keys)
-            except SignatureRefused as refused:
-                raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"The answer does not count: {refused}.") from None
+        if (problem := self._evidence_problem(stored.request, answer)) is not None:
+            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"The answer does not count: {problem}.")
         answered = await self._requests.answer(request_id, answer)
         self.close_soon(request_id)
-        return summary_of(answered, policy)
+        return self._summary(answered, policy)
 
     async def cancel(self, request_id: str, user_id: str) -> ApprovalSummary:
         """Withdraw a request of the user; return its summary. Raises as `ApprovalStore.cancel`."""
         policy = (await self._prepare()).policy
         cancelled = await self._requests.cancel(request_id, user_id)
         self.close_soon(request_id)
-        return summary_of(cancelled, policy)
+        return self._summary(cancelled, policy)
 
     async def state(self, request_id: str, user_id: str) -> StoredRequest:
         """Return a request of the user. Raises APPROVAL_NOT_FOUND."""
@@ -232,6 +231,7 @@ class ApprovalService:
     async def close(self, request_id: str) -> bool:
         """Run the closing decision of a request, if it has ended or enough people approved it; False if not.
 
+        An open request that was asked under other rules than those of this process is left alone.
         Raises `ServiceError` if that cannot be done now, such as CONVERSATION_BUSY.
         """
         stored, right = await self._requests.find_proven(request_id)
@@ -246,14 +246,12 @@ class ApprovalService:
             return False
         snapshot = await self._prepare()
         policy, request = snapshot.policy, stored.request
-        if request.action.tool_name not in policy.rules and stored.state is ApprovalState.OPEN:
-            # Another installation on this database may serve the tool; the time of the request ends in any case.
-            return False
-        known = await self._circumstances(policy, request)
+        known = Circumstances()
         if stored.state is ApprovalState.OPEN:
-            if (why := self._void_because(request, policy, known)) is not None:
-                await self._requests.void(request_id, why)
-            elif not _may_run(policy, known, self._keys, stored):
+            if self._other_rules(request, policy) or not _can_be_approved(stored):
+                return False
+            known = await self._circumstances(policy, request)
+            if not _may_run(policy, known, stored):
                 return False
         since = self._stores.clock.monotonic()
         opened: list[OpenedTurn] = []
@@ -262,7 +260,7 @@ class ApprovalService:
             opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
             return opened[0].opening
 
-        may_run = partial(_may_run, policy, known, self._keys)
+        may_run = partial(_may_run, policy, known)
         closing = await self._stores.turns.claim_closing(self._requests, request, may_run, open_record)
         if closing is None:
             return False
@@ -274,26 +272,36 @@ class ApprovalService:
             await self._engine.start(start, session, decision_id, user_id=request.user_id).result()
         return True
 
-    def _void_because(self, request: ApprovalRequest, policy: CompiledPolicy, known: Circumstances) -> str | None:
-        """Return why the rules in force do not permit the call to anybody; None if they may."""
-        name, conditions = request.action.tool_name, policy.conditions
-        asked = RulesDigests(tools=request.action.asked_under.tools)
-        # Only what is declared about the tool: the rules themselves judge the call anew.
-        if name in policy.differences(asked.replace(**_files_of(policy))):
-            return _NOT_CHANGED
-        everybody = {} if conditions is None else dict.fromkeys(conditions.file.roles, EVERYBODY)
-        judged = _judged(request, policy, everybody, known)
-        if judged.disposition is CallDisposition.EXECUTED:
-            return None
-        # A rule that reads the time or what was used may permit the call later.
-        return None if _reads_facts(policy, name) else (judged.rule or "it is refused")
+    def _summary(self, stored: StoredRequest, policy: CompiledPolicy) -> ApprovalSummary:
+        return summary_of(stored, policy, decided_elsewhere(stored, policy, self._requests.evidence))
+
+    def _other_rules(self, request: ApprovalRequest, policy: CompiledPolicy) -> list[str]:
+        return other_rules(request, policy, self._requests.evidence)
+
+    def _evidence_problem(self, request: ApprovalRequest, answer: ApprovalAnswer) -> str | None:
+        """Return why an answer does not count, as a clause; None if it does."""
+        if request.evidence != self._requests.evidence.required:
+            # What this process would accept says nothing about what the one that decides does.
+            return "its request was asked where the sign-in or the keys of the approvers are others, and is answered there"
+        return self._requests.evidence.problem_of(request, answer)
+
+    def _roles_of(self, stored: StoredRequest, policy: CompiledPolicy, roles: Sequence[str]) -> tuple[str, ...]:
+        """Return those of `roles` in which their holder may answer a request, or see how it ended: the needed ones first.
+
+        They are those whose approvals the rules count for its tool; after its end, and under other rules, those that it named.
+        """
+        request, conditions = stored.request, policy.conditions
+        named = request.roles
+        if stored.state is ApprovalState.OPEN and conditions is not None and not self._other_rules(request, policy):
+            named = conditions.approval_roles(request.action.tool_name)
+        return tuple(sorted((one for one in named if one in roles), key=lambda one: (one not in request.roles, one)))
 
     async def _known_now(
         self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]
     ) -> Circumstances | None:
         """Return what the rules read about the call now, if the user can answer its request; else None."""
-        can_answer = stored.is_open and user_id != stored.request.user_id and not _has_answered(stored, user_id)
-        if not can_answer or not _roles_of(stored, policy, roles):
+        can_answer = stored.is_open and not _is_own(stored, user_id) and not _has_answered(stored, user_id)
+        if not can_answer or not self._roles_of(stored, policy, roles) or self._other_rules(stored.request, policy):
             return None
         return await self._circumstances(policy, stored.request)
 
@@ -305,11 +313,11 @@ class ApprovalService:
         roles: Sequence[str],
         known: Circumstances | None,
     ) -> YourAnswer:
-        given = next((one for one in stored.answers if one.approver == user_id), None)
-        own = list(_roles_of(stored, policy, roles))
+        given = next((one for one in stored.answers if is_same_person(one.approver, user_id)), None)
+        own = list(self._roles_of(stored, policy, roles))
         to_sign = [
             TextToSign(approve=yes, role=role, text=signed_text(stored.request, approver=user_id, approve=yes, role=role))
-            for role in (() if self._keys is None else own)
+            for role in (() if self._requests.evidence.keys is None else own)
             for yes in (True, False)
         ]
         if known is None:
@@ -331,7 +339,7 @@ class ApprovalService:
         if stored is None:
             raise not_found()
         takes_part = stored.request.user_id == user_id or _has_answered(stored, user_id)
-        if not takes_part and not _roles_of(stored, policy, roles):
+        if not takes_part and not self._roles_of(stored, policy, roles):
             raise not_found()
         return stored
 
@@ -380,51 +388,21 @@ def _judged(
     return judge_request(request, policy, approvals, known.facts, known.results)
 
 
-def _may_run(policy: CompiledPolicy, known: Circumstances, keys: ApproverKeys | None, stored: StoredRequest) -> bool:
-    """True if the rules in force allow the call with the answers to its request, none of which is a denial.
-
-    With `keys` every answer must be signed by its approver.
-    """
-    if any(not one.approve for one in stored.answers):
-        return False
-    if keys is not None and not all(_is_signed(stored.request, one, keys) for one in stored.answers):
-        return False
+def _may_run(policy: CompiledPolicy, known: Circumstances, stored: StoredRequest) -> bool:
+    """True if the rules allow the call with the answers to its request, none of which is a denial."""
     counts = count_approvals(stored.answers, stored.request.user_id)
-    # A request is not closed before anybody answered it, also if the rules have become looser since.
-    return bool(counts) and _judged(stored.request, policy, counts, known).disposition is CallDisposition.EXECUTED
+    return _can_be_approved(stored) and _judged(stored.request, policy, counts, known).disposition is CallDisposition.EXECUTED
 
 
-def _is_signed(request: ApprovalRequest, answer: ApprovalAnswer, keys: ApproverKeys) -> bool:
-    try:
-        require_signed(request, answer, keys)
-    except SignatureRefused:
-        return False
-    return True
+def _can_be_approved(stored: StoredRequest) -> bool:
+    """True if people have approved a request, and none has denied it: without their answers no rule decides it."""
+    return bool(count_approvals(stored.answers, stored.request.user_id)) and all(one.approve for one in stored.answers)
 
 
-def _roles_of(stored: StoredRequest, policy: CompiledPolicy, roles: Sequence[str]) -> tuple[str, ...]:
-    """Return those of `roles` in which their holder may answer a request, or see how it ended: the needed ones first.
-
-    They are those whose approvals the rules in force count for its tool; after its end, those that it named.
-    """
-    request, conditions = stored.request, policy.conditions
-    named = request.roles
-    if stored.state is ApprovalState.OPEN:
-        named = () if conditions is None else conditions.approval_roles(request.action.tool_name)
-    return tuple(sorted((one for one in named if one in roles), key=lambda one: (one not in request.roles, one)))
-
-
-def _files_of(policy: CompiledPolicy) -> dict[str, Any]:
-    own = policy.digests(())
-    return {"constitution": own.constitution, "conditions": own.conditions}
-
-
-def _reads_facts(policy: CompiledPolicy, tool_name: str) -> bool:
-    if (conditions := policy.conditions) is None:
-        return False
-    reads = conditions.reads_about(tool_name)
-    return any(reads.has(part) for part in ("time", "used", "succeeded", "attempted", "result"))
+def _is_own(stored: StoredRequest, user_id: str) -> bool:
+    """True if a request is the user's, in whatever spelling: then the user answers it not."""
+    return is_same_person(stored.request.user_id, user_id)
 
 
 def _has_answered(stored: StoredRequest, user_id: str) -> bool:
-    return any(one.approver == user_id for one in stored.answers)
+    return any(is_same_person(one.approver, user_id) for one in stored.answers)

@@ -50,7 +50,6 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.loop_throttle import LoopThrottle
-from graph_agent.policy.approval_signature import ApproverKeys
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -99,7 +98,6 @@ class ChatService:
         disclosure: str | None = None,
         files: Mapping[str, str] | None = None,
         approval_messages: int = 0,
-        approver_keys: ApproverKeys | None = None,
         webhook: Webhook | None = None,
     ) -> None:
         """The database of the engine's record has the migrated tables of `graph_agent.chat.conversations` too.
@@ -109,8 +107,8 @@ class ChatService:
         no other. `settler` settles unknown outcomes while this service sweeps. `endings` tells them when a turn has ended.
         `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
         they are stored with its questions, for the operator. `approval_messages` is the number of messages before the
-        one that asked for a call that its approvers see. With `approver_keys` only answers that are signed count.
-        Notices about requests are posted to the `webhook` while this service sweeps.
+        one that asked for a call that its approvers see. Notices about requests are posted to the `webhook` while this service
+        sweeps.
 
         Raises `ConfigurationError` for an engine with another audit writer.
         """
@@ -136,7 +134,6 @@ class ChatService:
             ids,
             approvals,
             approval_messages,
-            approver_keys,
             disclosure,
             files or {},
         )
@@ -338,12 +335,18 @@ class ChatService:
                 await asyncio.wait(meanwhile)
 
     async def sweep(self) -> int:
-        """Finish what dead processes left open, and close the approval requests that have ended; return their number.
+        """Finish what dead processes left open, and close the approval requests that can be; return their number.
 
-        No model is asked.
+        A process that serves does so. No model is asked.
+        """
+        finished = await self.sweep_turns()
+        return finished if self.approvals is None else finished + await self.approvals.sweep()
 
-        Every process finishes turns, so that the first of the others notices a dead one; the claim of a turn decides which
-        process finishes it.
+    async def sweep_turns(self) -> int:
+        """Finish the turns that dead processes left open, and do the maintenance that is due; return their number.
+
+        Every process does so, also a short-lived command, so that the first of the others notices a dead one; the claim of a
+        turn decides which process finishes it.
         """
         if self._maintenance and await self._turns.claim_maintenance():
             for job in self._maintenance:
@@ -351,8 +354,7 @@ class ChatService:
                     await job()
                 except Exception as exc:
                     _log.warning("maintenance is postponed", exc_info=exc)
-        finished = await self._recovery.sweep()
-        return finished if self.approvals is None else finished + await self.approvals.sweep()
+        return await self._recovery.sweep()
 
     async def open_turns(self) -> int:
         """Return the number of turns that are claimed by this service and have no answer yet."""

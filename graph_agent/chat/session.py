@@ -18,7 +18,6 @@ from graph_agent.errors import ServiceError, TurnTakenOverError, outcome_unknown
 from graph_agent.models.decision import AnswerState
 from graph_agent.models.record import EntryKind
 from graph_agent.net.loop_throttle import LoopThrottle
-from graph_agent.policy.approval_signature import ApproverKeys
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.finished import FinishedTurn
@@ -41,8 +40,6 @@ class ChatStores:
     approvals: ApprovalStore | None = None
     approval_messages: int = 0
     """The number of earlier messages of the requester that approvers see."""
-    approver_keys: ApproverKeys | None = None
-    """The keys with which approvers sign; None if an installation asks for no signature."""
     disclosure: str | None = None
     """Says that one talks to an AI system, with the first answer of a conversation."""
     files: Mapping[str, str] = field(default_factory=dict)

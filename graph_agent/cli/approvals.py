@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,9 @@ from graph_agent.cli.options import AsJson, Roles, User, known_roles, option, wi
 from graph_agent.cli.running import Run, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import json_line
+from graph_agent.cli.typed_answer import TokenFile, require_yes
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.approval import ApproverIdentity
+from graph_agent.models.approval import ApprovalState, ApproverIdentity
 from graph_agent.models.canonical import canonical_json
 from graph_agent.policy.approval_signature import NAMESPACE
 from graph_agent.reply.text import visible
@@ -29,6 +31,9 @@ RequestId = Annotated[str, typer.Argument(metavar="ID", help="The id of the requ
 Digest = Annotated[str | None, option("--digest", "DIGEST", "Answer only if the request has this digest.", "that of now")]
 KeyFile = Annotated[Path | None, option("--key", "FILE", "Sign the answer with this SSH key.")]
 Reason = Annotated[str, option("--reason", "TEXT", "State this reason, which the requester reads.")]
+_PERSON = (
+    "a request is answered by a person: in a terminal, on the page, or with --token-file FILE; a signature needs no terminal"
+)
 As = Annotated[str | None, option("--as", "ROLE", "Answer in this role.", "one that is needed")]
 
 
@@ -74,11 +79,16 @@ def approve(
     digest: Digest = None,
     reason: Reason = "",
     key: KeyFile = None,
+    token_file: TokenFile = None,
     *,
     settings: Settings,
 ) -> None:
-    """Approve a call. If that is enough, it is made at once, and its result is printed."""
-    _answer(settings, request_id, user, role, as_role, digest, reason, key, approve=True)
+    """Approve a call. If that is enough, it is made at once, and its result is printed.
+
+    All of it is shown first, and you type yes or no below it. A signed answer, and one with --token-file, needs no terminal.
+    """
+    given = _Given(settings, user, known_roles(settings.role_names, role), as_role, digest, reason, key, token_file)
+    _answer(given, request_id, approve=True)
 
 
 @with_files()
@@ -90,34 +100,44 @@ def deny(
     as_role: As = None,
     digest: Digest = None,
     key: KeyFile = None,
+    token_file: TokenFile = None,
     *,
     settings: Settings,
 ) -> None:
-    """Deny a call, which ends its request. The requester reads the reason."""
-    _answer(settings, request_id, user, role, as_role, digest, reason, key, approve=False)
+    """Deny a call, which ends its request. The requester reads the reason. You are asked first, as by `approve`."""
+    given = _Given(settings, user, known_roles(settings.role_names, role), as_role, digest, reason, key, token_file)
+    _answer(given, request_id, approve=False)
 
 
 @with_files()
-def cancel(request_id: RequestId, user: User = LOCAL_USER, *, settings: Settings) -> None:
-    """Withdraw a request of your own."""
+def cancel(request_id: RequestId, user: User = LOCAL_USER, token_file: TokenFile = None, *, settings: Settings) -> None:
+    """Withdraw a request of your own. You are asked first, as by `approve`."""
     with open_command_runtime(settings, announce=False) as (runtime, run):
-        run(_requests(runtime).cancel(request_id.lower(), user))
+        requests = _requests(runtime)
+        if run(requests.state(request_id.lower(), user)).is_open:
+            shown = run(requests.view(request_id.lower(), user, ()))
+            require_yes(settings, token_file, f"{text_of(shown)}\nShould I withdraw it?", elsewhere=_PERSON)
+        run(requests.cancel(request_id.lower(), user))
         _print_end(runtime, run, request_id, user, ())
 
 
-def _answer(
-    settings: Settings,
-    request_id: str,
-    user: str,
-    role: list[str] | None,
-    as_role: str | None,
-    digest: str | None,
-    reason: str,
-    key: Path | None,
-    *,
-    approve: bool,
-) -> None:
-    roles = known_roles(settings.role_names, role)
+@dataclass(frozen=True)
+class _Given:
+    """An answer as the command line gives it."""
+
+    settings: Settings
+    user: str
+    roles: tuple[str, ...]
+    as_role: str | None
+    digest: str | None
+    reason: str
+    key: Path | None
+    token_file: Path | None
+
+
+def _answer(given: _Given, request_id: str, *, approve: bool) -> None:
+    """Answer a request, after its person has signed the answer or typed a yes below all of it."""
+    settings, key = given.settings, given.key
     if settings.authenticates and (key is None or settings.approver_keys is None):
         wrong_usage(
             "with sign-in an answer of the command line must be signed: give --key FILE, and put your key into the file of "
@@ -125,28 +145,36 @@ def _answer(
         )
     with open_command_runtime(settings, announce=False) as (runtime, run):
         requests = _requests(runtime)
-        shown = run(requests.view(request_id.lower(), user, roles))
+        shown = run(requests.view(request_id.lower(), given.user, given.roles))
         own = [] if shown.yours is None else shown.yours.roles
-        chosen = as_role or (own[0] if own else None)
+        chosen = given.as_role or (own[0] if own else None)
         signature = ""
         if key is not None and shown.yours is not None:
             texts = [one.text for one in shown.yours.to_sign if (one.role, one.approve) == (chosen, approve)]
             if not texts:
                 wrong_usage("this installation asks for no signature: leave out --key")
             signature = _signed(texts[0], key)
+        elif shown.yours is not None and not shown.yours.to_sign and shown.state is ApprovalState.OPEN:
+            require_yes(settings, given.token_file, _question(shown, given.reason, approve=approve), elsewhere=_PERSON)
         answered = requests.answer(
             shown.id,
-            user,
-            roles,
+            given.user,
+            given.roles,
             approve=approve,
-            digest=digest or shown.digest,
+            digest=given.digest or shown.digest,
             identity=ApproverIdentity.ASSERTED if key is None else ApproverIdentity.KEY,
             role=chosen,
-            reason=reason,
+            reason=given.reason,
             signature=signature,
         )
-        run(answered)
-        _print_end(runtime, run, request_id, user, roles)
+        if elsewhere := run(answered).decided_elsewhere:
+            typer.echo(f"Stored. {elsewhere}")
+        _print_end(runtime, run, request_id, given.user, given.roles)
+
+
+def _question(shown: ApprovalView, reason: str, *, approve: bool) -> str:
+    why = f" with the reason {canonical_json(reason)}" if reason else ""
+    return f"This waits for your approval:\n{text_of(shown)}\nShould I {'approve' if approve else 'deny'} it{why}?"
 
 
 def _print_end(runtime: Runtime, run: Run, request_id: str, user: str, roles: Sequence[str]) -> None:
@@ -206,6 +234,7 @@ def text_of(shown: ApprovalView) -> str:
         *map(_answer_line, shown.answers),
         *(f"Earlier request for the same: {one.id}, {one.state}" for one in shown.earlier),
         *([f"Your approval now: {shown.yours.effect} {shown.yours.why}"] if shown.yours and shown.yours.effect else []),
+        *([shown.decided_elsewhere] if shown.decided_elsewhere else []),
         f"Digest: {shown.digest}",
     ]
     return "\n".join(visible(line).rstrip() for line in lines)

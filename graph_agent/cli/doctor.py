@@ -11,10 +11,12 @@ import typer
 
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter, unserved_tools
+from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.policies import lost_answers
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
+from graph_agent.chat.approval_rules import other_rules
 from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import print_text
@@ -25,11 +27,13 @@ from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
-from graph_agent.reply.text import visible
+from graph_agent.reply.text import counted, visible
 from graph_agent.settings import Settings, set_variables, unknown_variables
 
 _WIDTH = 14
 _SIX_MONTHS = 183
+_NAMED = 3
+"""The requests that are named."""
 _OTHER_MODELS = (
     "for another one set GEMINI_API_KEY, or use --model openai with OPENAI_MODEL and OPENAI_API_KEY or OPENAI_BASE_URL "
     "(Ollama, vLLM, llama.cpp)"
@@ -38,7 +42,7 @@ _OTHER_MODELS = (
 
 @with_files()
 def doctor(model: Model = None, *, settings: Settings) -> None:
-    """Check settings, model, constitution, database, retention, tools, key and endpoint.
+    """Check settings, model, constitution, database, retention, tools, open approvals, key and endpoint.
 
     The endpoint gets the request of a turn, with the constitution and all tools, to find out whether its model can call them.
     Exits with 1 if a check fails.
@@ -151,6 +155,21 @@ async def _effects(context: _Context) -> str:
     return lost_answers(context.policy)
 
 
+async def _approvals(context: _Context) -> str:
+    if context.stores is None or context.policy is None:
+        raise ConfigurationError("cannot be checked without the database and the tools")
+    if context.settings.secret is None and not secret_file(context.settings).exists():
+        return "none yet"
+    store = open_approvals(context.settings, context.stores.database, "")
+    waiting = [one for one in await store.list_open() if one.is_open]
+    left = [one.request for one in waiting if other_rules(one.request, context.policy, store.evidence)]
+    if not left:
+        return f"{counted(len(waiting), 'request')} open"
+    why = sorted({name for one in left for name in other_rules(one, context.policy, store.evidence)})
+    others = f"{len(left)} of them asked where {', '.join(why)} differ, and left to a server with the rules of then"
+    return f"{counted(len(waiting), 'request')} open, {others}: {', '.join(one.id for one in left[:_NAMED])}"
+
+
 async def _key(context: _Context) -> str:
     if context.settings.secret is not None:
         return "GRAPH_AGENT_SECRET"
@@ -176,6 +195,7 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "retention": _retention,
     "tools": _tools,
     "effects": _effects,
+    "approvals": _approvals,
     "key": _key,
     "endpoint": _endpoint,
 }

@@ -57,8 +57,8 @@ def open_command_runtime(
             print_stderr(f"model: {runtime.adapter_reason}")
         runtime.engine.add_hook(ProgressLines)
         if not temporary:
-            # Close the turns that a killed command left open.
-            run(runtime.chat.sweep())
+            # Close the turns that a killed command left open. Approved calls are made by processes that serve.
+            run(runtime.chat.sweep_turns())
         yield runtime, run
 
 

@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from graph_agent.bootstrap.secret import launch_token
 from graph_agent.cli.options import option
-from graph_agent.cli.running import read_text, wrong_usage
+from graph_agent.cli.running import FAILED, print_stderr, read_text, wrong_usage
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
@@ -65,6 +67,18 @@ def typed_answer(
         line = os.read(tty.fileno(), _LINE)
     answer = {Consent.YES: True, Consent.NO: False}
     return answer.get(read_consent(line.decode(errors="replace").strip(), actions))
+
+
+def require_yes(settings: Settings, token_file: Path | None, question: str, *, elsewhere: str) -> None:
+    """Ask a question that ends with a question mark, and return after a yes, which the launch token in `token_file` stands for.
+
+    Exit after another answer, and without a terminal as `typed_answer`.
+    """
+    if has_launch_token(settings, token_file):
+        return
+    if typed_answer(f"{question} Please answer yes or no.", elsewhere=elsewhere) is not True:
+        print_stderr("that is no yes: nothing was answered")
+        raise typer.Exit(FAILED)
 
 
 def forget_typed(terminal: int) -> None:

@@ -67,7 +67,7 @@ async def open_request(
     if known.open >= MAX_OPEN_REQUESTS:
         text = f"{MAX_OPEN_REQUESTS} calls of this user wait for approvals already"
         raise RequestRefused(text, fixed.TOO_MANY_REQUESTS)
-    return request.replace(origin=known.origin)
+    return request.replace(origin=known.origin, evidence=known.evidence)
 
 
 def _action(turn: Turn, runtime: TurnRuntime, asked: AskedCall) -> PendingAction:

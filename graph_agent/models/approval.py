@@ -11,6 +11,7 @@ from operator import not_
 from pydantic import Field
 
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.person import is_same_person
 
 MAX_OPEN_REQUESTS = 5
 """The number of open requests of one user."""
@@ -34,7 +35,7 @@ class ApprovalState(StrEnum):
     """The requester withdrew it."""
     EXPIRED = "expired"
     VOID = "void"
-    """The rules no longer permit the call, or its tool is declared otherwise."""
+    """Ended by an earlier version, because the rules no longer permitted the call."""
 
 
 class ApproverIdentity(StrEnum):
@@ -46,6 +47,15 @@ class ApproverIdentity(StrEnum):
     """The key file of the command line, which names the approver."""
     ASSERTED = "asserted"
     """Nothing: an installation without sign-in believes the command line."""
+
+
+class RequiredEvidence(Frozen):
+    """The evidence for who answered that an answer needs to count."""
+
+    sign_in: bool = Field(default=False, exclude_if=not_)
+    """True if no answer counts that was only asserted."""
+    approver_keys: str = Field(default="", exclude_if=not_)
+    """The digest of the keys with which approvers sign; empty if no signature is asked for."""
 
 
 class ApprovalAnswer(Frozen):
@@ -69,6 +79,8 @@ class KnownRequests(Frozen):
 
     origin: str = ""
     """The origin of the log, which a request names."""
+    evidence: RequiredEvidence = Field(default=RequiredEvidence(), exclude_if=lambda evidence: not evidence.to_json())
+    """The evidence that answers to a new request need."""
     same: str = Field(default="", exclude_if=not_)
     """The id of the open request for the same call."""
     denied: str = Field(default="", exclude_if=not_)
@@ -78,6 +90,10 @@ class KnownRequests(Frozen):
 
 
 def count_approvals(answers: Iterable[ApprovalAnswer], requester: str) -> dict[str, int]:
-    """Return the number of people who approved, by role. Each counts once, and the requester never."""
-    roles = {one.approver: one.role for one in answers if one.approve and one.approver != requester}
-    return dict(Counter(roles.values()))
+    """Return the number of people who approved, by role. Each counts once, and the requester never, in whatever spelling."""
+    people, counts = [requester], Counter[str]()
+    for one in answers:
+        if one.approve and not any(is_same_person(one.approver, person) for person in people):
+            people.append(one.approver)
+            counts[one.role] += 1
+    return dict(counts)

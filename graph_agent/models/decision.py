@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from graph_agent.models.approval import MAX_RENEWALS, ApprovalAnswer, ApprovalState, count_approvals
+from graph_agent.models.approval import MAX_RENEWALS, ApprovalAnswer, ApprovalState, RequiredEvidence, count_approvals
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest
@@ -323,6 +323,8 @@ class ApprovalRequest(Frozen):
     """The decision that opened the request."""
     origin: str
     """The origin of the log that has this decision."""
+    evidence: RequiredEvidence = Field(default=RequiredEvidence(), exclude_if=lambda evidence: not evidence.to_json())
+    """The evidence that answers need where the call was requested."""
     renewals: int = Field(default=0, ge=0, le=MAX_RENEWALS, exclude_if=not_)
     """The number of requests before this one, which were approved when what the call acts on had changed."""
 

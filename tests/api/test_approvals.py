@@ -107,7 +107,10 @@ async def test_each_refusal_has_its_status(http: httpx.AsyncClient, environment:
     assert await refused(BOB, approve=False) == (422, "VALIDATION_ERROR")
     assert await refused(BOB, approver="eve") == (422, "VALIDATION_ERROR")
     assert await refused(BOB, digest="0" * 64) == (409, "APPROVAL_CONFLICT")
-    assert (await http.post(f"{path}/cancel", headers=BOB)).status_code == 403
+    # To withdraw a request of another user reads as to withdraw one that does not exist.
+    others = await http.post(f"{path}/cancel", headers=BOB)
+    unknown = await http.post("/api/approvals/00000000-0000-0000-0000-000000000000/cancel", headers=BOB)
+    assert (others.status_code, others.json()) == (404, unknown.json())
     assert (await http.post(f"{path}/cancel", headers=ANN)).json()["state"] == "cancelled"
     assert await refused(BOB) == (409, "APPROVAL_CLOSED")
     assert (await http.get("/api/approvals/nothing", headers=BOB)).status_code == 400

@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from tests.simulation.planted import Edit
 
 _APPROVALS = "graph_agent.chat.conversations.approvals"
-_ENDED = """        if stored.state is not ApprovalState.OPEN or (answer.approve and not stored.in_time):
-            raise closed_error(stored)
-        answer = """
+_ENDED = "        if has_ended or (answer.approve and not stored.in_time):\n"
 _CLAIMED = """        stored = self._one(connection, request_id, lock=True)
-        if stored is None or stored.closing_decision is not None:
+        if stored is None or stored.closing_decision is not None or stored.state is ApprovalState.APPROVED:
 """
 
 WITHOUT_KEY = "a double click is not looked for, and the answers have no key"
@@ -23,18 +21,22 @@ WITHOUT_KEY = "a double click is not looked for, and the answers have no key"
 MISTAKES: Mapping[str, Sequence[Edit]] = {
     "the claim does not lock the request": [Edit(_APPROVALS, _CLAIMED, _CLAIMED.replace(", lock=True", ""))],
     "the claim does not look at the closing decision": [
-        Edit(_APPROVALS, _CLAIMED, _CLAIMED.replace(" or stored.closing_decision is not None", ""))
+        Edit(
+            _APPROVALS,
+            _CLAIMED,
+            _CLAIMED.replace(" or stored.closing_decision is not None or stored.state is ApprovalState.APPROVED", ""),
+        )
     ],
     "a denial does not look at the state": [
-        Edit(
-            _APPROVALS, _ENDED, _ENDED.replace("if stored", "if answer.approve and (stored").replace("in_time):", "in_time)):")
-        ),
+        Edit(_APPROVALS, _ENDED, "        if answer.approve and (has_ended or not stored.in_time):\n"),
         Edit(_APPROVALS, "where(approvals.c.id == stored.request.id, _OPEN)", "where(approvals.c.id == stored.request.id)"),
     ],
+    "an approval does not look at the state": [Edit(_APPROVALS, _ENDED, "        if answer.approve and not stored.in_time:\n")],
+    "a late approval is stored": [Edit(_APPROVALS, _ENDED, "        if has_ended:\n")],
     "a late request is claimed": [Edit(_APPROVALS, "if not stored.in_time or not may_run(stored)", "if not may_run(stored)")],
-    "the requester may answer": [Edit(_APPROVALS, "if stored.request.user_id == answer.approver:", "if False:")],
+    "the requester may answer": [Edit(_APPROVALS, "if is_same_person(stored.request.user_id, answer.approver):", "if False:")],
     WITHOUT_KEY: [
-        Edit(_APPROVALS, "if one.approver == answer.approver), None)", "if False), None)"),
+        Edit(_APPROVALS, "if is_same_person(one.approver, answer.approver))", "if False)"),
         Edit(_APPROVALS, "        connection.execute(mine)\n", ""),
     ],
 }

@@ -1,8 +1,8 @@
 """Eight connections race the transitions of the same approval requests, on a database of its own; then the rows are checked.
 
-For each request: approvals of two managers, a double click, an answer of the requester, a denial, a withdrawal, an end by the
-rules, claims of its closing decision, its end by the clock of the database, and its notices. Everything is the code of
-`chat/conversations`, except the effect of a call, which is a line in a list.
+For each request: approvals of two managers, a double click, an answer of the requester, a denial, a withdrawal, claims of its
+closing decision, its end by the clock of the database, and its notices. Everything is the code of `chat/conversations`, except
+the effect of a call, which is a line in a list.
 """
 
 from __future__ import annotations
@@ -85,9 +85,6 @@ class Racer:
 
     async def cancel(self, request: ApprovalRequest) -> None:
         await self.store.cancel(request.id, request.user_id)
-
-    async def void(self, request: ApprovalRequest) -> None:
-        await self.store.void(request.id, "the rules have changed")
 
     async def expire(self, _request: ApprovalRequest) -> None:
         await self.store.expire()
@@ -183,7 +180,7 @@ async def _work(racer: Racer, number: int, batch: Sequence[ApprovalRequest], cha
 
 
 def _transitions(racer: Racer, number: int, request: ApprovalRequest, chance: random.Random) -> list[Coroutine[Any, Any, None]]:
-    """Return what one of the processes does about a request. Few requests are denied, withdrawn or void: those end at once."""
+    """Return what one of the processes does about a request. Few requests are denied or withdrawn: those end at once."""
     match number:
         case 0:
             return [racer.answer(request, "bob")]
@@ -197,8 +194,7 @@ def _transitions(racer: Racer, number: int, request: ApprovalRequest, chance: ra
             denial = [racer.answer(request, "dan", approve=False)] if chance.random() < 0.3 else []
             return [racer.answer(request, REQUESTER), *denial]
         case 5:
-            cancel = [racer.cancel(request)] if chance.random() < 0.3 else []
-            return [*cancel, *([racer.void(request)] if chance.random() < 0.1 else [])]
+            return [racer.cancel(request)] if chance.random() < 0.3 else []
         case 6:
             return [racer.claim(request), racer.claim(request)]
         case _:

@@ -25,6 +25,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.record import DecisionRecord
+from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
@@ -62,9 +63,10 @@ class Environment:
         conditions: ConditionsFile | None = None,
         tools: ToolServer | None = None,
         constitution: str | None = None,
+        evidence: AnswerEvidence | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
-        approvals = ApprovalStore(database or self.database, record_key=self.record_key)
+        approvals = ApprovalStore(database or self.database, record_key=self.record_key, evidence=evidence)
         engine = LLMAgentEngine(
             model or EmbeddedAdapter(),
             tools or self.tools,

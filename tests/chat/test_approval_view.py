@@ -40,7 +40,17 @@ def view_action(arguments: dict[str, Any]) -> PendingAction:
 def shown(arguments: dict[str, Any]) -> ApprovalView:
     request = REQUEST.replace(action=view_action(arguments))
     stored = StoredRequest(request, ApprovalState.OPEN, (), NOW, True, NOW, None, None)
-    return view_of(stored, SHOP, asked=None, earlier_messages=0, object_now=None, facts_now=None, earlier=[], yours=None)
+    return view_of(
+        stored,
+        SHOP,
+        asked=None,
+        earlier_messages=0,
+        object_now=None,
+        facts_now=None,
+        earlier=[],
+        yours=None,
+        decided_elsewhere="",
+    )
 
 
 def test_aisvs_9_2_2_view_and_signed_text_show_all_of_a_thousand_generated_values_up_to_64_kb() -> None:

@@ -23,6 +23,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApprovalAnswer, ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest, DecisionType
 from graph_agent.models.record import CallDisposition, DecisionRecord
+from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.approval_signature import read_approver_keys
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import Replayer
@@ -124,7 +125,6 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
         ("denied", "Denied by 'bob' as manager, so nothing was done: add task: description = 'bread'."),
         ("cancelled", "You withdrew the request, so nothing was done: add task: description = 'bread'."),
         ("expired", "No one answered until {until}, so nothing was done: add task: description = 'bread'."),
-        ("void", "The rules no longer permit this (never), so nothing was done: add task: description = 'bread'."),
     ],
 )
 async def test_every_end_has_its_own_sentence_and_one_closing_message(
@@ -140,11 +140,9 @@ async def test_every_end_has_its_own_sentence_and_one_closing_message(
         case "cancelled":
             await requests_of(chat).cancel(request.id, "ann")
             await requests_of(chat).closings()
-        case "expired":
+        case _:
             assert isinstance(environment.clock, ManualClock)
             environment.clock.advance(hours=24)
-        case _:
-            chat = chat_of(environment, conditions=rules(approved="false", name="never"))
     for _ in range(2):
         await chat.sweep()
     assert await environment.descriptions() == []
@@ -284,17 +282,6 @@ async def test_an_answer_names_what_its_approver_was_shown(each_environment: Env
     assert await each_environment.descriptions() == []
 
 
-async def test_rules_in_force_at_the_end_decide(each_environment: Environment) -> None:
-    environment = each_environment
-    request = request_of(await chat_of(environment, ADD).send("ann", "add bread"))
-    stricter = rules(approved="context.approvals.manager >= 1 && context.approvals.finance >= 1")
-    chat = chat_of(environment, conditions=stricter)
-    await respond(chat, request)
-    assert await environment.descriptions() == []
-    await respond(chat, request, "eve", roles=["finance"])
-    assert await environment.descriptions() == ["bread"]
-
-
 async def test_the_closing_decision_replays_identically_and_by_its_recorded_counts(each_environment: Environment) -> None:
     environment = each_environment
     chat = chat_of(environment, ADD)
@@ -365,11 +352,8 @@ async def test_aisvs_9_2_9_with_keys_an_answer_that_the_server_has_made_itself_r
     environment = each_environment
     key = Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     (tmp_path / "approvers").write_text(f"bob {key}\n")
-    chat = ChatService(
-        environment.engine(ScriptedAdapter([ADD]), conditions=rules()),
-        clock=environment.clock,
-        approver_keys=read_approver_keys(tmp_path / "approvers"),
-    )
+    evidence = AnswerEvidence(keys=read_approver_keys(tmp_path / "approvers"))
+    chat = environment.chat(ScriptedAdapter([ADD]), conditions=rules(), evidence=evidence)
     request = request_of(await chat.send("ann", "add bread"))
     given: dict[str, Any] = {"digest": request.digest, "identity": ApproverIdentity.KEY, "signature": "signed"}
     answer = ApprovalAnswer(approver="bob", approve=True, role="manager", answered_at=environment.clock.now(), **given)

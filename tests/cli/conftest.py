@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from graph_agent.bootstrap.secret import launch_token
 from graph_agent.cli.main import main
 from graph_agent.cli.running import configure_logging
+from graph_agent.settings import read_settings
 from tests.variables import noon_here, unset_variables
 
 
@@ -47,6 +49,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -
     shutil.copytree(migrated_home, folder)
     monkeypatch.setenv("GRAPH_AGENT_HOME", str(folder))
     return folder
+
+
+@pytest.fixture
+def launched(home: Path) -> tuple[str, str]:
+    """The option with the launch token, which stands for what a person types in a terminal."""
+    launch_token(read_settings())
+    return "--token-file", str(home / "authorization")
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.terminal import PROGRAM, typed
 
 RULES = """permit (principal, action, resource);
 
@@ -27,6 +28,11 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 BOB = ("--user", "bob", "--role", "manager")
+LEFT = "and left to a server with the rules of then"
+NEEDS_A_PERSON = "a request is answered by a person: in a terminal, on the page, or with --token-file FILE"
+
+
+UNKNOWN = "00000000-0000-0000-0000-000000000000"
 
 
 def asked(cli: Cli, text: str = "add a task to buy bread") -> str:
@@ -35,7 +41,7 @@ def asked(cli: Cli, text: str = "add a task to buy bread") -> str:
 
 
 @pytest.mark.usefixtures("policy")
-def test_one_person_can_try_the_rules(cli: Cli) -> None:
+def test_one_person_can_try_the_rules(cli: Cli, launched: tuple[str, str]) -> None:
     request_id = asked(cli)
     assert cli("approvals", "list", "--user", "ann", "--role", "manager").out == ""
     listed = cli("approvals", "list", *BOB).out
@@ -49,7 +55,7 @@ def test_one_person_can_try_the_rules(cli: Cli) -> None:
     assert "Your approval now: runs" in shown
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 0
 
-    ended = cli("approvals", "approve", request_id, *BOB)
+    ended = cli("approvals", "approve", request_id, *BOB, *launched)
     assert ended.code == 0, ended.err
     assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: added 'buy bread'."
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 1
@@ -57,16 +63,19 @@ def test_one_person_can_try_the_rules(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("policy")
-def test_a_request_is_denied_with_a_reason_and_withdrawn_by_its_requester(cli: Cli) -> None:
+def test_a_request_is_denied_with_a_reason_and_withdrawn_by_its_requester(cli: Cli, launched: tuple[str, str]) -> None:
     denied = asked(cli)
-    assert cli("approvals", "deny", denied, *BOB, "--reason", " ").code == 2
-    ended = cli("approvals", "deny", denied, *BOB, "--reason", "not now")
+    assert cli("approvals", "deny", denied, *BOB, *launched, "--reason", " ").code == 2
+    ended = cli("approvals", "deny", denied, *BOB, *launched, "--reason", "not now")
     assert ended.out.splitlines()[-1].startswith("Denied by 'bob' as manager, so nothing was done")
     assert cli("approvals", "approve", denied, "--user", "eve", "--role", "manager").err.count("\n") == 1
 
     withdrawn = asked(cli, "add a task to buy milk")
     assert cli("approvals", "cancel", withdrawn, *BOB).code == 2
-    assert cli("approvals", "cancel", withdrawn, "--user", "ann").out.startswith("cancelled: ")
+    assert (
+        cli("approvals", "cancel", withdrawn, "--user", "bob").err == cli("approvals", "cancel", UNKNOWN, "--user", "bob").err
+    )
+    assert cli("approvals", "cancel", withdrawn, "--user", "ann", *launched).out.startswith("cancelled: ")
     assert [line.split()[1] for line in cli("approvals", "list", "--own", "--user", "ann").out.splitlines()] == [
         "cancelled",
         "denied",
@@ -82,17 +91,72 @@ def test_a_request_is_denied_with_a_reason_and_withdrawn_by_its_requester(cli: C
         ("approve", "ID", *BOB, "--digest", "0" * 64),
         ("approve", "ID", *BOB, "--as", "finance"),
         ("approve", "ID", *BOB, "--key", "/nothing"),
-        ("approve", "00000000-0000-0000-0000-000000000000", *BOB),
+        ("approve", UNKNOWN, *BOB),
         ("show", "ID", "--user", "eve"),
     ],
 )
-def test_what_does_not_count_is_one_sentence(cli: Cli, arguments: tuple[str, ...]) -> None:
+def test_what_does_not_count_is_one_sentence(cli: Cli, arguments: tuple[str, ...], launched: tuple[str, str]) -> None:
     request_id = asked(cli)
-    ended = cli("approvals", *(request_id if one == "ID" else one for one in arguments))
+    given = () if arguments[0] == "show" else launched
+    ended = cli("approvals", *(request_id if one == "ID" else one for one in arguments), *given)
     assert ended.code in (1, 2)
     assert ended.out == ""
     assert ended.err.count("\n") == 1
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 0
+
+
+@pytest.mark.usefixtures("policy")
+@pytest.mark.parametrize("command", [("approve", *BOB), ("deny", *BOB, "--reason", "no"), ("cancel", "--user", "ann")])
+def test_no_command_without_a_terminal_approves_denies_or_withdraws(cli: Cli, command: tuple[str, ...]) -> None:
+    request_id = asked(cli)
+    for stdin in (b"", b"yes\n"):
+        refused = cli("approvals", command[0], request_id, *command[1:], stdin=stdin)
+        assert (refused.code, refused.out) == (2, "")
+        assert NEEDS_A_PERSON in refused.err
+    forged = cli("approvals", command[0], request_id, *command[1:], "--token-file", "/dev/null")
+    assert (forged.code, "does not have the launch token" in forged.err) == (2, True)
+    assert cli("approvals", "list", "--own", "--user", "ann").out.split()[1] == "open"
+
+
+@pytest.mark.usefixtures("policy")
+@pytest.mark.parametrize(
+    ("command", "word", "line", "code", "state"),
+    [
+        (("approve", *BOB), "approve", "yes", 0, "approved"),
+        (("approve", *BOB), "approve", "no", 1, "open"),
+        (("approve", *BOB), "approve", "", 1, "open"),
+        (("deny", *BOB, "--reason", "no"), "deny", "yes", 0, "denied"),
+        (("cancel", "--user", "ann"), "withdraw", "yes", 0, "cancelled"),
+        (("cancel", "--user", "ann"), "withdraw", "perhaps", 1, "open"),
+    ],
+)
+def test_the_whole_request_is_shown_in_the_terminal_and_what_is_typed_below_it_counts(
+    cli: Cli, command: tuple[str, ...], word: str, line: str, code: int, state: str
+) -> None:
+    request_id = asked(cli)
+    ended, shown = typed([PROGRAM, "approvals", command[0], request_id, *command[1:]], [line])
+    assert ended == code, shown
+    assert 'description = "buy bread"\n' in shown
+    assert f"Should I {word} it" in shown
+    assert cli("approvals", "list", "--own", "--user", "ann").out.split()[1] == state
+
+
+@pytest.mark.usefixtures("policy")
+def test_a_command_that_answers_nothing_carries_out_no_request(
+    cli: Cli, launched: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request_id = asked(cli)
+    weaker = tmp_path / "weaker.cedar"
+    weaker.write_text(RULES.replace("manager >= 1", "manager >= 2"))
+    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(weaker))
+    answered = cli("approvals", "approve", request_id, *BOB, *launched)
+    assert answered.out.startswith("Stored. It is decided by a server with the rules under which it was asked. ")
+    assert "Here other ones are in force: the policy" in cli("approvals", "show", request_id, *BOB).out
+    left = f"1 request open, 1 of them asked where the policy, its roles or its time zone differ, {LEFT}: {request_id}"
+    assert cli("doctor").line("approvals").endswith(left)
+    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(tmp_path / "policy.cedar"))
+    cli("ask", "show my tasks", "--user", "eve")
+    assert cli("approvals", "list", "--own", "--user", "ann").out.split()[1] == "open"
 
 
 def ssh_key(folder: Path, name: str) -> Path:

@@ -22,7 +22,7 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     ended = cli("doctor")
 
-    names = ("settings", "model", "endpoint", "constitution", "database", "retention", "tools", "effects", "key")
+    names = ("settings", "model", "endpoint", "constitution", "database", "retention", "tools", "effects", "approvals", "key")
     assert verdicts(ended) == dict.fromkeys(names, "ok")
     assert "after a lost answer settled by ledger: add_task, update_task, complete_task, delete_task\n" in ended.out
     assert "embedded: no GEMINI_API_KEY is set" in ended.out
@@ -117,6 +117,7 @@ def test_a_broken_constitution_and_database_are_reported_together(
     ended = cli("doctor")
 
     assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {
+        "approvals",
         "constitution",
         "database",
         "effects",

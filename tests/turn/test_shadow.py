@@ -131,12 +131,19 @@ def test_only_a_forbid_can_be_in_the_shadow_and_the_annotation_is_never_a_fact()
     for text in ("@shadow permit (principal, action, resource);", '@shadow("list_tasks() $.a") ' + PERMIT.partition(" ")[2]):
         with pytest.raises(ConfigurationError, match=r"line 1: only a forbid can have @shadow"):
             policy_of(SHOP, text)
-    conditions = policy_of(
-        SHOP, PERMIT + '@shadow("find_order(order = principal)") forbid (principal, action, resource);'
-    ).conditions
+    conditions = policy_of(SHOP, PERMIT + "@shadow forbid (principal, action, resource);").conditions
     assert conditions is not None
     assert conditions.results.declared == {}
     assert list(conditions.unused_facts()) == []
+
+
+@pytest.mark.parametrize("value", ["false", "true", "no", "0", " ", "until May", "find_order(order = principal)"])
+def test_the_annotation_of_the_shadow_has_no_value(value: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"line 2: @shadow has no value: leave it out, and without @shadow a rule decides"
+    ):
+        policy_of(SHOP, PERMIT + f'@shadow("{value}") forbid (principal, action, resource);')
+    assert policy_of(SHOP, PERMIT + '@shadow("") forbid (principal, action, resource);').conditions is not None
 
 
 def test_a_rule_in_the_shadow_has_to_fit_the_tools_too() -> None:

@@ -1,7 +1,7 @@
 """Approval requests and their answers: each transition is one transaction, by the clock of the database.
 
-A request is open, then it ends once: approved with the claim of its closing decision, denied, cancelled, expired or void. Locks
-are taken in the order turn, request, decision, as `RecordedTurn` has it. Rows carry a MAC, so that nobody who can only write to
+A request is open, then it ends once: approved with the claim of its closing decision, denied, cancelled or expired. Locks are
+taken in the order turn, request, decision, as `RecordedTurn` has it. Rows carry a MAC, so that nobody who can only write to
 the database adds an answer.
 """
 
@@ -22,7 +22,9 @@ from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErro
 from graph_agent.models.approval import CLOCK_TOLERANCE, ApprovalAnswer, ApprovalState, KnownRequests
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest
+from graph_agent.models.person import is_same_person
 from graph_agent.models.record import DecisionRecord, RecordHeader
+from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.record.writer import RecordedTurn
@@ -43,7 +45,7 @@ _ANSWER = ("approver", "approve", "role", "reason", "digest", "identity", "signa
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """A request as it is stored, with the answers whose MACs are valid."""
+    """A request as it is stored, with the answers whose MACs are valid and that have the evidence which they need."""
 
     request: ApprovalRequest
     state: ApprovalState
@@ -68,9 +70,20 @@ class ApprovalStore:
     Methods raise `ServiceError` SERVICE_UNAVAILABLE if the database does not answer.
     """
 
-    def __init__(self, database: Database, *, record_key: RecordKey = None, origin: str = "") -> None:
-        """`record_key` makes the MACs of the rows; `origin` is that of the log, which requests name."""
+    def __init__(
+        self,
+        database: Database,
+        *,
+        record_key: RecordKey = None,
+        origin: str = "",
+        evidence: AnswerEvidence | None = None,
+    ) -> None:
+        """`record_key` makes the MACs of the rows; `origin` is that of the log, which requests name.
+
+        `evidence` is what answers need in this process; by default an asserted one counts.
+        """
         self.database = database
+        self.evidence = evidence or AnswerEvidence()
         self._sealer = Sealer(record_key)
         self._origin = origin
         self._now = database.time()
@@ -94,6 +107,7 @@ class ApprovalStore:
             denial = next((one for one in answers if not one.approve), None)
             return KnownRequests(
                 origin=self._origin,
+                evidence=self.evidence.required,
                 same=same or "",
                 denied="" if refused is None else (denied_by(denial) if denial is not None else "it was denied").lower(),
                 open=count,
@@ -224,9 +238,10 @@ class ApprovalStore:
     def answer_now(self, connection: Connection, request_id: str, answer: ApprovalAnswer) -> StoredRequest:
         """Store an answer in a transaction; see `answer`."""
         stored = self._locked(connection, request_id)
-        if stored.request.user_id == answer.approver:
+        if is_same_person(stored.request.user_id, answer.approver):
             raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Nobody answers a request of their own.")
-        if (earlier := next((one for one in stored.answers if one.approver == answer.approver), None)) is not None:
+        same = (one for one in stored.answers if is_same_person(one.approver, answer.approver))
+        if (earlier := next(same, None)) is not None:
             if (earlier.approve, earlier.role, earlier.digest) == (answer.approve, answer.role, answer.digest):
                 return stored
             raise ServiceError(
@@ -241,7 +256,7 @@ class ApprovalStore:
             raise closed_error(stored)
         answer = answer.replace(answered_at=stored.read_at)
         row = {name: getattr(answer, name) for name in _ANSWER}
-        # A row of this person without a valid MAC is no answer, and must not keep the person from giving one.
+        # A row of this person that does not count is no answer, and must not keep the person from giving one.
         table = approval_answers.c
         mine = delete(approval_answers).where(table.approval_id == request_id, table.approver == answer.approver)
         connection.execute(mine)
@@ -253,12 +268,14 @@ class ApprovalStore:
         return self._locked(connection, request_id)
 
     async def cancel(self, request_id: str, user_id: str) -> StoredRequest:
-        """End an open request of the user. Raises `ServiceError` as `answer`; ACCESS_DENIED for another user's."""
+        """End an open request of the user. Raises `ServiceError` as `answer`; another user's is not found."""
 
         def cancel_now(connection: Connection) -> StoredRequest:
+            # Looked for before it is read, so that another user's is found no later than one that does not exist.
+            own = (approvals.c.id == request_id, approvals.c.user_id == user_id)
+            if connection.execute(select(approvals.c.id).where(*own)).first() is None:
+                raise not_found()
             stored = self._locked(connection, request_id)
-            if stored.request.user_id != user_id:
-                raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Only its requester withdraws a request.")
             if stored.state is ApprovalState.CANCELLED:
                 return stored
             if stored.state is not ApprovalState.OPEN or stored.closing_decision is not None:
@@ -273,15 +290,6 @@ class ApprovalStore:
         ended = {"state": ApprovalState.EXPIRED, "ended_at": self._now, **_closed_notice(self._now)}
         late = update(approvals).where(_OPEN, ~self._in_time).values(**ended)
         return await self.database.write(lambda connection: connection.execute(late).rowcount)
-
-    async def void(self, request_id: str, why: str) -> bool:
-        """End an open request that the rules do not permit any more; False if it has ended already."""
-
-        def void_now(connection: Connection) -> bool:
-            stored = self._one(connection, request_id, lock=True)
-            return stored is not None and self._end(connection, stored, ApprovalState.VOID, why)
-
-        return await self.database.write(void_now)
 
     def claim(
         self, connection: Connection, request_id: str, decision_id: str, may_run: Callable[[StoredRequest], bool]
@@ -313,11 +321,10 @@ class ApprovalStore:
         corrected = update(approvals).where(*as_read).values(**right, ended_at=ended_at)
         await self.database.write(lambda connection: connection.execute(corrected).close())
 
-    def _end(self, connection: Connection, stored: StoredRequest, state: ApprovalState, why: str | None = None) -> bool:
-        """End a request whose row is locked, at the time at which it was read; False if it has ended already."""
-        ended = {"state": state, "why": why, "ended_at": stored.read_at, **_closed_notice(stored.read_at)}
-        changed = connection.execute(update(approvals).where(approvals.c.id == stored.request.id, _OPEN).values(**ended))
-        return changed.rowcount == 1
+    def _end(self, connection: Connection, stored: StoredRequest, state: ApprovalState) -> None:
+        """End an open request whose row is locked, at the time at which it was read."""
+        ended = {"state": state, "ended_at": stored.read_at, **_closed_notice(stored.read_at)}
+        connection.execute(update(approvals).where(approvals.c.id == stored.request.id, _OPEN).values(**ended))
 
     def _select(self) -> Select[Any]:
         return select(*approvals.c, self._now.label("read_at"), self._in_time.label("in_time"))
@@ -362,6 +369,9 @@ class ApprovalStore:
         request = ApprovalRequest.model_validate(row.request)
         if (row.created_at, row.expires_at) != (request.action.created_at, request.action.expires_at):
             return None
+        if request.evidence == self.evidence.required:
+            # A process with other keys cannot say which answers count, and decides nothing.
+            answers = tuple(one for one in answers if self.evidence.problem_of(request, one) is None)
         ends = row.ended_at, row.closing_decision, row.why or ""
         return StoredRequest(request, row.state, answers, row.read_at, bool(row.in_time), row.created_at, *ends)
 

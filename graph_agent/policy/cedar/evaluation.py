@@ -223,7 +223,15 @@ class CedarConditions:
         raise self._error(_number(first.policy_id), visible(problem))
 
     def _require_known_annotations(self) -> None:
-        """Raise `ConfigurationError` for an annotation that looks like a misspelt one of ours. Others are their author's."""
+        """Raise `ConfigurationError` for an annotation that looks like a misspelt one of ours. Others are their author's.
+
+        A value of @shadow would look as if it decided something: `@shadow("false")` is in the shadow too.
+        """
+        for key, condition in sorted(self.gathers.by_key.items(), key=lambda item: _number(item[0])):
+            if condition.annotations.get(ANNOTATION):
+                raise self._error(
+                    _number(key), f"@{ANNOTATION} has no value: leave it out, and without @{ANNOTATION} a rule decides"
+                )
         for key, condition in sorted(self.by_key.items(), key=lambda item: _number(item[0])):
             # Those of the first `permit` declare facts.
             for name in () if key == self.results.key else condition.annotations:

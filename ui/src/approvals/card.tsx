@@ -39,6 +39,11 @@ export function OwnRequests({ conversation, onEnded }: Props): VNode {
           <p class="change">
             <Visible text={one.description} />
           </p>
+          {one.decided_elsewhere && (
+            <p class="quiet">
+              <Visible text={one.decided_elsewhere} />
+            </p>
+          )}
           <div class="buttons">
             <button type="button" onClick={() => void cancelApproval(one.id).catch(() => undefined)}>
               Withdraw

@@ -136,7 +136,12 @@ function One({ id }: { id: string }): VNode {
           <Row key={one.id} name="Earlier request for the same" text={`${one.id}, ${one.state}`} />
         ))}
       </dl>
-      {open && shown.yours?.effect && (
+      {shown.decided_elsewhere && (
+        <p role="status">
+          <Visible text={shown.decided_elsewhere} />
+        </p>
+      )}
+      {open && shown.yours && !shown.yours.answer && (shown.yours.effect || shown.decided_elsewhere) && (
         <Answering
           shown={shown}
           onAnswer={(approve, reason, signature) => {

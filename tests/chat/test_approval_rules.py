@@ -1,0 +1,237 @@
+"""A request is decided only by a process with the rules, the tools and the keys under which it was asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from graph_agent.chat.service import ChatService
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ServiceError
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.approval import ApprovalAnswer, ApproverIdentity
+from graph_agent.models.decision import ApprovalRequest
+from graph_agent.policy.answer_evidence import AnswerEvidence
+from graph_agent.policy.approval_signature import read_approver_keys
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.constitution import Constitution
+from tests.chat.environment import Environment
+from tests.chat.test_approvals import ADD, chat_of, messages, request_of, requests_of, respond, rules
+from tests.scripted_turns import calls, says
+
+TWO = "context.approvals.manager >= 1 && context.approvals.finance >= 1"
+WEAKER_TEXT = Constitution.load(None).text.replace("(requires confirmation)", "(without confirmation)")
+
+
+def other(environment: Environment, **engine: Any) -> ChatService:
+    """Return another process, by default with the same rules."""
+    return environment.chat(ScriptedAdapter([]), **{"conditions": rules(approved=TWO), **engine})
+
+
+def keys_of(folder: Path, *names: str) -> AnswerEvidence:
+    keys = [Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) for _ in names]
+    lines = [f"{name} {key.decode()}\n" for name, key in zip(names, keys, strict=True)]
+    (folder / "approvers").write_text("".join(lines))
+    return AnswerEvidence(keys=read_approver_keys(folder / "approvers"))
+
+
+@pytest.mark.parametrize(
+    ("differs", "named"),
+    [
+        ({"conditions": None}, "the policy, its roles or its time zone"),
+        ({"conditions": rules()}, "the policy, its roles or its time zone"),
+        ({"conditions": rules(approved="context.approvals.manager >= 9")}, "the policy, its roles or its time zone"),
+        (
+            {"conditions": ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager", "support"))},
+            "the policy, its roles or its time zone",
+        ),
+        (
+            {"conditions": ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager"), time_zone="Asia/Tokyo")},
+            "the policy, its roles or its time zone",
+        ),
+        ({"constitution": WEAKER_TEXT}, "the constitution"),
+        ({"evidence": AnswerEvidence(sign_in=True)}, "the sign-in"),
+    ],
+)
+@pytest.mark.parametrize("enough", [False, True])
+async def test_a_process_with_other_rules_leaves_a_request_alone_and_says_so(
+    environment: Environment, differs: dict[str, Any], named: str, enough: bool
+) -> None:
+    chat = chat_of(environment, ADD, conditions=rules(approved=TWO))
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    await respond(chat, request)
+    if enough:
+        # As if the process that took the answer had died before it closed the request.
+        await store_answer(environment, request, "eve", "finance")
+    weaker = other(environment, **differs)
+    for _ in range(2):
+        await weaker.sweep()
+    assert await requests_of(weaker).close(request.id) is False
+    assert await environment.descriptions() == []
+    assert (await messages(chat, asked))[2:] == []
+    seen = await requests_of(weaker).view(request.id, "ann", [])
+    assert (seen.state, f"Here other ones are in force: {named}." in seen.decided_elsewhere) == ("open", True)
+    assert "its requester withdraws it and asks again" in seen.decided_elsewhere
+    (own,) = await requests_of(chat).of_requester("ann")
+    assert (own.state, own.decided_elsewhere) == ("open", "")
+
+    if not enough:
+        await respond(chat, request, "eve", roles=["finance"])
+    await other(environment).sweep()
+    assert await environment.descriptions() == ["bread"]
+
+
+async def store_answer(environment: Environment, request: ApprovalRequest, user: str, role: str) -> None:
+    """Store an answer at a process that is gone before it decides."""
+    process = other(environment, conditions=rules(approved="false"))
+    await respond(process, request, user, roles=[role])
+
+
+async def test_an_answer_elsewhere_is_stored_and_decided_by_a_process_with_the_rules(environment: Environment) -> None:
+    chat = chat_of(environment, ADD)
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    weaker = other(environment, conditions=rules(approved="context.approvals.finance >= 1"))
+    # The roles are those that the rules of the request named: here finance would count.
+    assert await requests_of(weaker).for_approver("eve", ["finance"]) == []
+    shown = await requests_of(weaker).view(request.id, "bob", ["manager"])
+    assert shown.yours is not None
+    assert (shown.yours.roles, shown.yours.effect) == (["manager"], None)
+    answered = await respond(weaker, request)
+    assert answered.decided_elsewhere.startswith("It is decided by a server with the rules under which it was asked.")
+    assert await environment.descriptions() == []
+    await chat.sweep()
+    assert await environment.descriptions() == ["bread"]
+    (closed,) = await requests_of(weaker).of_requester("ann")
+    assert (closed.state, closed.decided_elsewhere) == ("approved", "")
+
+
+async def test_a_process_with_other_rules_closes_what_has_ended(environment: Environment) -> None:
+    assert isinstance(environment.clock, ManualClock)
+    chat = chat_of(environment, ADD, calls(("add_task", {"description": "milk"})))
+    asked = await chat.send("ann", "add bread")
+    later = await chat.send("ann", "add milk", conversation_id=asked.conversation_id)
+    weaker = other(environment, conditions=None)
+    await requests_of(weaker).cancel(request_of(later).id, "ann")
+    await requests_of(weaker).closings()
+    assert (await messages(chat, asked))[-1].startswith("You withdrew the request")
+    environment.clock.advance(hours=25)
+    await weaker.sweep()
+    assert (await messages(chat, asked))[-1].startswith("No one answered until ")
+    assert await environment.descriptions() == []
+
+
+async def test_a_request_whose_rules_are_gone_expires_and_is_asked_again_after_it_was_withdrawn(
+    environment: Environment,
+) -> None:
+    chat = chat_of(environment, ADD)
+    request = request_of(await chat.send("ann", "add bread"))
+    new = chat_of(environment, ADD, says("It waits already."), ADD, conditions=rules(name="additions need one"))
+    again = await new.send("ann", "add bread")
+    assert f"request {request.id}" in " ".join([again.reply, *again.decision.notices])
+    await requests_of(new).cancel(request.id, "ann")
+    await requests_of(new).closings()
+    await respond(new, request_of(await new.send("ann", "add bread")))
+    assert await environment.descriptions() == ["bread"]
+
+
+async def test_with_sign_in_no_answer_counts_that_was_only_asserted_whoever_closes_the_request(
+    environment: Environment,
+) -> None:
+    with_sign_in: dict[str, Any] = {"conditions": rules(), "evidence": AnswerEvidence(sign_in=True)}
+    chat = environment.chat(ScriptedAdapter([ADD]), **with_sign_in)
+    request = request_of(await chat.send("ann", "add bread"))
+    for identity in (ApproverIdentity.ASSERTED, ApproverIdentity.KEY):
+        with pytest.raises(ServiceError, match="The answer does not count: its approver has not signed in"):
+            await respond(chat, request, identity=identity)
+    # A shell on the same database that does not have the variables of the sign-in.
+    shell = other(environment, conditions=rules())
+    for identity in (ApproverIdentity.ASSERTED, ApproverIdentity.TOKEN):
+        for approve in (True, False):
+            with pytest.raises(ServiceError, match="is answered there"):
+                await respond(shell, request, identity=identity, approve=approve)
+    await shell.sweep()
+    assert await environment.descriptions() == []
+    await respond(chat, request)
+    assert await environment.descriptions() == ["bread"]
+
+
+async def test_an_asserted_answer_that_is_stored_all_the_same_does_not_count_and_keeps_nobody_from_answering(
+    environment: Environment,
+) -> None:
+    """The row has a valid MAC, as a process with the key of the record can write it."""
+    with_sign_in: dict[str, Any] = {"conditions": rules(), "evidence": AnswerEvidence(sign_in=True)}
+    chat = environment.chat(ScriptedAdapter([ADD]), **with_sign_in)
+    request = request_of(await chat.send("ann", "add bread"))
+    await plant(other(environment, conditions=rules()), request, ApproverIdentity.ASSERTED)
+    await chat.sweep()
+    assert await environment.descriptions() == []
+    await respond(chat, request)
+    assert await environment.descriptions() == ["bread"]
+
+
+async def plant(process: ChatService, request: ApprovalRequest, identity: ApproverIdentity) -> None:
+    """Write an answer of bob past the service, which would refuse it, with a valid MAC."""
+    engine_store = requests_of(process)._requests  # noqa: SLF001 (the service refuses what this writes)
+    given: Any = {"approver": "bob", "role": "manager", "digest": request.digest, "identity": identity}
+    await engine_store.answer(request.id, ApprovalAnswer(approve=True, answered_at=request.action.created_at, **given))
+
+
+async def test_other_keys_of_the_approvers_decide_nothing(environment: Environment, tmp_path: Path) -> None:
+    evidence = keys_of(tmp_path, "bob")
+    chat = environment.chat(ScriptedAdapter([ADD]), conditions=rules(), evidence=evidence)
+    request = request_of(await chat.send("ann", "add bread"))
+    for others in (None, keys_of(tmp_path, "bob"), AnswerEvidence(sign_in=True)):
+        process = other(environment, conditions=rules(), evidence=others)
+        with pytest.raises(ServiceError, match="the keys of the approvers are others"):
+            await respond(process, request)
+        await process.sweep()
+        (seen,) = await requests_of(process).of_requester("ann")
+        assert "the keys of the approvers" in seen.decided_elsewhere
+    await plant(other(environment, conditions=rules()), request, ApproverIdentity.TOKEN)
+    await chat.sweep()
+    assert await environment.descriptions() == []
+
+
+@pytest.mark.parametrize("spelling", ["Ann", " ann", "\N{CYRILLIC SMALL LETTER A}nn", "\N{FULLWIDTH LATIN SMALL LETTER A}nn"])
+async def test_another_spelling_of_the_requester_does_not_answer(environment: Environment, spelling: str) -> None:
+    chat = chat_of(environment, ADD)
+    request = request_of(await chat.send("ann", "add bread"))
+    assert await requests_of(chat).for_approver(spelling, ["manager"]) == []
+    with pytest.raises(ServiceError, match="Nobody answers a request of their own"):
+        await respond(chat, request, spelling)
+    assert (await requests_of(chat).view(request.id, spelling, ["manager"])).yours is None
+    # Nor does it withdraw the request of ann.
+    with pytest.raises(ServiceError, match="There is no such request"):
+        await requests_of(chat).cancel(request.id, spelling)
+    assert await environment.descriptions() == []
+
+
+async def test_two_spellings_are_not_two_people(environment: Environment) -> None:
+    chat = chat_of(environment, ADD, conditions=rules(approved="context.approvals.manager + context.approvals.finance >= 2"))
+    request = request_of(await chat.send("ann", "add bread"))
+    await respond(chat, request, "bob")
+    for spelling, role in (("Bob", "finance"), ("b\N{GREEK SMALL LETTER OMICRON}b", "manager"), ("b0b", "manager")):
+        with pytest.raises(ServiceError, match="You have answered this request already"):
+            await respond(chat, request, spelling, roles=[role], approve=False)
+        assert await requests_of(chat).for_approver(spelling, [role]) == []
+    await chat.sweep()
+    assert await environment.descriptions() == []
+    await respond(chat, request, "eve")
+    assert await environment.descriptions() == ["bread"]
+
+
+async def test_the_withdrawal_of_anothers_request_reads_as_that_of_one_that_does_not_exist(environment: Environment) -> None:
+    chat = chat_of(environment, ADD)
+    request = request_of(await chat.send("ann", "add bread"))
+    refusals = []
+    for request_id in (request.id, "00000000-0000-0000-0000-000000000000"):
+        with pytest.raises(ServiceError) as refused:
+            await requests_of(chat).cancel(request_id, "bob")
+        refusals.append((refused.value.code, refused.value.message))
+    assert refusals[0] == refusals[1]
