@@ -125,7 +125,7 @@ class FactReader:
         if conditions is not None and self.setting.policy.counts(tool_name):
             decided = await self.ports.reserve(judged.authorized, conditions, reading.situation, confirmed=False)
             if decided is None or not decided.permits(confirmed=False):
-                why = "the turn has ended" if decided is None else decided.reason
+                why = "the turn has ended" if decided is None else decided.names
                 raise UnreadableError(f"the read is not permitted: {why}")
         self.made = (*self.made, PastCall(0, tool_name, judged.authorized.arguments, attempted=False))
         return judged.authorized

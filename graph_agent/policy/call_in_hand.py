@@ -132,9 +132,11 @@ class CallInHand:
     asks: CallDisposition | None = None
     """AWAITING or WAITS if people are to be asked."""
     reason: str = ""
-    """The rules that require it."""
+    """The rules that require it, with the facts that they read."""
+    names: str = ""
+    """The names of these rules."""
     why: str | None = None
-    """The same for the model."""
+    """The reason for the model, with the names alone."""
     needs: NeededApproval | None = None
     changed: bool = False
     """True if its object is not as it was shown to those who said yes."""
@@ -186,10 +188,13 @@ class CallInHand:
         same_tool = known.tool_name == self.call.name
         return same_tool and canonical_json(known.arguments) == canonical_json(self.arguments)
 
-    def ask(self, whom: CallDisposition, why: str, reason: str = "") -> None:
-        """Let the walk end with a question. The gates that follow decide whether it can be asked."""
-        self.asks, self.reason, self.permission = whom, reason, None
-        self.why = f"{why} ({reason})" if reason else why
+    def ask(self, whom: CallDisposition, why: str, names: str = "", reason: str = "") -> None:
+        """Let the walk end with a question. The gates that follow decide whether it can be asked.
+
+        `names` are those of the rules that require it; `reason` has the facts that they read too.
+        """
+        self.asks, self.names, self.reason, self.permission = whom, names, reason or names, None
+        self.why = f"{why} ({names})" if names else why
 
     def refused(
         self,

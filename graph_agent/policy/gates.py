@@ -196,7 +196,7 @@ def meets_conditions(hand: CallInHand) -> GuardVerdict | None:
     hand.decided = decided
     if decided.verdict is not Verdict.REFUSED:
         return None
-    return hand.refused(f"{fixed.NOT_PERMITTED}{decided.reason}", ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
+    return hand.refused(f"{fixed.NOT_PERMITTED}{decided.names}", ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
 
 
 def _ruling(hand: CallInHand) -> ConditionsVerdict:
@@ -236,7 +236,7 @@ def has_consent(hand: CallInHand) -> GuardVerdict | None:
     if needs is not None and hand.waits:
         return hand.skipped(LEFT_OUT)
     if lacks_yes or (hand.waits and needs is None):
-        hand.ask(CallDisposition.AWAITING, AWAITING, decided.reason)
+        hand.ask(CallDisposition.AWAITING, AWAITING, decided.names, decided.reason)
     elif needs is not None:
         # The conditions may have asked for the yes too, which the call has.
         hand.ask(CallDisposition.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))
@@ -252,8 +252,8 @@ def is_meant(hand: CallInHand) -> GuardVerdict | None:
     if not hand.setting.dry_run or (not hand.asks and not hand.rule.mutating):
         return None
     what = {None: WOULD_BE_DONE, CallDisposition.WAITS: WOULD_WAIT}.get(hand.asks, WOULD_BE_ASKED)
-    rule = f"{what}{hand.reason and f' ({hand.reason})'}"
-    return hand.refused(f"{rule}; nothing was sent", None, rule=rule)
+    text, rule = (f"{what}{reason and f' ({reason})'}" for reason in (hand.names, hand.reason))
+    return hand.refused(f"{text}; nothing was sent", None, rule=rule)
 
 
 def was_shown(hand: CallInHand) -> bool:
@@ -319,7 +319,8 @@ def is_left_alone(hand: CallInHand) -> GuardVerdict | None:
         if now.get(path) != left:
             about = " ".join([restored.tool, *map(str, restored.arguments.values())])
             words = hand.setting.policy.rules[restored.tool].user_text(about)
-            return _not_undone(hand, fixed.changed_since(words, path, now.get(path), left))
+            shown = fixed.changed_since(words, path, now.get(path), left)
+            return _not_undone(hand, fixed.CHANGED_SINCE, shown)
     return None
 
 
@@ -342,8 +343,9 @@ def is_undone_once(hand: CallInHand) -> GuardVerdict | None:
     return _not_undone(hand, fixed.undone_already(hand.undone_by)) if hand.undone_by else None
 
 
-def _not_undone(hand: CallInHand, why: str) -> GuardVerdict:
-    return hand.refused(f"not undone: {why}", ToolErrorCode.ACCESS_DENIED, rule=why)
+def _not_undone(hand: CallInHand, why: str, shown: str = "") -> GuardVerdict:
+    """Refuse an undo. `shown` is the reason with the values of its object, for the user alone."""
+    return hand.refused(f"not undone: {why}", ToolErrorCode.ACCESS_DENIED, rule=shown or why)
 
 
 def asks(hand: CallInHand) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import DecisionContext
-from graph_agent.models.facts import PastUses
+from graph_agent.models.facts import FactRead, PastUses
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
     CallDisposition,
@@ -26,6 +26,10 @@ from graph_agent.models.record import (
 )
 from graph_agent.models.sources import EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.undo import UndoneDecision
+
+_SHOWS_FACTS = frozenset({CallDisposition.AWAITING, CallDisposition.WAITS, CallDisposition.REFUSED})
+"""The calls about which a question or a reply may have shown facts."""
 
 
 class AuditWriter(Protocol):
@@ -208,11 +212,24 @@ class AuditWriter(Protocol):
 
 
 def read_calls(record: Mapping[str, Any]) -> list[ReadCall]:
-    """Return the calls of a record, as plain JSON, whose results the model has read, or whose question has shown an object."""
-    shown = any(entry["kind"] == EntryKind.PREVIEW for entry in record["entries"])
+    """Return what a record, as plain JSON, has of servers' texts: in results that were read, and in its question or reply.
+
+    A question shows an object, or the facts of its calls; so does the reply about a call that was refused after the yes. The
+    model reads both in its next turn, as an earlier reply.
+    """
+    entries, invocations = record["entries"], record.get("invocations", ())
+    shown = any(entry["kind"] == EntryKind.PREVIEW for entry in entries)
     seen = (CallDisposition.EXECUTED, *([CallDisposition.AWAITING] if shown else []))
-    made = [ToolInvocation.model_validate(one) for one in record.get("invocations", ()) if one["disposition"] in seen]
-    return [ReadCall(one.tool_name, one.parameters, one.tool_result) for one in made]
+    made = [ToolInvocation.model_validate(one) for one in invocations if one["disposition"] in seen]
+    read = [ReadCall(one.tool_name, one.parameters, one.tool_result) for one in made]
+    if any(one["disposition"] in _SHOWS_FACTS for one in invocations):
+        facts = [FactRead.model_validate(entry["result"]) for entry in entries if entry["kind"] == EntryKind.READ]
+        read += [ReadCall(one.tool, one.arguments, ToolResult(success=True, data=one.values)) for one in facts]
+    if (undoes := record["header"]["context"].get("undoes")) is not None:
+        # Its question shows what is restored.
+        restored = [one.restored for one in UndoneDecision.model_validate(undoes).calls if one.restored is not None]
+        read += [ReadCall(one.tool, one.arguments, ToolResult(success=True, data=one.before)) for one in restored]
+    return read
 
 
 class MemoryAuditWriter(AuditWriter):

@@ -59,6 +59,8 @@ CLOSING_MESSAGES = {
 """The message in place of the user's with which an approval request is closed."""
 TOO_MANY_REQUESTS = "too many of your requests wait for approvals already"
 """The reason for a call that is not requested, as a clause."""
+CHANGED_SINCE = "it has changed since"
+"""The reason for an undo that is not made, as a clause, without what has changed."""
 CHANGED_SINCE_APPROVED = "It has changed since the request, so nothing was done."
 """The sentence before a request that is opened anew."""
 CHANGED_TOO_OFTEN = "what it is about has changed again and again"
@@ -106,9 +108,8 @@ def undone_already(decision_id: str) -> str:
 
 def changed_since(about: str, path: str, now: object, left: object) -> str:
     """Return the reason for an undo of what others have changed since, as a clause. The values are a server's words."""
-    return (
-        f"it has changed since ({one_line(about, 200)}): {path} is now {_value(now)}, this change had left it at {_value(left)}"
-    )
+    now_and_then = f"{path} is now {_value(now)}, this change had left it at {_value(left)}"
+    return f"{CHANGED_SINCE} ({one_line(about, 200)}): {now_and_then}"
 
 
 def not_compared(why: str) -> str:

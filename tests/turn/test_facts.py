@@ -61,7 +61,7 @@ async def test_the_runtime_reads_the_object_and_the_state_of_it_decides() -> Non
     assert what(run) == ["refused"]
     assert refused.decision.notices == [f"Not done: cancel order: order_id = 'W2'. {DELIVERED}"]
     (call,) = refused.record.invocations
-    assert call.error_message == "not permitted: only a pending order (order 'W2': status = 'delivered')"
+    assert call.error_message == "not permitted: only a pending order"
     assert call.error_code == ToolErrorCode.ACCESS_DENIED
 
 
@@ -532,7 +532,8 @@ async def test_a_call_without_a_model_is_judged_with_facts_before_and_after_its_
     run.desk.tables["get_order"]["W1"]["status"] = "delivered"
     refused = await run.engine.answer(asked, yes=True)
     assert run.desk.written == []
-    assert "only a pending order (order 'W1': status = 'delivered')" in str(refused.record.invocations[0].error_message)
+    assert "Only a pending order (order 'W1': status = 'delivered')" in refused.decision.reply
+    assert refused.record.invocations[0].error_message == "not permitted: only a pending order"
     (again,) = (await run.engine.call("ann", [FunctionCall(*cancel("W2"))])).record.invocations
     assert again.disposition is CallDisposition.REFUSED
 

@@ -54,8 +54,14 @@ class ConditionsVerdict(NamedTuple):
     """For WAITS, and for ASKS if the call waits for an approval after the yes."""
 
     @property
+    def names(self) -> str:
+        """The names of the conditions, for the model: it reads no value of a fact, which may be anybody's words."""
+        return "; ".join(self.reasons)
+
+    @property
     def reason(self) -> str:
-        return f"{'; '.join(self.reasons)}{self.facts and f' ({self.facts})'}"
+        """The names of the conditions with the facts that they read, for the user and the record."""
+        return f"{self.names}{self.facts and f' ({self.facts})'}"
 
     def outside_message(self, limits: tuple[str, ...]) -> ConditionsVerdict:
         """Return the verdict on a call of no message; `limits` are what would count it for one.
