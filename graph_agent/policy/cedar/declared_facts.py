@@ -136,7 +136,7 @@ class DeclaredFacts:
         )
 
     def _seen(self, tool_name: str) -> frozenset[tuple[str, str, str]]:
-        found = set()
+        found: set[tuple[str, str, str]] = set()
         for fact in self.of_tool.get(tool_name, ()):
             if fact.name in self.types and not fact.count and self.is_of_arguments(fact):
                 whole, path = fact, fact.path

@@ -363,8 +363,8 @@ def _converted(type_: CedarType, value: Any, name: str, time_zone: str) -> Any:
             return [_converted(type_.item, one, f"an element of {name}", time_zone) for one in value]
         case Kind.DATETIME, str():
             return {"__extn": {"fn": "datetime", "arg": _time(value, name, time_zone)}}
-        case ((Kind.LONG | Kind.DECIMAL), _) if values.is_number(value):
-            # Also as a text: a `Decimal` of Python is one in JSON.
+        # A `Decimal` of Python is a text in JSON.
+        case ((Kind.LONG | Kind.DECIMAL) as kind, _) if values.is_number(value) and (kind, type(value)) != (Kind.LONG, str):
             number = values.scaled(type_.kind, value, name)
             _require_within(type_, Decimal(str(value)), name)
             _require_declared(type_, number, name)

@@ -1,7 +1,7 @@
 """The parts of arguments that conditions see only through facts, such as `sku` in `arguments $.lines[*].sku`.
 
-Conditions do not see inside a list of objects. A path shows them what it selects there, and an argument is no longer hidden once
-paths show all of it.
+Conditions do not see inside a list of objects. A path shows them what it selects there, and an argument is no longer hidden
+once paths show all of it.
 """
 
 from __future__ import annotations
