@@ -163,7 +163,8 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
     elif rule.mutating:
         promises.append("without asking the user")
     if (undone_by := grant.undone_by) is not None:
-        promises.append(f"undone by {undone_by.tool} for {in_words(undone_by.lifetime)}, after the user's yes")
+        compared = "if its object is as it was left" if undone_by.restored else "also what others have changed since"
+        promises.append(f"undone by {undone_by.tool} for {in_words(undone_by.lifetime)}, after the user's yes, {compared}")
     if grant.max_per_message is not None:
         promises.append(f"at most {grant.max_per_message} times per message")
     if grant.trusted_results:

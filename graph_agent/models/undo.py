@@ -32,6 +32,11 @@ class UndoneCall(Frozen):
     """None if nothing is read before the change."""
 
     @property
+    def is_compared(self) -> bool:
+        """True if the undo is made only if its object is as the change has left it."""
+        return self.restored is not None and bool(self.restored.left)
+
+    @property
     def operation(self) -> str:
         """The operation that is undone, as DECISION:NUMBER."""
         return f"{self.decision_id}:{self.sequence}"
@@ -44,4 +49,4 @@ class UndoneDecision(Frozen):
     calls: tuple[UndoneCall, ...]
     """The call that each call of the undoing decision undoes, in their order."""
     left_out: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """The sentences about the other changes of the decision, for the question."""
+    """The sentences before the question: about the other changes of the decision, and those that are not compared."""

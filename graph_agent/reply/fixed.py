@@ -122,6 +122,12 @@ def not_undone(description: str, why: str) -> str:
     return f"This stays as it is: {lowered(description).removesuffix('.')} ({why})."
 
 
+def may_have_changed(description: str) -> str:
+    """Return the sentence before the question of an undo about a change that is not compared with what it had left."""
+    what = lowered(description).removesuffix(".")
+    return f"It is not known whether others have changed this since, which the undo takes away too: {what}."
+
+
 def _value(value: object) -> str:
     if value is None:
         return "missing"

@@ -37,6 +37,8 @@ class Undoable:
     undone: tuple[UndoneCall, ...]
     stays: tuple[tuple[str, str], ...]
     """The other changes, in words, and for each the reason as a clause."""
+    uncompared: tuple[str, ...]
+    """The changes, in words, whose undo is not compared with what they have left: nothing says how that was."""
     unknown: bool
     """True if the outcome of a change is not known: it may be settled, and undone then."""
 
@@ -57,8 +59,9 @@ class Undoable:
         """Return what the undoing decision names. Raises `ServiceError` NOT_UNDOABLE if nothing can be undone."""
         if (problem := self.problem) is not None:
             raise ServiceError(ServiceErrorCode.NOT_UNDOABLE, problem)
-        left_out = tuple(fixed.not_undone(what, why) for what, why in self.stays)
-        return UndoneDecision(decision_id=decision_id, calls=self.undone, left_out=left_out)
+        left_out = [fixed.not_undone(what, why) for what, why in self.stays]
+        said = (*left_out, *map(fixed.may_have_changed, self.uncompared))
+        return UndoneDecision(decision_id=decision_id, calls=self.undone, left_out=said)
 
 
 async def load_own(audit: AuditWriter, decision_id: str, user_id: str) -> DecisionRecord:
@@ -83,6 +86,7 @@ def undoable(
     """
     found: list[tuple[FunctionCall, UndoneCall]] = []
     stays: list[tuple[str, str]] = []
+    uncompared: list[str] = []
     unknown = False
     for call in reversed(record.invocations):
         rule, result = policy.rules.get(call.tool_name), settled.get(call.sequence, call.tool_result)
@@ -95,9 +99,12 @@ def undoable(
             if len(found) == MAX_CALLS_PER_ROUND:
                 raise NotUndoableError(f"at most {MAX_CALLS_PER_ROUND} at once: undo the rest after these")
             found.append(_undo_of(record, call, result, rule, policy, undone_by.get(call.sequence), now))
+            if not found[-1][1].is_compared:
+                uncompared.append(_described(rule, call))
         except NotUndoableError as exc:
             stays.append((_described(rule, call), str(exc)))
-    return Undoable(tuple(one for one, _ in found), tuple(undone for _, undone in found), tuple(stays), unknown)
+    calls, undone = tuple(one for one, _ in found), tuple(one for _, one in found)
+    return Undoable(calls, undone, tuple(stays), tuple(uncompared), unknown)
 
 
 def _undo_of(

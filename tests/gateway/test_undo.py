@@ -33,7 +33,9 @@ async def test_a_client_undoes_a_call_after_its_user_has_said_yes(environment: E
         assert await environment.descriptions() == ["call mom"]
         failed, said = await undo(client, added)
         assert (failed, said["data"]) == (False, {"text": "Done: deleted 'call mom'."})
-        assert user.asked == ["Delete 'call mom'. Should I go ahead? Please answer yes or no."] * 2
+        since = "It is not known whether others have changed this since, which the undo takes away too: "
+        question = "Delete 'call mom'. Should I go ahead? Please answer yes or no."
+        assert user.asked == [f"{since}add task: description = 'call mom'. {question}"] * 2
         assert await environment.descriptions() == []
         failed, said = await undo(client, added)
         assert failed

@@ -154,12 +154,28 @@ async def test_what_others_have_changed_since_is_not_overwritten() -> None:
     assert desk.server.streets["W1"] == "Cedar 7"
 
 
+UNCOMPARED = (
+    "It is not known whether others have changed this since, which the undo takes away too: add note: text = 'call back'."
+)
+
+
+async def test_the_question_says_that_an_undo_is_not_compared_with_what_the_change_has_left() -> None:
+    desk = Desk()
+    changed = await desk.call(note("call back"))
+    desk.server.notes["n1"] = "call back, and two pages that bob has written since"
+    asked = await desk.undo(changed)
+    assert asked.decision.reply == f"{UNCOMPARED} Delete note:\nnote_id = 'n1'\nShould I go ahead? Please answer yes or no."
+    # One that is compared says nothing: it is refused if it differs.
+    moved = await desk.undo(await desk.call(move("W1", "Birch 9")))
+    assert "others" not in moved.decision.reply
+
+
 async def test_a_card_is_undone_in_reverse_order_and_what_cannot_be_is_named() -> None:
     desk = Desk()
     changed = await desk.call(move("W1", "Birch 9"), MAIL, note("call back"), move("W1", "Cedar 7"))
     asked = await desk.undo(changed)
     assert asked.decision.reply == (
-        "This stays as it is: send mail: text = 'hello' (it cannot be undone). 3 actions, in this order:\n"
+        f"This stays as it is: send mail: text = 'hello' (it cannot be undone). {UNCOMPARED} 3 actions, in this order:\n"
         "1. Set address:\naddress = 'Birch 9'\norder_id = 'W1'\n"
         "2. Delete note:\nnote_id = 'n1'\n"
         "3. Set address:\naddress = 'Elm 1'\norder_id = 'W1'\n"
