@@ -34,7 +34,7 @@ DIGESTS: Final = Path(__file__).with_name("random_conversations.json")
 WRITES: Final = ("cancel_order", "return_items", "exchange")
 _TURNS = 3
 
-_CALLS = (
+_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     desk.cancel("W1"),
     desk.cancel("W2"),
     desk.cancel("W9"),
@@ -61,7 +61,7 @@ _RULES = {
     'unless { context.succeeded.contains(Action::"get_order") };',
     "no exchange before": 'forbid (principal, action == Action::"cancel_order", resource) '
     'when { context.attempted.contains(Action::"exchange") };',
-    "in the shadow": '@shadow("yes") forbid (principal, action == Action::"cancel_order", resource);',
+    "in the shadow": '@shadow forbid (principal, action == Action::"cancel_order", resource);',
 }
 _MARKERS = (
     "(requires confirmation)",
@@ -100,19 +100,19 @@ class Played:
     turns: list[FinishedTurn] = field(default_factory=list)
 
     def outcome(self) -> dict[str, Any]:
-        """Return everything that a user, a model, a server or a replay could notice, without ids."""
+        """Return what became of each call, and the answers that were recorded: no texts, which have tests of their own."""
         turns = [
             {
                 "dry run": turn.record.header.context.dry_run,
                 "states": [str(state) for state in turn.record.states],
                 "entries": [str(entry.kind) for entry in turn.record.entries],
                 "calls": [
-                    [one.tool_name, canonical_json(one.parameters), str(one.disposition), one.gate, one.error_message]
+                    [one.tool_name, canonical_json(one.parameters), str(one.disposition), one.gate, one.error_code]
                     for one in turn.record.invocations
                 ],
                 "shadow": [[str(verdict.decision) for verdict in one.shadow] for one in turn.record.invocations],
-                "reply": turn.decision.reply,
-                "notices": list(turn.decision.notices),
+                "asks": turn.decision.pending_action is not None,
+                "decision": turn.decision.decision_type,
             }
             for turn in self.turns
         ]
