@@ -15,12 +15,13 @@ from cedarpy import pst
 
 from graph_agent.analysis.encoding import NEVER, Encoder, Outcomes, in_words, outcomes
 from graph_agent.analysis.examples import find_example
-from graph_agent.analysis.joined_actions import joined
+from graph_agent.analysis.joined_actions import joined, unread_parts
 from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fact, actions_of, facts_of, formulas
 from graph_agent.analysis.schema_changes import unseen_changes
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.models.facts import WINDOWS
 from graph_agent.policy.cedar.conditions import Verdict
+from graph_agent.policy.cedar.fact_types import PRESENCE
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import covers
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
@@ -177,9 +178,16 @@ def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:
         names = ", ".join(f"'{'.'.join(path)}'" for path in unread)
         why = f"conditions no longer read {names}, so values that they cannot read are no longer refused"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
-    if not looser and (lost := sorted(facts_of(old, tool.name).keys() - facts_of(new, tool.name).keys())):
+    if not looser and (lost := _unread_facts(tool)):
         why = f"conditions no longer read the fact '{lost[0]}', so a call is no longer refused if it cannot be read"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
+
+
+def _unread_facts(tool: _Tool) -> list[str]:
+    """Return the facts that are no longer read before a call of a tool, and the fields of others that no condition reads."""
+    one, other = (facts_of(policy, tool.name) for policy in tool.policies)
+    before, after = (PRESENCE if action is None or action.result is None else action.result for action in tool.actions)
+    return [*sorted(one.keys() - other.keys()), *unread_parts(before, after)]
 
 
 def _conditions_about(policy: CompiledPolicy, action: ToolAction | None) -> list[str] | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from graph_agent.analysis.symbols import Unencodable
+from graph_agent.policy.cedar.fact_types import PRESENCE
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
 
 _RESULT = "context.result"
-_NONE = CedarType(Kind.RECORD)
 
 
 def joined(before: ToolAction, after: ToolAction) -> ToolAction:
@@ -23,7 +24,7 @@ def joined(before: ToolAction, after: ToolAction) -> ToolAction:
     return replace(
         after,
         arguments=_union(before.arguments, after.arguments),
-        result=_union(before.result or _NONE, after.result or _NONE, _RESULT),
+        result=_union(before.result or PRESENCE, after.result or PRESENCE, _RESULT),
         open=before.open or after.open,
         writes=before.writes and after.writes,
         seen=before.seen | after.seen,
@@ -34,9 +35,9 @@ def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
     """Return the type of the values of both types. Raises `Unencodable`."""
     if before == after:
         return after
-    if path.startswith(f"{_RESULT}.") and _NONE in (before, after):
+    if path.startswith(f"{_RESULT}.") and PRESENCE in (before, after):
         # Of a fact of which only the presence is asked for, the other side knows the type.
-        return before if after == _NONE else after
+        return _of_one(before if after == PRESENCE else after)
     kinds = {before.kind, after.kind}
     if kinds != {after.kind} or after.kind is Kind.VARIANT or before.is_list is not after.is_list:
         raise Unencodable(f"the type of '{path}' changed" if path else "the type of its arguments changed")
@@ -56,10 +57,27 @@ def _union(before: CedarType, after: CedarType, path: str = "") -> CedarType:
     return CedarType(after.kind, values, low, high, item)
 
 
+def _of_one(fact: CedarType) -> CedarType:
+    """Return the type of a fact that one side reads, without limits: the other side refuses none of its values."""
+    if fact.kind is Kind.RECORD:
+        return replace(fact, fields=tuple(one._replace(type=_of_one(one.type)) for one in fact.fields))
+    return replace(fact, values=(), low=None, high=None, item=None if fact.item is None else _of_one(fact.item))
+
+
+def unread_parts(before: CedarType, after: CedarType, path: str = "") -> Iterator[str]:
+    """Yield the facts, and the fields of facts, whose value `before` reads and `after` does not."""
+    for name, part, _ in before.fields:
+        where, other = f"{path}.{name}" if path else name, after.field(name)
+        if other is None or (other.type == PRESENCE != part):
+            yield where
+        elif part.kind is Kind.RECORD:
+            yield from unread_parts(part, other.type, where)
+
+
 def _union_field(name: str, before: CedarType, after: CedarType, path: str) -> Field:
     one, other = before.field(name), after.field(name)
     if one is None or other is None:
         alone = one or other
         assert alone is not None
-        return alone._replace(required=False)
+        return Field(name, _of_one(alone.type) if path.startswith(_RESULT) else alone.type, required=False)
     return Field(name, _union(one.type, other.type, f"{path}.{name}" if path else name), one.required and other.required)

@@ -9,7 +9,7 @@ call by what the calls before it have done, also in one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -22,7 +22,6 @@ from graph_agent.analysis.examples import Example, find_example
 from graph_agent.analysis.joined_actions import joined
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
-from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.cedar.evaluation import PERMIT, SOURCE_PARTS
 from graph_agent.policy.cedar.facts import Fact as DeclaredFact
@@ -111,28 +110,12 @@ def actions_of(policy: CompiledPolicy) -> Mapping[str, ToolAction]:
     """Return the tools of a policy by name, each as the conditions about it see it: with the facts that these name."""
     if policy.conditions is None:
         return {one.name: one for one in policy.actions}
-    return seen_by(policy.conditions)
-
-
-def seen_by(conditions: Conditions) -> dict[str, ToolAction]:
-    """Return the tools by name, each with only those facts that the conditions about it name."""
-    return {name: _with_facts(action, _facts_about(conditions, name)) for name, action in conditions.actions.items()}
-
-
-def _with_facts(action: ToolAction, named: Collection[str]) -> ToolAction:
-    if action.result is None:
-        return action
-    fields = tuple(one for one in action.result.fields if one.name in named)
-    return replace(action, result=replace(action.result, fields=fields) if fields else None)
+    return policy.conditions.actions
 
 
 def facts_of(policy: CompiledPolicy, tool: str) -> Mapping[str, DeclaredFact]:
     """Return the facts that are read before a call of a tool, by name."""
-    return {} if policy.conditions is None else _facts_about(policy.conditions, tool)
-
-
-def _facts_about(conditions: Conditions, tool: str) -> dict[str, DeclaredFact]:
-    return {one.name: one for one in conditions.results.of_tool.get(tool, ())}
+    return {} if policy.conditions is None else {one.name: one for one in policy.conditions.results.of_tool.get(tool, ())}
 
 
 class Analysis:
@@ -264,7 +247,7 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
         raise ConfigurationError(f"the promises {promises.name} have a permit: a promise is a forbid that matches no call")
     analysis = Analysis(policy, seconds=seconds, promises=conditions)
     facts = analysis.facts_about_calls(policy)
-    named = seen_by(promised)
+    named = promised.actions
 
     def proved(name: str, key: str) -> AnalysisResult:
         unknown: AnalysisResult | None = None

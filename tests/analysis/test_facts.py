@@ -13,6 +13,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
+from tests.analysis.random_fact_edits import OUTPUT, RandomFactEdits, is_looser, policy_about, verdict
 from tests.analysis.random_policies import FACTS as FACTS_OF_RANDOM
 from tests.analysis.random_policies import RandomPolicies
 from tests.policy.cedar_shop import PERMIT, TEXT, ShopTool, policy_of, schema
@@ -156,6 +157,49 @@ def test_a_fact_that_is_no_longer_read_is_named() -> None:
     changes = compare(policy(idle), policy(""), SECONDS)
     why = "conditions no longer read the fact 'order', so a call is no longer refused if it cannot be read"
     assert [(one.answer, one.why) for one in changes] == [(Change.NOT_COMPARED, why)]
+
+
+@pytest.mark.parametrize("used", ["{} < context.time.now", '{} == "open"', "{}"])
+def test_a_field_of_a_fact_that_is_no_longer_read_is_named(used: str) -> None:
+    def idle(clause: str) -> str:
+        return f'@id("idle") forbid (principal, action == Action::"cancel", resource) when {{ {ORDER} has a && {clause} }};'
+
+    read = idle(f"{used.format(f'{ORDER}.a')} && false")
+    changes = compare(policy(read), policy(idle("false")), SECONDS)
+    why = "conditions no longer read the fact 'order.a', so a call is no longer refused if it cannot be read"
+    assert [(one.answer, one.why) for one in changes if one.may_loosen] == [(Change.NOT_COMPARED, why)]
+    assert [one for one in compare(policy(idle("false")), policy(read), SECONDS) if one.may_loosen] == []
+
+
+def test_a_value_outside_the_output_schema_that_no_condition_reads_any_more_is_newly_possible() -> None:
+    about = 'forbid (principal, action == Action::"pay", resource) when {{ context.result has o && {} }};'
+    light = about.format("context.result.o has weight && context.result.o.weight > 9")
+    kept = about.format('context.result.o.kind == "x"')
+    changes = compare(policy_about([light, kept], OUTPUT), policy_about([kept], OUTPUT), SECONDS)
+    (example,) = [one.example for one in changes if one.answer is Change.RUNS]
+    assert example is not None
+    assert example.confirmed
+    assert example.state["facts"]["o"]["weight"] not in range(1, 10)
+
+
+def check_fact_edits(seeds: range) -> int:
+    """Return how many of the random calls are newly possible. Each of them must be reported."""
+    looser = 0
+    for seed in seeds:
+        edits = RandomFactEdits(seed)
+        old, new = edits.pair()
+        calls = [
+            (tool, data) for tool, data in edits.calls(60) if is_looser(verdict(old, tool, data), verdict(new, tool, data))
+        ]
+        reported = {one.name for one in compare(old, new, SECONDS) if one.may_loosen} if calls else set()
+        assert [one for one in calls if one[0] not in reported] == [], seed
+        looser += len(calls)
+    return looser
+
+
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(1000, 2000), marks=pytest.mark.nightly)])
+def test_every_call_that_an_edit_of_rules_about_facts_newly_permits_is_reported(seeds: range) -> None:
+    assert check_fact_edits(seeds) > 5 * len(seeds)
 
 
 def test_what_facts_see_of_a_list_of_objects_is_not_hidden() -> None:

@@ -49,6 +49,7 @@ ACTIONS = (
     ToolAction.of("rename", "shop", schema("name", name=TEXT), writes=True),
 )
 ORDER = '@order("get_order(order_id = arguments.order_id)")'
+HAS_ORDER = "context.result has order"
 TYPED_ORDER = '@order("get_typed(order_id = arguments.order_id)")'
 
 
@@ -64,7 +65,7 @@ def conditions(declared: str, clause: str, scope: str = 'action == Action::"canc
 
 
 def types(declared: str, clause: str) -> dict[str, CedarType]:
-    return dict(conditions(declared, clause).results.types)
+    return dict(conditions(declared, clause).results.types["cancel"])
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,24 @@ def test_a_tool_without_the_arguments_of_a_fact_does_not_have_it() -> None:
     assert found.actions["rename"].result == CedarType(Kind.RECORD)
 
 
+def test_a_condition_about_one_tool_gives_the_facts_of_another_one_no_type() -> None:
+    tests = {"cancel": 'a == "x"', "get_typed": "a > 5", "foreign": "b < 5"}
+    rules = (
+        f'forbid (principal, action == Action::"{name}", resource) when {{ {HAS_ORDER} && context.result.order.{test} }};'
+        for name, test in tests.items()
+    )
+    text = f"{ORDER} permit (principal, action, resource);\n" + "\n".join(rules)
+    found = CedarConditions(ConditionsFile(text), ACTIONS)
+    found.require_valid()
+    assert {name: types["order"].fields for name, types in found.results.types.items() if types} == {
+        "cancel": (Field("a", STRING),),
+        "get_typed": (Field("a", CedarType(Kind.LONG)),),
+        "foreign": (Field("b", CedarType(Kind.LONG)),),
+    }
+    # A read keeps what the conditions about any tool name.
+    assert found.results.named == {"order": {"a": {}, "b": {}}}
+
+
 def test_facts_are_read_after_those_that_they_need() -> None:
     declared = f'@a_method("customer $.methods[0]") @customer("get_customer(user_id = order.user_id)") {ORDER}'
     found = conditions(declared, 'context.result has a_method && context.result.a_method == "x"')
@@ -344,4 +363,4 @@ def test_a_clause_that_is_a_fact_alone_makes_it_a_truth_value() -> None:
         forbid (principal, action == Action::"cancel", resource)
         when {{ context.result has order }} when {{ context.result.order.locked }};"""
     found = CedarConditions(ConditionsFile(text), ACTIONS)
-    assert found.results.types["order"].field("locked") == Field("locked", CedarType(Kind.BOOL), True)
+    assert found.results.types["cancel"]["order"].field("locked") == Field("locked", CedarType(Kind.BOOL), True)

@@ -41,8 +41,8 @@ class DeclaredFacts:
                 self._unreadable[name] = FactError(str(exc), fact=name)
         self.order: Sequence[Fact] = ()
         """The facts that conditions name and those that they need, each after those that it needs."""
-        self.types: Mapping[str, CedarType] = {}
-        """The type of each fact that a condition names."""
+        self.types: dict[str, Mapping[str, CedarType]] = {}
+        """By tool, the types of the facts that the conditions about it name."""
         self.named: dict[str, dict[str, Any]] = {}
         """The fields of each fact that a condition or another fact names, as a tree: only they are kept and recorded."""
         self.problems: dict[str, FactError] = {}
@@ -51,17 +51,27 @@ class DeclaredFacts:
         """The facts that the conditions about each tool name, and those that they need, in the order in which they are read."""
         self.problem: FactError | None = None
         """Why no fact can be read here."""
+        self.of_types: dict[str, FactError] = {}
+        """By tool, why its conditions cannot use the facts that they name."""
         reads = {name: Reads([condition.clauses]) for name, condition in by_key.items()}
         self.conditions = frozenset(name for name, one in reads.items() if one.names(RESULT))
         """The conditions that name facts."""
         if not self.conditions:
             return
-        try:
-            found = FactTypes(by_key, self._ordered, actions)
-        except FactError as exc:
-            self.problem = exc
-            return
-        self.order, self.types = found.declared, found.types
+        first = {path[0]: key for key in reversed([*by_key]) for path in reads[key].below(RESULT)}
+        for name, key in first.items():
+            try:
+                self._ordered([name])
+            except FactError as exc:
+                self.problem = exc if exc.fact else FactError(str(exc), key)
+                return
+        self.order = self._ordered(first)
+        for name, action in actions.items():
+            about = {key: one for key, one in by_key.items() if key in self.conditions and covers(one, action)}
+            try:
+                self.types[name] = FactTypes(about, self._ordered, action, actions).types
+            except FactError as exc:
+                self.of_types[name] = exc
         self._name_fields()
         for fact in self.order:
             if (why := self._problem(fact)) is not None:
@@ -101,7 +111,7 @@ class DeclaredFacts:
 
     def first_problem(self) -> FactError | None:
         """Return the first reason for which a fact cannot be read here."""
-        return self.problem or next(iter(self.problems.values()), None)
+        return self.problem or next(iter([*self.of_types.values(), *self.problems.values()]), None)
 
     def actions(self) -> dict[str, ToolAction]:
         """Return the actions with the facts that their calls can have."""
@@ -120,8 +130,9 @@ class DeclaredFacts:
         return ordered(self.declared, names)
 
     def _name_fields(self) -> None:
-        for name, type_ in self.types.items():
-            self.named[name] = _tree(type_)
+        for types in self.types.values():
+            for name, type_ in types.items():
+                _named_parts(type_, self.named.setdefault(name, {}))
         for fact in self.order:
             for _, source in fact.parameters:
                 if source.root not in (ARGUMENTS, PRINCIPAL):
@@ -130,20 +141,21 @@ class DeclaredFacts:
                         at = at.setdefault(step, {})
 
     def _result_type(self, action: ToolAction) -> CedarType:
-        possible = self._possible(action)
+        types, possible = self.types.get(action.name, {}), self._possible(action)
         return CedarType(
-            Kind.RECORD, fields=tuple(Field(name, self.types[name], False) for name in sorted(self.types) if name in possible)
+            Kind.RECORD, fields=tuple(Field(name, types[name], False) for name in sorted(types) if name in possible)
         )
 
     def _seen(self, tool_name: str) -> frozenset[tuple[str, str, str]]:
         found: set[tuple[str, str, str]] = set()
+        types = self.types.get(tool_name, {})
         for fact in self.of_tool.get(tool_name, ()):
-            if fact.name in self.types and not fact.count and self.is_of_arguments(fact):
+            if fact.name in types and not fact.count and self.is_of_arguments(fact):
                 whole, path = fact, fact.path
                 while whole.of != ARGUMENTS:
                     whole = self.declared[whole.of]
                     path = f"{whole.path} {path}"
-                read = canonical_json(self.named.get(fact.name, {}))
+                read = canonical_json(_named_parts(types[fact.name], {}))
                 found.update((argument, path, read) for argument in whole.arguments)
         return frozenset(found)
 
@@ -152,9 +164,7 @@ class DeclaredFacts:
         return usable(self.order, {one.name for one in action.arguments.fields})
 
     def _facts_of(self, action: ToolAction) -> Sequence[Fact]:
-        reads = Reads(condition.clauses for condition in self._by_key.values() if covers(condition, action))
-        wanted = {name for name in self.types if reads.has(RESULT, name)} & self._possible(action)
-        return ordered(self.declared, wanted)
+        return ordered(self.declared, self.types.get(action.name, {}).keys() & self._possible(action))
 
     def _problem(self, fact: Fact) -> str | None:
         """Return why a fact cannot come from its tools."""
@@ -181,5 +191,8 @@ class DeclaredFacts:
         return f"the tool '{action.name}' needs the parameter '{missing[0]}'" if missing else None
 
 
-def _tree(type_: CedarType) -> dict[str, Any]:
-    return {name: _tree(part) for name, part, _ in type_.fields} if type_.kind is Kind.RECORD else {}
+def _named_parts(type_: CedarType, named: dict[str, Any]) -> dict[str, Any]:
+    """Return the tree `named`, to which the names of the fields of a record, and of the records in it, are added."""
+    for name, part, _ in type_.fields if type_.kind is Kind.RECORD else ():
+        _named_parts(part, named.setdefault(name, {}))
+    return named

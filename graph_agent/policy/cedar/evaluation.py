@@ -374,7 +374,7 @@ class CedarConditions:
         possible = {name for name, _, _ in action.result.fields} if action.result is not None else set()
         for key, condition in self.by_key.items():
             reads = Reads([condition.clauses])
-            for name in self.results.types if covers(condition, action) else ():
+            for name in self.results.types.get(tool_name, ()) if covers(condition, action) else ():
                 if name not in possible and reads.name("result", name):
                     yield self.names[key], name
 
@@ -421,17 +421,16 @@ class CedarConditions:
             if result.decision is CedarDecision.NoDecision or result.diagnostics.errors:
                 return ConditionsVerdict(Verdict.REFUSED, self._failed(result))
         answers = len(self._answers)
-        decided = self._decided(situation, results[0], results[answers - 1], results[-answers], results[-1])
+        decided = self._decided(action, situation, results[0], results[answers - 1], results[-answers], results[-1])
         return decided.outside_message(limits)
 
-    def _decided(
-        self, situation: Situation, now: AuthzResult, yes: AuthzResult, everybody: AuthzResult, both: AuthzResult
-    ) -> ConditionsVerdict:
+    def _decided(self, action: ToolAction, situation: Situation, *evaluated: AuthzResult) -> ConditionsVerdict:
         """Return the verdict from the four evaluations: as it is, with the yes, with everybody's approval, with both."""
+        now, yes, everybody, both = evaluated
         allow = CedarDecision.Allow
 
         def by(verdict: Verdict, denied: AuthzResult, needs: NeededApproval | None = None) -> ConditionsVerdict:
-            return ConditionsVerdict(verdict, self._reasons(denied), self._facts_of(denied, situation), needs)
+            return ConditionsVerdict(verdict, self._reasons(denied), self._facts_of(denied, action, situation), needs)
 
         # A call that the yes forbids is refused, though it would be allowed without.
         if yes.decision is allow:
@@ -487,17 +486,18 @@ class CedarConditions:
         """Return the facts of a call. Raises `Unconvertible` if one that its conditions name is not known."""
         if situation.for_facts or not self.results.conditions.intersection(self._about[action.name]):
             return {}
-        if self.results.problem is not None:
+        if self.results.problem is not None or action.name in self.results.of_types:
             raise Unconvertible("what its conditions need to know cannot be read here")
         facts = self.results.of_tool.get(action.name, ())
-        return cedar_values(self.results, facts, _known(situation.results), self.file.time_zone) if facts else {}
+        types = self.results.types.get(action.name, {})
+        return cedar_values(types, facts, _known(situation.results), self.file.time_zone) if facts else {}
 
-    def _facts_of(self, result: AuthzResult, situation: Situation) -> str:
+    def _facts_of(self, result: AuthzResult, action: ToolAction, situation: Situation) -> str:
         """Return the facts that the conditions which decided have read."""
         deciding = [self.by_key[one].clauses for one in result.diagnostics.reasons if one in self.results.conditions]
         if not deciding or situation.results is None:
             return ""
-        return described(self.results, Reads(deciding).below("result"), situation.results)
+        return described(self.results.types[action.name], Reads(deciding).below("result"), situation.results)
 
     @cached_property
     def _set_without_facts(self) -> PolicySet:

@@ -2,7 +2,8 @@
 
 `context.result.order.status == "pending"` makes the status a text, `.lessThan(decimal("5.00"))` makes a fact a decimal, and
 `.contains("x")` a set of texts. A parameter that a fact fills gives it a type too. What is only compared with another fact is a
-text, and of what is only asked for by `has` nothing but its presence is known.
+text, and of what is only asked for by `has` nothing but its presence is known. Each tool has types of its own: those of the
+conditions about it, so that a condition about one tool refuses no call of another one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from cedarpy import pst
 
 from graph_agent.policy.cedar.facts import ARGUMENTS, EACH, Fact, FactError, FactKind
 from graph_agent.policy.cedar.schema import ToolAction
-from graph_agent.policy.cedar.syntax import covers, nodes, path_of
+from graph_agent.policy.cedar.syntax import nodes, path_of
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
 
 RESULT = "result"
@@ -101,34 +102,33 @@ def _described(kind: Kind) -> str:
 
 
 class FactTypes:
-    """The types of the facts that conditions name."""
+    """The types of the facts that the conditions about one tool name."""
 
     def __init__(
         self,
         conditions: Mapping[str, pst.Template],
         facts: Callable[[Iterable[str]], Sequence[Fact]],
+        action: ToolAction,
         actions: Mapping[str, ToolAction],
     ) -> None:
-        """`facts` returns the declarations of facts by name, with those that they need. Raises `FactError`."""
+        """`conditions` are those about the tool `action`, by key. `facts` returns the declarations of facts by name, with those
+        that they need. Raises `FactError`.
+        """
         self._actions = actions
         self._top = _Variable(Kind.RECORD)
-        self._covered: Sequence[ToolAction] = ()
+        self._context = action.context(())
         self._key = ""
         for key, condition in conditions.items():
-            self._key, self._covered = key, [one for one in actions.values() if covers(condition, one)]
+            self._key = key
             for clause in condition.clauses:
                 try:
                     _unite(self._read(clause), _Variable(Kind.BOOL))
                 except FactError as exc:
                     raise FactError(f"the uses of a fact do not fit together: {exc}", key) from None
         named = self._top.root.fields
-        try:
-            self.declared = facts(named)
-        except FactError as exc:
-            at = None if exc.fact else next((one.key for one in named.values()), None)
-            raise FactError(str(exc), at, exc.fact) from None
-        self._by_name = {fact.name: fact for fact in self.declared}
-        for fact in self.declared:
+        declared = facts(named)
+        self._by_name = {fact.name: fact for fact in declared}
+        for fact in declared:
             self._read_parameters(fact)
         self.types: Mapping[str, CedarType] = {name: self._of_fact(self._by_name[name], named[name]) for name in sorted(named)}
         """The type of each fact that a condition names."""
@@ -208,14 +208,7 @@ class FactTypes:
         """Return the type of a part of `context`."""
         if path[0] == RESULT:
             return self._result(path[1:]) if path[1:] else None
-        found: _Variable | None = None
-        for action in self._covered:
-            known = _known(action.context(()), path)
-            if found is None:
-                found = known
-            else:
-                _unite(found, known)
-        return found
+        return _known(self._context, path)
 
     def _result(self, path: tuple[str, ...]) -> _Variable:
         found = self._top

@@ -166,11 +166,14 @@ def filled(source: Source, arguments: dict[str, Any], user_id: str, known: CallF
     return None if arguments.get(source.steps[0]) is None else _at(source, arguments)
 
 
-def cedar_values(declared: DeclaredFacts, facts: Sequence[Fact], known: CallFacts, time_zone: str) -> dict[str, Any]:
-    """Return the facts of a call that conditions name as Cedar's JSON. Raises `Unconvertible` if one of them is not known."""
+def cedar_values(types: Mapping[str, CedarType], facts: Sequence[Fact], known: CallFacts, time_zone: str) -> dict[str, Any]:
+    """Return the facts of a call that conditions name as Cedar's JSON. `types` are those of the facts of its tool.
+
+    Raises `Unconvertible` if one of them is not known.
+    """
     found = {}
     for fact in facts:
-        type_ = declared.types.get(fact.name)
+        type_ = types.get(fact.name)
         if type_ is None:
             continue
         if (why := known.failed.get(fact.name)) is not None:
@@ -180,22 +183,23 @@ def cedar_values(declared: DeclaredFacts, facts: Sequence[Fact], known: CallFact
     return found
 
 
-def described(declared: DeclaredFacts, named: Iterable[tuple[str, ...]], known: CallFacts) -> str:
+def described(types: Mapping[str, CedarType], named: Iterable[tuple[str, ...]], known: CallFacts) -> str:
     """Return the facts at these paths for people and for the model: `order 'W1': status = 'delivered'`.
 
-    The values are a server's words: quoted, and cut.
+    `types` are those of the facts of the tool. The values are a server's words: quoted, and cut.
     """
     fields: dict[str, list[str]] = {}
     for name, *steps in sorted(set(named)):
         shown = _shown(known.values.get(name), steps) if name in known.values and steps else None
         fields.setdefault(name, []).extend([] if shown is None else [f"{'.'.join(steps)} = {shown}"])
-    return one_line("; ".join(_object(name, declared, known, shown) for name, shown in fields.items()), _MAX_REASON)
+    return one_line("; ".join(_object(name, types, known, shown) for name, shown in fields.items()), _MAX_REASON)
 
 
 def shown_facts(declared: DeclaredFacts, tool_name: str, known: CallFacts) -> tuple[ShownFact, ...]:
     """Return what the conditions about a tool read of the objects of a call. What comes from the arguments is shown as such."""
-    shown = [fact for fact in declared.of_tool[tool_name] if fact.name in declared.types and not declared.is_of_arguments(fact)]
-    return tuple(_shown_fact(declared.types[fact.name], fact.name, known) for fact in shown)
+    types = declared.types[tool_name]
+    shown = [fact for fact in declared.of_tool[tool_name] if fact.name in types and not declared.is_of_arguments(fact)]
+    return tuple(_shown_fact(types[fact.name], fact.name, known) for fact in shown)
 
 
 def _shown_fact(type_: CedarType, name: str, known: CallFacts) -> ShownFact:
@@ -218,13 +222,13 @@ def _fields(type_: CedarType, value: Any, path: str) -> Iterator[tuple[str, Any]
             yield from _fields(part, value[name], f"{path}.{name}" if path else name)
 
 
-def _object(name: str, declared: DeclaredFacts, known: CallFacts, fields: Sequence[str]) -> str:
+def _object(name: str, types: Mapping[str, CedarType], known: CallFacts, fields: Sequence[str]) -> str:
     about = " ".join([name, *(_text(one) for one in known.about.get(name, ()))])
     if name not in known.values:
         return f"{about}: not found"
     if fields:
         return f"{about}: {', '.join(fields)}"
-    type_ = declared.types.get(name)
+    type_ = types.get(name)
     is_object = type_ is None or type_.kind is Kind.RECORD
     return about if is_object else f"{name} = {_text(known.values[name])}"
 

@@ -38,8 +38,9 @@ def _shown(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any]) -
     # Imported here, because its library is only loaded where a declaration has a path.
     from graph_agent.policy.cedar.selection import NotSelectedError
 
+    types = declared.types.get(tool_name, {})
     for fact in declared.of_tool.get(tool_name, ()):
-        if fact.name not in declared.types or fact.count or not declared.is_of_arguments(fact):
+        if fact.name not in types or fact.count or not declared.is_of_arguments(fact):
             continue
         try:
             places = _places(declared, fact, arguments)
@@ -47,7 +48,7 @@ def _shown(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any]) -
             # The call is refused, because the fact is not known.
             continue
         for place, value in places:
-            yield from _read(declared.types[fact.name], value, place)
+            yield from _read(types[fact.name], value, place)
 
 
 def _places(declared: DeclaredFacts, fact: Fact, arguments: dict[str, Any]) -> list[tuple[Location, Any]]:
