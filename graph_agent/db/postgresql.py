@@ -36,6 +36,12 @@ _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58", "XX")
 """SQLSTATE classes: connection exception, transaction rollback (deadlock, serialization), insufficient resources (disk full),
 object not in prerequisite state (lock not available), operator intervention (shutdown), system error, internal error."""
+_UNAVAILABLE_STATES = {
+    "25006": "it can only be read, as a standby or during a failover",
+    "25P03": "it ended an idle transaction",
+    "25P04": "it ended a long transaction",
+}
+"""States of the class 25, whose others are faults of the program, with what may be shown."""
 
 
 class PostgresqlBackend(Submissions):
@@ -136,8 +142,9 @@ class PostgresqlBackend(Submissions):
         state = getattr(original, "sqlstate", None)
         # A commit that got an error reply was rolled back. If the connection ended before a reply, it may have taken effect.
         lost = ended or isinstance(original, self._interface_error) or state is None
-        if lost or str(state)[:2] in _UNAVAILABLE_CLASSES:
-            return DatabaseUnavailableError.caused_by(error, unknown=committing and lost)
+        reason = _UNAVAILABLE_STATES.get(str(state), "")
+        if lost or reason or str(state)[:2] in _UNAVAILABLE_CLASSES:
+            return DatabaseUnavailableError.caused_by(error, reason, unknown=committing and lost)
         return error
 
 

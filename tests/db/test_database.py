@@ -307,6 +307,22 @@ async def test_an_unreachable_postgresql_is_unavailable(tmp_path: Path) -> None:
 
 
 @pytest.mark.postgresql
+async def test_a_postgresql_that_can_only_be_read_is_unavailable_and_says_so(migrated_postgresql_url: str) -> None:
+    database = Database.open(migrated_postgresql_url)
+    await database.write(metadata.create_all)
+
+    def become_standby(connection: Connection) -> None:
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        connection.execute(insert(rows), {"number": 1})
+
+    with pytest.raises(DatabaseUnavailableError, match="can only be read") as caught:
+        await database.write(become_standby)
+    assert not caught.value.unknown
+    assert await database.read(numbers) == []
+    await database.close()
+
+
+@pytest.mark.postgresql
 async def test_a_connection_closed_by_the_server_fails_only_its_own_work(fresh_postgresql_url: str) -> None:
     database = Database.open(fresh_postgresql_url)
     await database.write(metadata.create_all)
