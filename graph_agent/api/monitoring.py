@@ -38,7 +38,7 @@ async def healthz() -> JSONResponse:
 
 @router.get("/readyz", response_model=Health, responses=errors(403, 503))
 async def readyz(request: Request) -> JSONResponse:
-    """Return `ready` if the database takes a write, and all MCP servers answer and serve every tool of the constitution.
+    """Return `ready` if the database takes a write, the log was not rolled back, and all MCP servers serve every granted tool.
 
     `clock_skew_seconds` says how far this host's clock is ahead of the database's; it is negative if it is behind.
     """
@@ -48,6 +48,7 @@ async def readyz(request: Request) -> JSONResponse:
         "database": _takes_writes(runtime, services(request).write_check, skews),
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
         "constitution": runtime.engine.prepare(),
+        "log": runtime.tree.require_continuation(),
     }
     passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
     failing = [name for name, ok in zip(checks, passed, strict=True) if not ok]

@@ -80,6 +80,7 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission, open_requests: Op
             "graph_agent_admitted_turns": lambda: {"": admission.open.total},
             "graph_agent_admission_queue": lambda: {"": admission.open.total - admission.running.total},
             "graph_agent_approval_requests_open": open_requests.reading,
+            "graph_agent_log_rolled_back": lambda: {"": int(runtime.tree.is_rolled_back)},
         },
         refusals=refusals,
         notices=notices,

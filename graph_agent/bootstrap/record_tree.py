@@ -1,7 +1,7 @@
 """The tree of the record with its keys, its witnesses and the file of its head, as the settings say.
 
-The files of the home are `log.key`, `log.witnesses` and `log.head`, which belongs to one database: with DATABASE_URL its name
-is `log-DIGEST.head`. A database in memory has none of them.
+The files of the home are `log.key`, `log.witnesses` and, named by the origin of the key, `log-DIGEST.head`: a copy of the
+database under another address is compared with the same head. A database in memory has none of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import hashlib
 import logging
 import secrets
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -32,13 +31,13 @@ _IN_MEMORY = "sqlite://"
 
 def record_tree(settings: Settings, database: Database, clock: Clock) -> RecordTree:
     """Return the tree of the record in `database`. Raises `ConfigurationError`."""
-    in_memory = settings.database == _IN_MEMORY
+    in_memory, keys = settings.database == _IN_MEMORY, log_keys(settings)
     return RecordTree(
         database,
-        log_keys(settings),
+        keys,
         key=record_keys(settings),
         clock=clock,
-        head=None if in_memory else log_file(settings, "head"),
+        head=None if in_memory else head_file(settings, keys),
         # No witness may know a log that ends with its process.
         witnesses=[] if in_memory else _witnesses(settings),
     )
@@ -82,17 +81,13 @@ def add_witness(settings: Settings, witness: WitnessClient) -> None:
 
 
 def log_file(settings: Settings, kind: str) -> Path:
-    """Return the path of a file of the log: its `key`, its `head` or its `witnesses`."""
-    if kind != "head" or not settings.database_url:
-        return settings.home / f"log.{kind}"
-    # Without the password, which may change.
-    parts = urlsplit(settings.database_url)
-    if parts.scheme.startswith("sqlite"):
-        # The same path is another file in another folder.
-        place = str(Path(parts.path.removeprefix("/")).resolve())
-        return settings.home / f"log-{hashlib.sha256(place.encode()).hexdigest()[:8]}.{kind}"
-    place = f"{(parts.hostname or '').lower()}:{parts.port or ''}{parts.path}"
-    return settings.home / f"log-{hashlib.sha256(place.encode()).hexdigest()[:8]}.{kind}"
+    """Return the path of a file of the log: its `key` or its `witnesses`."""
+    return settings.home / f"log.{kind}"
+
+
+def head_file(settings: Settings, keys: LogKeys) -> Path:
+    """Return the path of the last signed checkpoint of the log that has these keys. A rotation does not change it."""
+    return settings.home / f"log-{hashlib.sha256(keys.origin.encode()).hexdigest()[:8]}.head"
 
 
 def log_keys(settings: Settings) -> LogKeys:

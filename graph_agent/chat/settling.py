@@ -40,8 +40,9 @@ _RESTARTS_WITHIN_SECONDS = 300.0
 _MAX_LATER_SECONDS = 60.0
 """The same for one that has not answered for longer than that."""
 _TIMEOUT_SECONDS = 2.0
+_MAX_NOT_PERMITTED_SECONDS = 600.0
+"""The same for a call about which no request is permitted now, as when the server of its read is away."""
 _CALLS_AT_ONCE = 100
-_MAX_UNLEARNED = 10_000
 _UNANSWERED = 3
 """So many calls in a row without an answer show that a server which has answered before does not do so any more."""
 
@@ -62,8 +63,9 @@ class _BackOff:
     until: float = 0.0
     silences: int = 0
 
-    def begin(self, now: float) -> None:
-        longest = MAX_BACK_OFF_SECONDS if now - self.since < _RESTARTS_WITHIN_SECONDS else _MAX_LATER_SECONDS
+    def begin(self, now: float, longest: float | None = None) -> None:
+        if longest is None:
+            longest = MAX_BACK_OFF_SECONDS if now - self.since < _RESTARTS_WITHIN_SECONDS else _MAX_LATER_SECONDS
         self.until = now + min(longest, 2.0 ** min(self.silences, 16))
         self.silences += 1
 
@@ -103,9 +105,7 @@ class OutcomeSettler:
         self._back_offs: dict[str | None, _BackOff] = {}
         """By server; None for the servers that have not listed their tools."""
         self._searches: dict[str, _BackOff] = {}
-        """The back-offs of calls that a read has not found yet, by their keys."""
-        self._unlearned: deque[str] = deque(maxlen=_MAX_UNLEARNED)
-        """The keys of calls whose outcome cannot be learned."""
+        """The back-offs of calls that a read has not found yet, or about which nothing may be asked now, by their keys."""
         # One pass at a time: the task in the background and a caller of `settle` would ask the servers twice.
         self._settling = asyncio.Lock()
 
@@ -116,6 +116,7 @@ class OutcomeSettler:
         """
         async with self._settling:
             since, servers = self._clock.now() - SETTLE_FOR, await self._servers()
+            self._forget_older(self._clock.monotonic() - SETTLE_FOR.total_seconds())
             asked = [
                 self._settle_server(server, tools, since) for server, tools in servers.items() if not self._backs_off(server)
             ]
@@ -160,7 +161,7 @@ class OutcomeSettler:
         """Ask one server about its calls, oldest first, until it does not answer any more; return how many were settled."""
         settled, unanswered, is_silent = 0, set[str](), False
         while not is_silent:
-            passed_over = {*unanswered, *self._unlearned, *self._searched_later()}
+            passed_over = {*unanswered, *self._searched_later()}
             limit = _CALLS_AT_ONCE + len(passed_over)
             found = await read(self._log, partial(find_unknown_calls, tools=tools, since=since, limit=limit))
             waiting = deque(call for call in found if call.operation_key not in passed_over)
@@ -194,16 +195,12 @@ class OutcomeSettler:
 
     async def _settle_call(self, call: UnknownCall) -> _Settling:
         """Learn the outcome of one call and store it."""
-        result = await self._outcome(call)
-        if result is None or not result.unknown:
-            self._searches.pop(call.operation_key, None)
-        if result is None:
-            self._unlearned.append(call.operation_key)
+        result, now = await self._outcome(call), self._clock.monotonic()
+        if result is None or (result.unknown and result.read_back is not None):
+            longest = _MAX_NOT_PERMITTED_SECONDS if result is None else None
+            self._searches.setdefault(call.operation_key, _BackOff(now)).begin(now, longest)
             return _Settling.NOT_LEARNED
-        if result.unknown and result.read_back is not None:
-            now = self._clock.monotonic()
-            self._searches.setdefault(call.operation_key, _BackOff(now)).begin(now)
-            return _Settling.NOT_LEARNED
+        self._searches.pop(call.operation_key, None)
         if result.unknown:
             return _Settling.NO_ANSWER
         at = self._clock.now()
@@ -241,6 +238,10 @@ class OutcomeSettler:
         """Return the calls that a read did not find a moment ago."""
         now = self._clock.monotonic()
         return [key for key, back_off in self._searches.items() if now < back_off.until]
+
+    def _forget_older(self, begun: float) -> None:
+        """Forget the back-offs of calls that nothing asks about any more."""
+        self._searches = {key: back_off for key, back_off in self._searches.items() if back_off.since > begun}
 
     def _seconds_left(self) -> float:
         """Return the seconds until a server may be asked again."""

@@ -13,6 +13,7 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter, unserved_tools
 from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.policies import lost_answers
+from graph_agent.bootstrap.record_tree import log_file, record_tree
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
@@ -42,7 +43,7 @@ _OTHER_MODELS = (
 
 @with_files()
 def doctor(model: Model = None, *, settings: Settings) -> None:
-    """Check settings, model, constitution, database, retention, tools, open approvals, key and endpoint.
+    """Check settings, model, constitution, database, log, retention, tools, open approvals, key and endpoint.
 
     The endpoint gets the request of a turn, with the constitution and all tools, to find out whether its model can call them.
     Exits with 1 if a check fails.
@@ -117,6 +118,8 @@ async def _database(context: _Context) -> str:
     context.stores = await context.stack.enter_async_context(open_stores(settings))
     text, database = _location(settings.database), context.stores.database
     if database.dialect == "postgresql":
+        if await database.write(lambda connection: connection.exec_driver_sql("SHOW transaction_read_only").scalar()) == "on":
+            raise ConfigurationError(f"{text}; it can only be read, as a standby or during a failover")
         skew = await database.skew(SystemClock())
         text += f"; this host's clock is {abs(skew):.1f} s {'behind' if skew < 0 else 'ahead of'} the database's"
     if not settings.log_read_url:
@@ -126,6 +129,16 @@ async def _database(context: _Context) -> str:
     except ServiceError as exc:
         raise ConfigurationError("the replica of the log (LOG_READ_URL) cannot be queried; turns do not need it") from exc
     return f"{text}; queries: {_location(settings.log_read_url)}"
+
+
+async def _log(context: _Context) -> str:
+    if context.stores is None:
+        raise ConfigurationError("cannot be checked without a database")
+    settings = context.settings
+    if not settings.log_signing_keys and not log_file(settings, "key").exists():
+        return "none yet"
+    tree = record_tree(settings, context.stores.database, SystemClock())
+    return f"{tree.keys.origin}, {await tree.require_continuation(ask_witnesses=True)} leaves"
 
 
 async def _retention(context: _Context) -> str:
@@ -192,6 +205,7 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "model": _model,
     "constitution": _constitution,
     "database": _database,
+    "log": _log,
     "retention": _retention,
     "tools": _tools,
     "effects": _effects,

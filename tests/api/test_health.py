@@ -8,11 +8,13 @@ from typing import NoReturn
 
 import httpx
 import pytest
+from sqlalchemy import delete, insert, select
 
 from graph_agent.api.write_check import WriteCheck
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.record.tree.tables import tree_head
 from tests.chat.environment import Environment
 from tests.record.trees import verified
 
@@ -31,6 +33,22 @@ async def test_a_database_that_can_only_be_read_is_not_ready(environment: Enviro
     answer = await served(environment.runtime(database=full)).get("/readyz")
     await full.close()
     assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: database.")
+
+
+async def test_a_log_that_was_rolled_back_is_not_ready_until_it_is_put_right(environment: Environment, served: Served) -> None:
+    runtime = environment.runtime()
+    await runtime.chat.send("ann", "hello")
+    await runtime.tree.seal()
+    head = await runtime.database.read(lambda connection: connection.execute(select(tree_head)).one())
+    await runtime.database.write(lambda connection: connection.execute(delete(tree_head)).close())
+    answer = await served(runtime).get("/readyz")
+    assert (answer.status_code, answer.json()["error"]["message"], runtime.tree.is_rolled_back) == (
+        503,
+        "Not ready: log.",
+        True,
+    )
+    await runtime.database.write(lambda connection: connection.execute(insert(tree_head), dict(head._mapping)).close())
+    assert ((await served(runtime).get("/readyz")).status_code, runtime.tree.is_rolled_back) == (200, False)
 
 
 @pytest.mark.parametrize("skew", [-10, 0, 0.3])

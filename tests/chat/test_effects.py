@@ -27,6 +27,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import CallOperation
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
+from graph_agent.record.settlements import UnknownCall
 from graph_agent.record.tables import call_operations, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.server_file import ServerConfig
@@ -157,6 +158,32 @@ async def test_a_read_finds_done_what_was_done_before_its_answer_was_lost(log: D
         assert (shop.server.requests, shop.server.of(5)) == (1, 1)
         assert await shop.replays(finished.record)
         assert (await verified(log, key=None)).violations == []
+
+
+class ReadsLater(SentCalls):
+    """Learns no outcome as long as the read that shows it is not permitted."""
+
+    permitted = False
+
+    async def outcome(self, call: UnknownCall, request: str | None, seconds: float) -> ToolResult | None:
+        return await super().outcome(call, request, seconds) if self.permitted else None
+
+
+async def test_a_call_about_which_nothing_may_be_asked_now_is_asked_about_later(log: Database) -> None:
+    async with opened(log, "listed") as shop:
+        shop.server.answers = lambda _: {"payments": []}
+        await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
+        shop.server.answers = None
+        clock = ManualClock(shop.clock.now())
+        sent = ReadsLater(shop.engine(clock=clock))
+        settler = OutcomeSettler(shop.tools, log, clock=clock, sent_calls=sent)
+        assert await settler.settle() == 0
+        sent.permitted = True
+        # Not at once: the rules of one installation may forbid many such reads.
+        assert await settler.settle() == 0
+        clock.advance(seconds=601)
+        assert await settler.settle() == 1
+        assert await shop.states() == ["done"]
 
 
 async def test_a_read_that_finds_nothing_proves_nothing_without_complete(log: Database) -> None:

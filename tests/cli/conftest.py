@@ -39,6 +39,12 @@ class Ended:
 Cli = Callable[..., Ended]
 
 
+def head_of(home: Path) -> Path:
+    """Return the file of the last signed checkpoint."""
+    (file,) = home.glob("log-*.head")
+    return file
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -> Path:
     """A GRAPH_AGENT_HOME with empty databases; no other variable of the program is set, nor one that changes its lines."""

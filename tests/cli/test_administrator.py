@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, column, create_engine, delete, insert
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.bootstrap.maintenance import verify_installation
-from graph_agent.bootstrap.record_tree import log_file, record_tree
+from graph_agent.bootstrap.record_tree import head_file, log_keys, record_tree
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.chat.conversations.tables import metadata as conversations_metadata
 from graph_agent.cli.verification import print_report
@@ -126,7 +126,7 @@ def installation(
         writer = DatabaseAuditWriter(database, record_key=record_keys(settings))
         [waiting] = asyncio.run(LogFiller(writer, RandomIds()).fill(1))
         # The administrator has the home, too, but for the keys.
-        log_file(settings, "head").unlink()
+        head_file(settings, log_keys(settings)).unlink()
         yield Installation(read_settings(), database, engine, {**decisions, "waiting": waiting}, yesterday)
     database.close_now()
     engine.dispose()

@@ -22,8 +22,8 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     ended = cli("doctor")
 
-    names = ("settings", "model", "endpoint", "constitution", "database", "retention", "tools", "effects", "approvals", "key")
-    assert verdicts(ended) == dict.fromkeys(names, "ok")
+    names = ("settings", "model", "endpoint", "constitution", "database", "log", "retention", "tools", "effects")
+    assert verdicts(ended) == dict.fromkeys((*names, "approvals", "key"), "ok")
     assert "after a lost answer settled by ledger: add_task, update_task, complete_task, delete_task\n" in ended.out
     assert "embedded: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
@@ -121,6 +121,7 @@ def test_a_broken_constitution_and_database_are_reported_together(
         "constitution",
         "database",
         "effects",
+        "log",
         "tools",
     }
     assert "line 2" in ended.out

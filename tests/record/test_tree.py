@@ -161,8 +161,12 @@ async def test_a_rollback_is_found_by_the_file_beside_the_key_and_nothing_is_sig
     after = tree_of(log, head=tmp_path / "log.head")
     assert "rolled back" in (await verified(log, after)).violations[0].text
     await append_reports(log, 1)
-    with pytest.raises(RecordRolledBackError, match="log fork"):
-        await after.seal()
+    for compare in (after.seal, after.require_continuation):
+        assert not after.is_rolled_back
+        with pytest.raises(RecordRolledBackError, match="log fork"):
+            await compare()
+        assert after.is_rolled_back
+        after.is_rolled_back = False
     lost = await after.fork("restored the copy of yesterday")
     assert (lost.origin, lost.size) == ("tasks.example/log", 3)
     report = await verified(log, tree_of(log, head=tmp_path / "log.head"))
@@ -179,6 +183,8 @@ async def test_a_database_that_is_put_back_while_the_process_runs_is_found(log: 
     await tree.seal()
     tables = (tree_head, tree_leaves, record_leaves, llm_call_logs, tool_invocation_logs, decision_logs)
     await run(log, *(delete(table) for table in tables))
+    with pytest.raises(RecordRolledBackError):
+        await tree.require_continuation()
     await append_reports(log, 1)
     with pytest.raises(RecordRolledBackError):
         await tree.seal()

@@ -38,5 +38,7 @@ class HeadFile(KeptHead):
         return self._path.read_text(encoding="utf-8") if self._path.exists() else None
 
     def _write(self, note: str) -> None:
+        # The home may have no other file, if the keys are variables.
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replace_private_file(self._path) as file:
             file.write(note.encode())

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ class TreeSealer:
                 raise RecordRolledBackError(
                     f"the log {checkpoint.origin} had {checkpoint.size} leaves, and the database has another tree, "
                     f"of {head.size}: it was rolled back or rewritten. If an older copy was restored on purpose: "
-                    "graph-agent log fork"
+                    "graph-agent log fork. A second database needs a home (GRAPH_AGENT_HOME) or LOG_SIGNING_KEY of its own"
                 )
         return head
 
@@ -197,9 +198,38 @@ class RecordTree:
         # `seen` and `passed` of the sealer belong to one run in this process. Other processes meet the lock in the database.
         self._sealing = asyncio.Lock()
         self._cosigned: dict[WitnessClient, int] = {}
+        self.is_rolled_back = False
+        """True if the last comparison has found that the log does not continue what was seen of it. Then nothing is sealed."""
 
     async def seal(self) -> int:
         """Seal everything that waits; return the size of the tree if it has grown, else 0. Raises `RecordRolledBackError`."""
+        with self._comparing():
+            return await self._seal()
+
+    async def require_continuation(self, *, ask_witnesses: bool = False) -> int:
+        """Return the size of the tree if it continues what this process and the file beside the key have seen of it.
+
+        Raises `RecordRolledBackError` if it does not.
+        """
+        with self._comparing():
+            # Before the tree is read: another process may seal meanwhile, and keep a newer head.
+            if ask_witnesses:
+                seen = [checkpoint for _, checkpoint, _ in await self.seen_elsewhere()]
+            else:
+                kept = None if self._head is None else await self._read_kept(self._head)
+                seen = [checkpoint for checkpoint in (kept, self._sealer.seen) if checkpoint is not None]
+            return (await read(self._database, partial(self._sealer.require_continuation, seen=seen))).size
+
+    @contextmanager
+    def _comparing(self) -> Iterator[None]:
+        try:
+            yield
+        except RecordRolledBackError:
+            self.is_rolled_back = True
+            raise
+        self.is_rolled_back = False
+
+    async def _seal(self) -> int:
         size = 0
         async with self._sealing:
             head = self._sealer.seen
