@@ -57,6 +57,7 @@ from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.reading import Reading
 from graph_agent.turn.run import OpenedTurn, TurnStart
 from graph_agent.turn.undo import Undoable, load_own
 
@@ -184,6 +185,20 @@ class ChatService:
         request = TurnRequest(user_id, content, conversation_id, idem_key, roles=roles, called=tuple(called))
         started = await self._start(request)
         return started if isinstance(started, ChatAnswer) else await started.result()
+
+    async def record_reading(self, user_id: str, conversation_id: str | None, reading: Reading) -> tuple[str, str]:
+        """Record what a client reads of a server beside its calls, in a conversation or in a new one; see `LLMAgentEngine`.
+
+        Returns the ids of the conversation and of the decision.
+        """
+        try:
+            conversation_id = conversation_id or await self._turns.open(user_id, f"read a {reading.kind}")
+            record = await self._engine.record_reading(user_id, conversation_id, reading)
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
+        except ConfigurationError as exc:
+            raise service_not_ready() from exc
+        return conversation_id, record.header.decision_id
 
     async def undo(
         self,

@@ -16,6 +16,7 @@ from mcp import MCPError, types
 from mcp.server import ServerRequestContext
 from pydantic import ValidationError
 
+from graph_agent.gateway.answer import Answer
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 
 Context = ServerRequestContext[Any, Any]
@@ -72,11 +73,11 @@ def given_answer(responses: Mapping[str, Any] | None) -> FormAnswer | None:
     return _read(response) if isinstance(response, types.ElicitResult) else UNUSABLE
 
 
-async def ask_mid_call(context: Context, question: str) -> FormAnswer | None:
+async def ask_mid_call(context: Context, question: Answer[str]) -> FormAnswer | None:
     """Ask the user while the call waits, as long as the question can be answered; None if the client did not answer."""
     try:
         async with asyncio.timeout(CONFIRMATION_LIFETIME.total_seconds()):
-            result = await context.session.elicit_form(question, _FORM, related_request_id=context.request_id)
+            result = await context.session.elicit_form(question.result, _FORM, related_request_id=context.request_id)
     except (TimeoutError, MCPError):
         return None
     except ValidationError:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server
@@ -28,6 +29,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError
+from graph_agent.gateway.answer import Answer, by_code, by_operator, foreign, with_origin
 from graph_agent.gateway.elicitation import (
     CLOSED,
     UNUSABLE,
@@ -40,6 +42,7 @@ from graph_agent.gateway.elicitation import (
     supports_elicitation,
 )
 from graph_agent.graph.transcript import result_json
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionRecord
@@ -50,9 +53,11 @@ from graph_agent.net.mcp_sessions import SESSIONS, SESSIONS_OF_A_USER
 from graph_agent.net.scopes import WRITE_SCOPE
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.tools.parts import AnswerParts, collected_parts
+from graph_agent.tools.passed_on import ServerWordsError, as_read
 from graph_agent.tools.progress import ToolProgress, progress_to
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.reading import Reading
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +98,11 @@ _LEFT_OPEN: Final = {
 _READ_ONLY_TOKEN = ToolResult(success=False, error=f"This needs a token with the scope {WRITE_SCOPE}.")
 
 
+ToolAnswer: TypeAlias = Answer[types.CallToolResult | types.InputRequiredResult]
+P = TypeVar("P", types.ReadResourceResult, types.GetPromptResult)
+_ARGUMENT_NAME: Final = re.compile(r"[\w.-]{1,64}")
+
+
 @dataclass
 class Client:
     """One session of a client, and the conversation of its calls."""
@@ -106,6 +116,8 @@ class Client:
     """Held by the call that runs: a conversation has one turn at a time, so the others queue."""
     questions: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the question to its answer."""
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while something that the client reads is recorded: the first record begins the conversation."""
 
     links: dict[str, str] = field(default_factory=dict)
     """The addresses of resources that results have linked to, and the tool of each; the newest last."""
@@ -160,14 +172,16 @@ class Gateway:
         self._policy: CompiledPolicy | None = None
         self._announce = announce
         self._clients: FairTable[Client] = FairTable(SESSIONS_OF_A_USER, SESSIONS, lambda client: client.in_use)
+        self._prompts: dict[str, types.Prompt] = {}
+        """The prompts as they were listed first."""
         self._events = InMemorySubscriptionBus()
         self.server = _McpServer(
             "graph-agent-gateway",
-            on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
-            on_read_resource=self._read_resource,
-            on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
+            on_list_tools=with_origin(self._list_tools),
+            on_call_tool=with_origin(self._call_tool),
+            on_read_resource=with_origin(self._read_resource),
+            on_list_prompts=with_origin(self._list_prompts),
+            on_get_prompt=with_origin(self._get_prompt),
             on_subscriptions_listen=ListenHandler(self._events),
         )
         # What a client sends back with an answer is only what this server gave it, for the same call.
@@ -208,37 +222,40 @@ class Gateway:
         rule = self._policy.rules.get(name) if self._policy is not None and isinstance(name, str) else None
         return rule is not None and not rule.mutating
 
-    async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:  # noqa: ARG002 (the list has one page)
+    async def _list_tools(
+        self,
+        context: Context,
+        params: types.PaginatedRequestParams | None,  # noqa: ARG002 (the list has one page)
+    ) -> Answer[types.ListToolsResult]:
         self._client(context)
         policy = (await self._engine.prepare()).policy
         listed = [_listed(rule) for rule in policy.rules.values()]
         own = [*([_APPROVAL_STATUS] if _has_approvals(policy) else []), *([_UNDO] if _has_undo(policy) else [])]
-        return types.ListToolsResult(tools=[*listed, *(one for one in own if one.name not in policy.rules)])
+        # A definition that differs from the pinned one is refused.
+        return by_operator(types.ListToolsResult(tools=[*listed, *(one for one in own if one.name not in policy.rules)]))
 
-    async def _call_tool(
-        self, context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> ToolAnswer:
         client = self._client(context)
         try:
             with collected_parts() as parts:
                 async with _progress_passed_on(context):
                     return await self._answer(context, params, client, parts)
         except ServiceError as exc:
-            return _result(ToolResult(success=False, error=exc.message))
+            return _answer(ToolResult(success=False, error=exc.message))
         except (ConfigurationError, RecordError) as exc:
             _log.error("a call could not be made", exc_info=exc)
-            return _result(ToolResult(success=False, error="The call cannot be made right now."))
+            return _answer(ToolResult(success=False, error="The call cannot be made right now."))
 
     async def _answer(
         self, context: Context, params: types.CallToolRequestParams, client: Client, parts: AnswerParts
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> ToolAnswer:
         policy = (await self._engine.prepare()).policy
         rule = policy.rules.get(params.name)
         if rule is None and params.name == _APPROVAL_STATUS.name and _has_approvals(policy):
             return await self._approval_status(client, (params.arguments or {}).get("id"))
         undoes = rule is None and params.name == _UNDO.name and _has_undo(policy)
         if (undoes or (rule is not None and rule.mutating)) and not _may_write(context):
-            return _result(_READ_ONLY_TOKEN)
+            return _answer(_READ_ONLY_TOKEN)
         given: FormAnswer | None = None
         async with AsyncExitStack() as asking:
             if params.request_state is not None:
@@ -261,37 +278,39 @@ class Gateway:
                         )
                         client.conversation_id = answer.conversation_id
             while (pending := answer.decision.pending_action) is not None:
+                await self._read_elsewhere(client, answer.conversation_id, answer.decision_id, answer.decision.reply)
                 if pending.by_id_only or not supports_elicitation(context) or (given is not None and given.yes is None):
                     return self._waiting(client, answer, given)
                 if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    return input_request(answer.decision.reply, pending)
-                given = await ask_mid_call(context, answer.decision.reply)
+                    return foreign(input_request(answer.decision.reply, pending), answer.decision_id)
+                given = await ask_mid_call(context, foreign(answer.decision.reply, answer.decision_id))
                 if given is None:
                     return self._waiting(client, answer)
                 answer = await self._confirm(context, client, pending.id, given)
         if (request := answer.decision.approval) is not None:
             error = f"Not done yet: {answer.decision.reply} {_ASK_STATUS}"
-            return _result(
+            return _answer(
                 ToolResult(success=False, error=error), answer.decision_id, state=WAITING_FOR_APPROVAL, id=request.id
             )
         if undoes:
             # The reply says for each of the calls if it was undone.
             done, text = bool(answer.decision.effects), " ".join([answer.reply, *answer.decision.notices])
             undone = ToolResult(success=done, data={"text": text} if done else None, error=None if done else text)
-            return _result(undone, answer.decision_id)
+            await self._read_elsewhere(client, answer.conversation_id, answer.decision_id, text)
+            return _answer(undone, answer.decision_id)
         tool_name, result = await self._outcome(answer)
         # By the tool of the record: the call that was confirmed may be another than the one that asks.
         blocks = next((blocks for (decision, _), blocks in parts.of_call.items() if decision == answer.decision_id), [])
         client.remember_links(tool_name, blocks)
         called = policy.rules.get(tool_name)
         can_be_undone = result.success and called is not None and called.grant.undone_by is not None
-        return _result(result, answer.decision_id, blocks, **({"undo": answer.decision_id} if can_be_undone else {}))
+        return _answer(result, answer.decision_id, blocks, **({"undo": answer.decision_id} if can_be_undone else {}))
 
-    async def _approval_status(self, client: Client, request_id: Any) -> types.CallToolResult:
+    async def _approval_status(self, client: Client, request_id: Any) -> ToolAnswer:
         """Return the state of a request of the client's user, or the result of the decision that closed it."""
         requests = self._chat.approvals
         if requests is None or not isinstance(request_id, str):
-            return _result(ToolResult(success=False, error="There is no such request."))
+            return _answer(ToolResult(success=False, error="There is no such request."))
         stored = await requests.state(request_id.lower(), client.user_id)
         if stored.closing_decision is None:
             # It may have been decided, and no process that serves the chat may have closed it.
@@ -302,48 +321,95 @@ class Gateway:
             stored = await requests.state(request_id.lower(), client.user_id)
         if (decision_id := stored.closing_decision) is None:
             error = f"Not done yet: it waits for an approval until {stored.request.action.expires_at:%Y-%m-%d %H:%M} UTC."
-            return _result(ToolResult(success=False, error=error), state=WAITING_FOR_APPROVAL, id=stored.request.id)
+            return _answer(ToolResult(success=False, error=error), state=WAITING_FOR_APPROVAL, id=stored.request.id)
         record = await self._engine.audit.load(decision_id)
         if not isinstance(record, DecisionRecord):
             doing = ToolResult(success=False, error="It is being done: ask again.")
-            return _result(doing, decision_id, state=str(stored.state))
-        if record.invocations:
-            return _result(record.invocations[0].tool_result, decision_id, state=str(stored.state))
-        return _result(ToolResult(success=False, error=record.decision.reply), decision_id, state=str(stored.state))
+            return _answer(doing, decision_id, state=str(stored.state))
+        closed, conversation_id = ToolResult(success=False, error=record.decision.reply), record.header.context.conversation_id
+        result = next((one.tool_result for one in record.invocations), closed)
+        await self._read_elsewhere(client, conversation_id, decision_id, canonical_json(result.to_json()))
+        return _answer(result, decision_id, state=str(stored.state))
+
+    async def _read_elsewhere(self, client: Client, conversation_id: str, decision_id: str, text: str) -> None:
+        """Record that a client reads what a decision of another conversation says."""
+        if conversation_id != client.conversation_id:
+            read = ToolResult(success=True, data={"text": text})
+            await self._read(client, Reading("answer of another conversation", {"decision": decision_id}, read))
+
+    async def _read(self, client: Client, reading: Reading) -> str:
+        """Record what a client is given to read, in its conversation, and return the id of the decision."""
+        async with client.reading:
+            client.conversation_id, decision_id = await self._chat.record_reading(
+                client.user_id, client.conversation_id, reading
+            )
+        return decision_id
+
+    async def _passed_on(self, client: Client, kind: str, named: dict[str, Any], asked: Awaitable[P]) -> Answer[P]:
+        """Return the answer of a server to a client that may read it, after it was recorded; so is an error that quotes one."""
+        try:
+            answer = await asked
+        except ServerWordsError as exc:
+            await self._recorded(client, Reading(kind, named, as_read(exc)))
+            exc.recorded = True
+            raise
+        return foreign(answer, await self._recorded(client, Reading(kind, named, as_read(answer))))
+
+    async def _recorded(self, client: Client, reading: Reading) -> str:
+        """As `_read`. Raises `MCPError` if it cannot be recorded."""
+        try:
+            return await self._read(client, reading)
+        except (ServiceError, RecordError, ValueError) as exc:
+            _log.error("a %s could not be recorded", reading.kind, exc_info=exc)
+            raise MCPError(types.INTERNAL_ERROR, f"The {reading.kind} cannot be read right now.") from exc
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult | types.InputRequiredResult:
+    ) -> Answer[types.ReadResourceResult]:
         """Read what a result has linked to, from the server that linked to it. Nothing else can be read."""
         client = self._client(context)
         tool_name, tools = client.links.get(str(params.uri), ""), self._engine.external.tools
         policy = (await self._engine.prepare()).policy
         if tool_name not in policy.rules or not isinstance(tools, McpServerGroup):
             raise MCPError(types.INVALID_PARAMS, "No result of this session links to such a resource.")
-        return await tools.read_resource(tool_name, str(params.uri), client.user_id)
+        reading = tools.read_resource(tool_name, str(params.uri), client.user_id)
+        return await self._passed_on(client, "linked resource", {"uri": str(params.uri), "tool": tool_name}, reading)
 
     async def _list_prompts(
         self,
         context: Context,
         params: types.PaginatedRequestParams | None,  # noqa: ARG002 (the list has one page)
-    ) -> types.ListPromptsResult:
-        """List the prompts that the constitution names. They are texts for the user's own agent, and change nothing."""
-        client, tools = self._client(context), self._engine.external.tools
-        names = self._engine.constitution.prompts
-        listed = await tools.prompts(names, client.user_id) if isinstance(tools, McpServerGroup) else []
-        return types.ListPromptsResult(prompts=listed)
+    ) -> Answer[types.ListPromptsResult]:
+        """List the prompts that the constitution names, in its words: clients read a list when they like.
 
-    async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        The names of arguments are the server's. Those that it had first are the operator's choice; others are recorded as read.
+        """
+        client, tools = self._client(context), self._engine.external.tools
+        summaries = self._engine.constitution.prompts
+        found = await tools.prompts(summaries, client.user_id) if isinstance(tools, McpServerGroup) else []
+        listed = [_listed_prompt(prompt, summaries[prompt.name]) for prompt in found]
+        changed = [one for one in listed if self._prompts.setdefault(one.name, one) != one]
+        answer = types.ListPromptsResult(prompts=listed)
+        if not changed:
+            return by_operator(answer)
+        names = [argument.name for one in changed for argument in one.arguments or ()]
+        reading = Reading("changed prompt", {"names": [one.name for one in changed]}, ToolResult(success=True, data=names))
+        return foreign(answer, await self._recorded(client, reading))
+
+    async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Answer[types.GetPromptResult]:
         client, tools = self._client(context), self._engine.external.tools
         if params.name not in self._engine.constitution.prompts or not isinstance(tools, McpServerGroup):
             raise MCPError(types.INVALID_PARAMS, "The constitution names no such prompt.")
-        return await tools.prompt(params.name, params.arguments or {}, client.user_id)
+        reading = tools.prompt(params.name, params.arguments or {}, client.user_id)
+        return await self._passed_on(client, "server prompt", {"name": params.name}, reading)
 
     async def _announce_missing_prompts(self) -> None:
         names, tools = self._engine.constitution.prompts, self._engine.external.tools
         if not names or self._user_id is None or not isinstance(tools, McpServerGroup):
             return
-        found = {prompt.name for prompt in await tools.prompts(names, self._user_id)}
+        served = await tools.prompts(names, self._user_id)
+        self._prompts.update({one.name: _listed_prompt(one, names[one.name]) for one in served})
+        found = {prompt.name for prompt in served}
         if missing := [name for name in names if name not in found]:
             self._announce(f"no MCP server has these prompts of the constitution now: {', '.join(missing)}")
 
@@ -360,9 +426,7 @@ class Gateway:
             return made[0].tool_name, made[0].tool_result
         return "", ToolResult(success=False, error=answer.reply)
 
-    def _waiting(
-        self, client: Client, answer: ChatAnswer | None = None, given: FormAnswer | None = None
-    ) -> types.CallToolResult:
+    def _waiting(self, client: Client, answer: ChatAnswer | None = None, given: FormAnswer | None = None) -> ToolAnswer:
         """Return that the call waits for its user, and tell the user where."""
         # That of an undo is the one of its change.
         if (conversation_id := client.conversation_id if answer is None else answer.conversation_id) is not None:
@@ -371,7 +435,7 @@ class Gateway:
         where, then = "on the graph-agent page or in a terminal", "Do not call it again: it is done when the user confirms it."
         error = f"Not done yet: {why} {where}. {then}"
         # An error, because clients show and models read a result without it as done.
-        return _result(ToolResult(success=False, error=error), answer.decision_id if answer else None, state=WAITING)
+        return _answer(ToolResult(success=False, error=error), answer.decision_id if answer else None, state=WAITING)
 
     def _client(self, context: Context) -> Client:
         """Return the client of a request, whose requests share a conversation."""
@@ -414,10 +478,31 @@ def _listed(rule: ToolRule) -> types.Tool:
     )
 
 
-def _result(
+def _listed_prompt(prompt: types.Prompt, summary: str) -> types.Prompt:
+    """Return a prompt of a server in the words of the constitution."""
+    named = [argument for argument in prompt.arguments or () if _ARGUMENT_NAME.fullmatch(argument.name)]
+    arguments = [types.PromptArgument(name=one.name, required=one.required) for one in named]
+    return types.Prompt(name=prompt.name, description=summary, arguments=arguments)
+
+
+def _answer(
     result: ToolResult, decision_id: str | None = None, blocks: Sequence[types.ContentBlock] = (), **more: str
+) -> ToolAnswer:
+    """Return a result as JSON, and after it the parts of the server's answer as they came.
+
+    Without a decision it is code's: a result with data is that of a decision.
+    """
+    answer = _result(result, decision_id, blocks, **more)
+    if decision_id is not None:
+        return foreign(answer, decision_id)
+    if result.data is not None or blocks:
+        raise TypeError("a result with data needs the decision whose record has it")
+    return by_code(answer)
+
+
+def _result(
+    result: ToolResult, decision_id: str | None, blocks: Sequence[types.ContentBlock], **more: str
 ) -> types.CallToolResult:
-    """Return a result as JSON, and after it the parts of the server's answer as they came."""
     structured = {**result_json(result), **more}
     text = json.dumps(structured, ensure_ascii=False)
     return types.CallToolResult(
@@ -459,7 +544,8 @@ async def _progress_passed_on(context: Context) -> AsyncGenerator[None]:
         while True:
             report = await reports.get()
             with suppress(MCPError, OSError):
-                await context.session.report_progress(report.done, report.total, report.message)
+                # The numbers alone: the words of a server would be read before its result has tainted anything.
+                await context.session.report_progress(report.done, report.total, None if report.of_server else report.message)
             reports.task_done()
 
     passing = asyncio.create_task(pass_on())

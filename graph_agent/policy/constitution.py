@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -164,8 +165,8 @@ class Constitution:
 
     text: str
     grants: tuple[ToolGrant, ...]
-    prompts: tuple[str, ...] = ()
-    """The prompts of MCP servers that the gateway offers, each as `server.prompt`."""
+    prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The prompts of MCP servers that the gateway offers, each as `server.prompt`, with the text of its line."""
 
     @cached_property
     def digest(self) -> str:
@@ -196,7 +197,7 @@ class Constitution:
                 raise ConstitutionError(f"a prompt is named with its server: 'server.{prompt.name}'", prompt.line)
             if prompt != ToolGrant(prompt.name, prompt.summary):
                 raise ConstitutionError("a prompt has no markers", prompt.line)
-        return cls(text, grants, tuple(prompt.name for prompt in prompts))
+        return cls(text, grants, {prompt.name: prompt.summary for prompt in prompts})
 
     @classmethod
     def load(cls, path: Path | None = None) -> Constitution:

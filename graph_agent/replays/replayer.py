@@ -30,6 +30,7 @@ from graph_agent.replays import report as reports
 from graph_agent.replays.ports import PlaybackRecorder, WhatIfPorts
 from graph_agent.replays.report import Difference, ReplayReport
 from graph_agent.turn.finished import compose_record, refused_record
+from graph_agent.turn.reading import reading_of, reading_record
 from graph_agent.turn.recorder import Recorder
 
 REPLAY_SECONDS = 30.0
@@ -143,7 +144,7 @@ class Replayer:
         except (GraphAgentError, ValueError, TypeError, LookupError) as exc:
             return ReplayReport(name, (), f"the policy snapshot of the record cannot be read: {_message(exc)}")
         if not record.states:
-            return ReplayReport(name, _check_refused(record))
+            return ReplayReport(name, _check_without_states(record))
         report, played = await self._replay_unchanged(record, snapshot)
         if not report.identical or (other == AS_RECORDED and live is None):
             return report
@@ -239,8 +240,10 @@ def _invalid_texts(header: RecordHeader, texts: Mapping[str, str]) -> tuple[Diff
     return tuple(wrong)
 
 
-def _check_refused(record: DecisionRecord) -> tuple[Difference, ...]:
-    """Check the record of a message that was refused before the graph ran: nothing but the reply may be in it."""
+def _check_without_states(record: DecisionRecord) -> tuple[Difference, ...]:
+    """Check a record without states: of a reading, or of a message that was refused, in which only the reply may be."""
+    if (reading := reading_of(record)) is not None:
+        return reports.compare_records(record, reading_record(record.header, reading))
     outcome = record.decision.outcome_category
     if outcome not in _BEFORE_THE_GRAPH:
         return (Difference("path", "nothing", f"a decision {outcome} is made only by the graph"),)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import hashlib
+from typing import Any, TypeVar
 
 from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, GetPromptResult, InputRequiredResult, ReadResourceResult
 
+from graph_agent.models.tools import ToolResult
 from graph_agent.reply.text import one_line
 from graph_agent.tools.answers import MAX_SERVER_TEXT, RESOURCE_NOT_FOUND, NoAnswerError, NotConnectedError, NoTimeError
 from graph_agent.tools.parts import MAX_PASSED_BYTES, json_size
 
 Answer = TypeVar("Answer", GetPromptResult, ReadResourceResult)
+
+_MAX_TEXT = 100_000
+"""The number of characters of one text of an answer that are recorded, and in which the copies in later calls are found."""
+
+
+class ServerWordsError(MCPError):
+    """An error that quotes a server: it has to be recorded before a client reads it."""
+
+    recorded: bool = False
 
 
 def passed_on(server: str, answer: object, wanted: type[Answer]) -> Answer:
@@ -26,7 +37,7 @@ def passed_on(server: str, answer: object, wanted: type[Answer]) -> Answer:
         raise MCPError(INTERNAL_ERROR, f"The answer of the server '{server}' is larger than {MAX_PASSED_BYTES >> 20} MiB.")
     if isinstance(answer, MCPError):
         code = answer.code if answer.code in (INVALID_PARAMS, RESOURCE_NOT_FOUND) else INTERNAL_ERROR
-        raise MCPError(code, f"The server '{server}' says: {one_line(answer.message, MAX_SERVER_TEXT)}")
+        raise ServerWordsError(code, f"The server '{server}' says: {one_line(answer.message, MAX_SERVER_TEXT)}")
     raise MCPError(INTERNAL_ERROR, f"The server '{server}' {_reason(answer)}.")
 
 
@@ -40,3 +51,20 @@ def _reason(answer: object) -> str:
     if isinstance(answer, NoAnswerError) and answer.lost:
         return "has closed the connection"
     return "gives an answer of another form"
+
+
+def as_read(answer: GetPromptResult | ReadResourceResult | ServerWordsError) -> ToolResult:
+    """Return what is recorded of an answer that a client reads: its texts, and the digest of every file."""
+    if isinstance(answer, ServerWordsError):
+        return ToolResult(success=False, error=answer.message)
+    return ToolResult(success=True, data=_texts_of(answer.model_dump(mode="json", by_alias=True, exclude_none=True)))
+
+
+def _texts_of(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _texts_of(part, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_texts_of(part, key) for part in value]
+    if not isinstance(value, str):
+        return value
+    return f"sha256:{hashlib.sha256(value.encode()).hexdigest()}" if key in ("blob", "data") else value[:_MAX_TEXT]

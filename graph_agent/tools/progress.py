@@ -15,11 +15,13 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """A server's report on a running call: `done` grows up to `total`, if that is known. `message` is the server's text."""
+    """A report on a running call: `done` grows up to `total`, if that is known."""
 
     done: float
     total: float | None = None
     message: str | None = None
+    of_server: bool = True
+    """False for a message of ours: that the server is starting."""
 
 
 ProgressListener: TypeAlias = Callable[[ToolProgress], None]
@@ -50,7 +52,7 @@ def report_start(servers: Sequence[str], seconds: float) -> str:
     line = f"{text}, {seconds:.0f} s"
     _start_listener.get()(line)
     if (listener := _listener.get()) is not None:
-        listener(ToolProgress(round(seconds), None, text))
+        listener(ToolProgress(round(seconds), None, text, of_server=False))
     return line
 
 

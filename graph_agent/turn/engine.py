@@ -9,10 +9,11 @@ from typing import TypeVar
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.stepping import Step
 from graph_agent.llm.adapter_call import AdapterCall, model_name
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, DecisionContext, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import DecisionOpening, DecisionRecord, InterruptReason
+from graph_agent.models.record import NO_MODEL, DecisionOpening, DecisionRecord, InterruptReason, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer, call_seconds_of
@@ -23,6 +24,7 @@ from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.finished import FinishedTurn, refused_record, storable
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.reading import Reading, reading_record
 from graph_agent.turn.recorder import Recorder
 from graph_agent.turn.run import PlainSession, TurnRun, TurnSession, TurnStart
 from graph_agent.turn.setup import EngineOptions, EnginePorts, TurnSetup
@@ -210,12 +212,24 @@ class LLMAgentEngine(TurnSetup):
         run turns.
         """
         context = DecisionContext(user_id=user_id, message=storable(message), conversation_id=conversation_id)
+        return await self._write_closed(context, lambda header: refused_record(header, outcome, reply))
 
+    async def record_reading(self, user_id: str, conversation_id: str, reading: Reading) -> DecisionRecord:
+        """Record what a client reads of a server beside its calls, before it reads it: the calls after it are tainted by it.
+
+        Raises as `refuse`.
+        """
+        message = storable(f"read a {reading.kind}: {canonical_json(dict(reading.named))}")
+        context = DecisionContext(user_id=user_id, message=message, conversation_id=conversation_id)
+        return await self._write_closed(context, lambda header: reading_record(header.replace(model=NO_MODEL), reading))
+
+    async def _write_closed(
+        self, context: DecisionContext, record_of: Callable[[RecordHeader], DecisionRecord]
+    ) -> DecisionRecord:
         async def write() -> DecisionRecord:
             snapshot = await self.prepare()
-            header = self.header(context, snapshot)
-            opening = DecisionOpening.of(header, snapshot.texts)
-            return await self.audit.write_closed(opening, refused_record(header, outcome, reply))
+            record = record_of(self.header(context, snapshot))
+            return await self.audit.write_closed(DecisionOpening.of(record.header, snapshot.texts), record)
 
         # To its end, so that a caller who is cancelled leaves no open row.
         handle: TurnHandle[DecisionRecord] = TurnHandle("", None)

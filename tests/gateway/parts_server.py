@@ -57,6 +57,11 @@ async def works(context: Context) -> str:
     return "done"
 
 
+@server.tool()
+async def keep(text: str) -> str:
+    return f"kept {text}"
+
+
 @server.prompt(title="Review a note")
 async def review(name: str) -> str:
     if name == "none":

@@ -370,7 +370,7 @@ async def test_a_client_s_call_is_judged_with_facts_which_it_does_not_get(enviro
         first = await client.call_tool("add_task", {"description": "call mom"})
         assert value(first)["success"]
         second = value(await client.call_tool("add_task", {"description": "call mom"}))
-        assert second["error"] == """not permitted: nothing twice (known = ["call mom"])"""
+        assert second["error"] == "not permitted: nothing twice"
         assert not (await client.call_tool("list_tasks", {})).is_error
     assert await environment.descriptions() == ["call mom"]
 

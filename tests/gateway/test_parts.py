@@ -93,7 +93,7 @@ async def test_only_prompts_that_the_constitution_names_are_offered(tmp_path: Pa
     async with connected(tmp_path, servers, mode) as (client, _):
         listed, *others = (await client.list_prompts()).prompts
         assert [prompt.name for prompt in others] == ["parts.long", "parts.fails_as_closed"]
-        assert (listed.name, listed.title) == ("parts.review", "Review a note")
+        assert (listed.name, listed.title, listed.description) == ("parts.review", None, "Review a note")
         assert [argument.name for argument in listed.arguments or []] == ["name"]
         (message,) = (await client.get_prompt("parts.review", {"name": "today"})).messages
         assert message.content == TextContent(type="text", text="Review the note today.")
@@ -167,7 +167,7 @@ async def test_progress_is_passed_on_over_http_to_a_client_that_asks_for_it(
     ):
         assert not (await client.call_tool("works", {}, progress_callback=report)).is_error
         assert not (await client.call_tool("works", {})).is_error
-    assert sorted(seen) == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+    assert sorted(seen) == [(1, 3, None), (2, 3, None), (3, 3, None)]
 
 
 async def test_progress_is_passed_on_to_a_client_that_asks_for_it(tmp_path: Path, servers: Servers) -> None:
@@ -180,4 +180,4 @@ async def test_progress_is_passed_on_to_a_client_that_asks_for_it(tmp_path: Path
     async with connected(tmp_path, servers, "legacy") as (client, _):
         assert not (await client.call_tool("works", {}, progress_callback=report)).is_error
         assert not (await client.call_tool("works", {})).is_error
-    assert sorted(seen) == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+    assert sorted(seen) == [(1, 3, None), (2, 3, None), (3, 3, None)]

@@ -266,11 +266,11 @@ def test_the_section_heading_must_appear_exactly_once(broken: str) -> None:
 
 def test_prompts_are_named_with_their_servers_and_have_no_markers() -> None:
     tools = "## Available Tools\n- list_tasks: View\n"
-    assert Constitution.parse(tools).prompts == ()
+    assert Constitution.parse(tools).prompts == {}
     named = Constitution.parse(
         f"{tools}## Available Prompts\n<!-- a note -->\n- files.review: Review a file\n\n- notes.sum.up: Sum up\n"
     )
-    assert (named.prompts, named.whitelist) == (("files.review", "notes.sum.up"), ("list_tasks",))
+    assert (tuple(named.prompts), named.whitelist) == (("files.review", "notes.sum.up"), ("list_tasks",))
     for line, why in [
         ("- review: Review", "server.review"),
         ("- files.review: Review (reads)", "no markers"),

@@ -48,9 +48,10 @@ def history_of(run: Conversation) -> list[Message]:
 
 def read_by_model(run: Conversation) -> str:
     """Return everything that the model has read in the last turn."""
-    request = run.turns[-1].turn.request
-    assert request is not None
-    return json.dumps([message.to_json() for message in request.messages[:-1]])
+    turn = run.turns[-1].turn
+    assert turn is not None
+    assert turn.request is not None
+    return json.dumps([message.to_json() for message in turn.request.messages[:-1]])
 
 
 async def test_a_refusal_names_its_rule_to_the_model_and_its_facts_to_the_user() -> None:

@@ -298,6 +298,17 @@ class TurnStore:
             raise
         return True
 
+    async def open(self, user_id: str, about: str) -> str:
+        """Begin a conversation without a turn, and return its id. `about` is the text of its title."""
+        return await self._database.write(lambda connection: self._open(connection, user_id, about))
+
+    def _open(self, connection: Connection, user_id: str, about: str) -> str:
+        conversation_id, now = self._ids.new(), self._clock.now()
+        title = " ".join(about.split())[:_TITLE_LENGTH]
+        row = {"id": conversation_id, "user_id": user_id, "title": title, "created_at": now, "updated_at": now}
+        turn_rows.INSERT_CONVERSATION.run(connection, row)
+        return conversation_id
+
     async def count_open(self) -> int:
         """Return the number of running turns that this store has claimed."""
         own = turns.c.owner == self._owner, turns.c.state == TurnState.RUNNING
@@ -321,10 +332,7 @@ class TurnStore:
         if asked_in is None and answers is not None:
             asked_in = confirmations.conversation_of(connection, answers.pending_action, request.user_id)
         if asked_in is None:
-            conversation_id = self._ids.new()
-            title = " ".join(request.content.split())[:_TITLE_LENGTH]
-            row = {"id": conversation_id, "user_id": request.user_id, "title": title, "created_at": now, "updated_at": now}
-            turn_rows.INSERT_CONVERSATION.run(connection, row)
+            conversation_id = self._open(connection, request.user_id, request.content)
         else:
             conversation = owned_conversation(connection, request.user_id, asked_in)
             conversation_id = conversation.id
