@@ -20,6 +20,7 @@ from typing import Final
 from rapidfuzz.distance import OSA
 
 from graph_agent.policy.phrases import EMOJI_PARTS, Fillings, Phrases, Words, consists_of, is_of_a_word, words_of
+from graph_agent.policy.word_lists import word_lists
 
 MAX_ANSWER_WORDS = 16
 """A longer message is a request, whatever its words are."""
@@ -313,13 +314,5 @@ def _nouns() -> dict[str, tuple[str, ...]]:
     return {verb: tuple(noun.strip() for noun in nouns.split(",")) for verb, _, nouns in pairs}
 
 
-@cache
-def _word_lists() -> dict[str, tuple[str, ...]]:
-    """Return the phrases of each `[section]` of `consent.txt`. "|" or a new line separates phrases, "#" begins a comment."""
-    sections: dict[str, list[str]] = {}
-    for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            phrases = sections.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            phrases += [unicodedata.normalize("NFC", phrase.strip()) for phrase in line.split("|")]
-    return {name: tuple(phrases) for name, phrases in sections.items()}
+def _word_lists() -> Mapping[str, tuple[str, ...]]:
+    return word_lists(Path(__file__).with_suffix(".txt"))

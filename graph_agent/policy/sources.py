@@ -19,7 +19,10 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, FoundSource, ReadCall, Source
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
+from graph_agent.policy.codes import Code, code_of, codes_in
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.counted import Counted, Day, counted_in, counts_of, day_of, days_in, may_count
+from graph_agent.policy.denials import Span, denied_spans
 from graph_agent.policy.schema.keywords import walk
 from graph_agent.policy.schema.upgrade import upgraded
 from graph_agent.reply.text import HIDDEN
@@ -40,35 +43,15 @@ _TO_SPACE = re.compile(rf"[{_BETWEEN}]+[{_EDGE}{_BETWEEN}]*|[{_EDGE}]+(?=[{_BETW
 _ADDRESS = re.compile(r"@|://|^www\.|^[\w-]+(\.[\w-]+)*\.[a-z]{2,}(?:[/:?]|$)|^[a-z]{2}\d{8,}|^(?=.*\d)[\w-]{12,}$")
 """A word that names a place or an account, wherever it stands."""
 
-_MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june", "july"),
-    *("august", "september", "october", "november", "december"),
-)
-_MONTH = rf"(?P<{{}}>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\.?"
-_DAY = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th)?"
-_DATE = re.compile(
-    r"\b(?P<iso_year>\d{4})-(?P<iso_month>\d{2})-(?P<iso_day>\d{2})(?:[ t]\d{2}:\d{2}(?::\d{2})?)?\b"
-    rf"|\b{_MONTH.format('month')} {_DAY.format('day')}(?:,? (?P<year>\d{{4}}))?\b"
-    rf"|\b{_DAY.format('first_day')}(?: of)? {_MONTH.format('second_month')}(?:,? (?P<second_year>\d{{4}}))?\b"
-)
-_NO_SUM = re.compile(
-    rf"{_DATE.pattern.replace('?P<', '?P<x_')}"
-    rf"|\b(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\.?,? \d{{4}}\b"
-    r"|\b\d{1,2} ?(?:am|pm|o.clock|uhr)\b"
-)
-"""A date, a month of a year or an hour: its numbers name no sum and no object."""
 _ISO = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})(?:[ t](?P<time>\d{2}:\d{2})(?::00)?)?")
+_SPACING = re.compile(r"\s+")
+_AMOUNT = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+"""A text that is a number."""
 _SPACES = re.compile("[ \t\r\n]+")
 """Between words. Another space is a letter of the value: it looks alike."""
 _NUMBER = re.compile(
     r"(?<![\w.,:/#-])(?P<sign>[-+]?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+|,\d{1,2})?(?![\w:/#-]|[.,]\d)"
 )
-_QUANTITY = re.compile(
-    "amount|sum|price|total|count|quantity|qty|number_of|num_|days|hours|minutes|percent|limit|size|people|nights|year",
-    re.IGNORECASE,
-)
-"""The name of a whole number that names no object."""
-
 _BORDER: Final = " \0 "
 _KEY: Final = CedarType(Kind.STRING)
 """The type of a key of an object."""
@@ -78,34 +61,86 @@ _ENDS = frozenset(".:!?*_~…。，、！？")
 _APOSTROPHES = frozenset("'’")
 
 
-class _Date(NamedTuple):
-    month: int
-    day: int
-    year: int | None
+class Given(NamedTuple):
+    """True for the places where a value stands: those that give it, and those that forbid or deny it."""
+
+    given: bool
+    denied: bool
 
 
 class Words:
     """A text of the user, in which only exactly the same words are found."""
 
     def __init__(self, text: str) -> None:
-        self._text = " ".join(text.lower().split())
+        # Of spaces only those that end a line or a paragraph say something: they begin a clause.
+        self._lines = _SPACING.sub(
+            lambda one: "\f" if one[0].count("\n") > 1 else "\n" if "\n" in one[0] else " ", text.lower()
+        )
+        self._lines = self._lines.strip()
+        self._text = self._lines.replace("\n", " ").replace("\f", " ")
 
     def has(self, value: str) -> bool:
         """True if `value`, in lower case with single spaces, stands in the text between the borders of words."""
+        return next(self._places(value), None) is not None
+
+    def given(self, value: str, counts: str | None, name: str) -> Given:
+        """Return where a text in lower case stands as a whole, also in another usual form, for the argument `name`."""
+        places = list(self._places(value))
+        if value.isascii() and value.isdigit():
+            places = [one for one in places if self._may_name(one, counts, name)]
+        elif value[:1] == "#" and len(value) > MIN_TEXT and any(map(str.isdigit, value)):
+            places += self._places(value[1:])
+        # A group of a code is no value.
+        places = [one for one in places if not any(_is_part(one, (code.start, code.end)) for code in self._codes)]
+        code = code_of(value)
+        return self._given([*places, *((one.start, one.end) for one in self._codes if one.plain == code)])
+
+    def given_number(self, value: Decimal, counts: str | None, name: str, *, is_object: bool) -> Given:
+        """Return where a number stands that counts what the argument `name` does."""
+        found = (one for one in self._counted.numbers if one.value == value)
+        places = [(one.start, one.end) for one in found if may_count(one, counts, is_object=is_object, name=name)]
+        return self._given([one for one in places if not any(_is_part(one, (code.start, code.end)) for code in self._codes)])
+
+    def given_day(self, day: Day) -> Given:
+        """Return where a day stands, with its year or without one."""
+        days = (day, day._replace(year=None))
+        return self._given([(start, start) for one, start in self._counted.days if one in days])
+
+    def _places(self, value: str) -> Iterator[Span]:
         at = self._text.find(value)
         while at >= 0:
             if _begins(self._text, at) and _ends(self._text, at + len(value)):
-                return True
+                yield at, at + len(value)
             at = self._text.find(value, at + 1)
-        return False
+
+    def _may_name(self, place: Span, counts: str | None, name: str) -> bool:
+        """True if the digits at a place may be the value of an argument: those of days and of other things may not."""
+        at = [one for one in self._counted.numbers if one.start <= place[0] < one.end]
+        is_object = counts is None
+        return all(may_count(one, counts, is_object=is_object, name=name) for one in at) and not any(
+            start <= place[0] < end for start, end in self._counted.taken
+        )
+
+    def _given(self, places: Sequence[Span]) -> Given:
+        denied = sum(any(start <= at < end for start, end in self._denied) for at, _ in places)
+        return Given(len(places) > denied, denied > 0)
 
     @cached_property
-    def numbers(self) -> frozenset[Decimal]:
-        return _numbers(self._text)
+    def _denied(self) -> Sequence[Span]:
+        return denied_spans(self._lines)
 
     @cached_property
-    def dates(self) -> frozenset[_Date]:
-        return _dates(self._text)
+    def _counted(self) -> Counted:
+        return counted_in(self._text)
+
+    @cached_property
+    def _codes(self) -> Sequence[Code]:
+        days = self._counted.taken
+        return [one for one in codes_in(self._text) if not any(start < one.end and one.start < end for start, end in days)]
+
+
+def _break(spaces: re.Match[str]) -> str:
+    return ("\n" if "\n" in spaces[0] else " ") if spaces[0].count("\n") < 2 else "\f"
 
 
 class PreparedText:
@@ -125,8 +160,8 @@ class PreparedText:
         return frozenset().union(*(map(_number, _NUMBER.finditer(part)) for part in self._parts))
 
     @cached_property
-    def _dates(self) -> frozenset[_Date]:
-        return frozenset().union(*(_dates(part.lower()) for part in self._parts))
+    def _days(self) -> frozenset[Day]:
+        return frozenset(day for part in self._parts for day in days_in(part.lower()))
 
     def has(self, value: Any) -> bool:
         """True if a number stands in the text, or a phrase between the borders of words."""
@@ -137,7 +172,7 @@ class PreparedText:
             return True
         day = _day(value.strip().lower())
         # Only a whole day: a moment of a day that somebody names is not copied.
-        return day is not None and day[1] is None and _has_day(self._dates, day[0])
+        return day is not None and day[1] is None and not {day[0], day[0]._replace(year=None)}.isdisjoint(self._days)
 
 
 class _Read:
@@ -222,7 +257,7 @@ class SourceFinder:
     def _source(self, key: str, value: Any, type_: CedarType | None, *, tainted: bool) -> tuple[Source, str | None]:
         # A client that sends no messages speaks for its user, until something foreign was read: then nobody can tell.
         given = self._context.typed or (bool(self._context.called) and not tainted)
-        if given or (self._is_said(value) and not (tainted and _is_short(key, value, type_))):
+        if given or (self._is_said(key, value, type_) and not (tainted and _is_short(key, value, type_))):
             return Source.USER, None
         read = [*self._earlier, *self._of_turn]
         for position, one in enumerate(read):
@@ -235,13 +270,18 @@ class SourceFinder:
                 return Source.UNTRUSTED, one.tool
         return Source.MODEL, None
 
-    def _is_said(self, value: Any) -> bool:
-        if not isinstance(value, str):
-            return any(_decimal(value) in words.numbers for words in self._user)
+    def _is_said(self, key: str, value: Any, type_: CedarType | None) -> bool:
+        """True if the user has given a value. One that names something is not theirs if they have forbidden it anywhere."""
+        counts = counts_of(key)
+        if not isinstance(value, str) or (counts is not None and _AMOUNT.fullmatch(value)):
+            is_object = counts is None and _is_whole(value, type_)
+            found = [words.given_number(_decimal(value), counts, key, is_object=is_object) for words in self._user]
+            return any(one.given for one in found) and not (is_object and any(one.denied for one in found))
         text = _exact(value)
-        if (day := _day(text)) is not None and any(_has_day(words.dates, day[0]) for words in self._user):
+        if (day := _day(text)) is not None and any(words.given_day(day[0]).given for words in self._user):
             return day[1] is None or any(words.has(day[1]) for words in self._user)
-        return bool(text) and any(words.has(text) for words in self._user)
+        found = [words.given(text, counts, key) for words in self._user] if text else []
+        return any(one.given for one in found) and not any(one.denied for one in found)
 
     def _parts(self, value: Any) -> Iterator[str]:
         """Yield what counts by itself within a longer text, unless the user has said it: links, accounts, sentences."""
@@ -280,8 +320,15 @@ def _is_short(key: str, value: Any, type_: CedarType | None) -> bool:
     """True for a text, or a number that names an object, that stands in many messages by chance."""
     if isinstance(value, str):
         return len(_plain(value)) < MIN_TEXT
-    is_whole = type_ is None or type_.kind is not Kind.DECIMAL
-    return is_whole and isinstance(value, int) and len(str(value)) < MIN_TEXT and not _QUANTITY.search(key)
+    return _is_whole(value, type_) and len(str(value)) < MIN_TEXT and counts_of(key) is None
+
+
+def _is_whole(value: Any, type_: CedarType | None) -> bool:
+    return isinstance(value, int) and (type_ is None or type_.kind is not Kind.DECIMAL)
+
+
+def _is_part(place: Span, whole: Span) -> bool:
+    return place != whole and whole[0] <= place[0] and place[1] <= whole[1]
 
 
 def _exact(value: str) -> str:
@@ -320,40 +367,18 @@ def _decimal(value: Any) -> Decimal:
     return Decimal(str(value))
 
 
-def _numbers(text: str) -> frozenset[Decimal]:
-    """Return the numbers of a text: whole words, and no part of a date."""
-    return frozenset(map(_number, _NUMBER.finditer(_NO_SUM.sub(" ", text.lower()))))
-
-
 def _number(found: re.Match[str]) -> Decimal:
     whole, part = found["whole"].replace(",", ""), (found["part"] or "").replace(",", ".")
     return Decimal(f"{found['sign']}{whole}{part}")
 
 
-def _dates(text: str) -> frozenset[_Date]:
-    return frozenset(map(_date, _DATE.finditer(text)))
-
-
-def _date(found: re.Match[str]) -> _Date:
-    if found["iso_year"]:
-        return _Date(int(found["iso_month"]), int(found["iso_day"]), int(found["iso_year"]))
-    month, day = found["month"] or found["second_month"], found["day"] or found["first_day"]
-    year = found["year"] or found["second_year"]
-    number = next(number for number, name in enumerate(_MONTHS, 1) if name.startswith(month))
-    return _Date(number, int(day), int(year) if year else None)
-
-
-def _day(text: str) -> tuple[_Date, str | None] | None:
-    """Return the day and the time of a text that is an ISO date."""
+def _day(text: str) -> tuple[Day, str | None] | None:
+    """Return the day and the time of a text that is a day as a whole."""
     found = _ISO.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day = map(int, found["day"].split("-"))
-    return _Date(month, day, year), found["time"]
-
-
-def _has_day(dates: frozenset[_Date], day: _Date) -> bool:
-    return day in dates or day._replace(year=None) in dates
+    if found is not None:
+        year, month, day = map(int, found["day"].split("-"))
+        return Day(month, day, year), found["time"]
+    return None if (written := day_of(text)) is None else (written, None)
 
 
 def _begins(text: str, at: int) -> bool:
