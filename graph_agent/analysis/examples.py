@@ -21,9 +21,9 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import CallSources, FoundSource, Source
 from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.cedar import values
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import Situation, Verdict
-from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import judge

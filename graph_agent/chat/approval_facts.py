@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.models.decision import ApprovalRequest, DecisionContext
@@ -12,16 +11,14 @@ from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.call_in_hand import CallInHand, Setting
+from graph_agent.policy.cedar.call_facts import CallFacts
+from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
+from graph_agent.policy.cedar.fact_values import shown_facts
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.gathered_facts import gather_facts
-
-if TYPE_CHECKING:
-    # Only named in a signature: it imports Cedar, which belongs to an extra.
-    from graph_agent.policy.cedar.compiled import Conditions
-    from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
-    from graph_agent.policy.cedar.fact_values import CallFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +65,6 @@ def shown_now(policy: CompiledPolicy, request: ApprovalRequest, known: Circumsta
     """Return the facts of the call of a request as people are shown them."""
     if known.results is None or policy.conditions is None:
         return ()
-    # Imported here, because Cedar belongs to an extra. An installation with facts has it.
-    from graph_agent.policy.cedar.fact_values import shown_facts
-
     return shown_facts(policy.conditions.results, request.action.tool_name, known.results)
 
 

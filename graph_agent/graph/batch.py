@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from graph_agent.graph.card import AskedCall
 from graph_agent.graph.fact_reads import FactReader
@@ -15,14 +14,11 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
+from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
 from graph_agent.policy.guard import AuthorizedCall, foresee
 from graph_agent.policy.past_call import PastCall
 from graph_agent.reply.forms import REPLY_FORMS
-
-if TYPE_CHECKING:
-    # Only named in a signature: it imports Cedar, which belongs to an extra.
-    from graph_agent.policy.cedar.facts import Fact
 
 
 @dataclass(slots=True)

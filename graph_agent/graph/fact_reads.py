@@ -13,14 +13,16 @@ from graph_agent.models.facts import FactRead, Selected, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.call_in_hand import CallInHand, Setting
+from graph_agent.policy.cedar.call_facts import CallFacts
+from graph_agent.policy.cedar.fact_errors import UnreadableError
+from graph_agent.policy.cedar.fact_values import filled, of_arguments, read_of, selected_last, shown_facts
+from graph_agent.policy.cedar.facts import Fact, FactKind
 from graph_agent.policy.guard import AuthorizedCall, judge_fact_read
 from graph_agent.policy.past_call import PastCall
 
 if TYPE_CHECKING:
-    # Only named in signatures: they import Cedar, which belongs to an extra.
+    # Only named in signatures: it imports Cedar, which belongs to an extra.
     from graph_agent.policy.cedar.declared_facts import DeclaredFacts
-    from graph_agent.policy.cedar.fact_values import CallFacts
-    from graph_agent.policy.cedar.facts import Fact
 
 MAX_READS = 60
 """The reads for conditions in one turn, also those for calls that are then refused."""
@@ -49,10 +51,6 @@ class FactReader:
 
         `newest` returns what a fact has from the newest result of its tools in the turn, or None if there is none.
         """
-        # Imported here, because Cedar belongs to an extra. An installation with facts has it.
-        from graph_agent.policy.cedar.fact_values import CallFacts, UnreadableError, of_arguments
-        from graph_agent.policy.cedar.facts import FactKind
-
         declared, facts = self.declared, self.setting.facts
         needed = declared.of_tool[hand.name]
         known = CallFacts()
@@ -73,16 +71,12 @@ class FactReader:
 
     def selected_last(self, fact: Fact, result: ToolResult) -> Selected:
         """Return what a fact has from a result of the turn."""
-        from graph_agent.policy.cedar.fact_values import selected_last
-
         return selected_last(self.declared, fact, result)
 
     def shown(self, tool_name: str, known: CallFacts | None) -> tuple[ShownFact, ...]:
         """Return the facts of a call as people are shown them."""
         if known is None:
             return ()
-        from graph_agent.policy.cedar.fact_values import shown_facts
-
         return shown_facts(self.declared, tool_name, known)
 
     def forget(self) -> None:
@@ -91,8 +85,6 @@ class FactReader:
 
     async def answer(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand, *, first: bool) -> FactRead:
         """Return the answer of one read for a call, which may be known. Raises `UnreadableError` if it is not permitted."""
-        from graph_agent.policy.cedar.fact_values import read_of
-
         key = canonical_json([tool_name, arguments])
         if key in self._known:
             return self._known[key]
@@ -105,8 +97,6 @@ class FactReader:
 
     async def permitted(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand) -> AuthorizedCall:
         """Return the permission of one more read for a call, which is counted. Raises `UnreadableError` if there is none."""
-        from graph_agent.policy.cedar.fact_values import UnreadableError
-
         if len(self.made) >= MAX_READS:
             raise UnreadableError(_TOO_MANY)
         reading = CallInHand(
@@ -142,8 +132,6 @@ class _Reading:
 
     async def read(self, fact: Fact) -> None:
         """Add a fact and its parts. Raises `UnreadableError`."""
-        from graph_agent.policy.cedar.fact_values import UnreadableError, filled
-
         arguments, user_id = self.hand.arguments, self.hand.setting.user_id
         given = {name: filled(source, arguments, user_id, self.known) for name, source in fact.parameters}
         if any(value is None for value in given.values()):

@@ -13,6 +13,7 @@ from graph_agent.models.facts import FactRead
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.undo import RestoredObject, UndoneCall
 from graph_agent.policy.call_in_hand import CallInHand
+from graph_agent.policy.cedar.fact_errors import UnreadableError
 from graph_agent.policy.undo import kept_of, read_arguments
 
 
@@ -49,9 +50,6 @@ def _is_same_object(one: UndoneCall, other: RestoredObject) -> bool:
 async def read_object(
     hand: CallInHand, batch: Batch, tool_name: str, arguments: dict[str, Any], paths: Iterable[str], *, after: bool
 ) -> FactRead:
-    # Imported here, because its package belongs to an extra. A policy with such a marker needs it.
-    from graph_agent.policy.cedar.fact_values import UnreadableError
-
     try:
         call = await batch.reader.permitted(tool_name, arguments, hand)
     except UnreadableError as exc:

@@ -16,13 +16,12 @@ from graph_agent.models.record import CallDisposition, ShadowVerdict
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy, ToolRule
 from graph_agent.policy.past_call import PastCall
 
 if TYPE_CHECKING:
-    # Only named in signatures: the facts import Cedar, which belongs to an extra.
-    from graph_agent.policy.cedar.fact_values import CallFacts
     from graph_agent.policy.guard import AuthorizedCall
 
 INVALID_ARGUMENTS = "its details were not valid"

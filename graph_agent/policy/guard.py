@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import digest
@@ -19,16 +19,13 @@ from graph_agent.models.sources import BatchSources, CallSources, FoundSource, S
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy import gates
 from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy, ToolRule
 from graph_agent.policy.gates import Evidence, Gate
 from graph_agent.policy.key_location import KeyPlace
 from graph_agent.policy.operation_key import SentKey
 from graph_agent.policy.outcome_reads import arguments_of
 from graph_agent.policy.past_call import PastCall
-
-if TYPE_CHECKING:
-    # Only named in a signature: it imports Cedar, which belongs to an extra.
-    from graph_agent.policy.cedar.fact_values import CallFacts
 
 _MAY_CHANGE = "it may change something"
 _OF_USER = FoundSource(source=Source.USER)

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.fact_errors import FactError, UnreadableError
+from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.constitution import DoneIf, ToolGrant
 
 _MORE = frozenset(
@@ -76,13 +78,9 @@ def arguments_of(declared: DoneIf, arguments: Mapping[str, Any]) -> dict[str, An
 
 def values_in(path: str, result: ToolResult) -> list[Any] | None:
     """Return what a path selects in the result of a read; None if that is not certain."""
-    # Imported here, because its library belongs to an extra. A policy with such a read needs it.
-    from graph_agent.policy.cedar.fact_values import UnreadableError, whole_data
-    from graph_agent.policy.cedar.selection import NotSelectedError
-
     try:
         return selection_of(path).of(whole_data(result)) if result.success else None
-    except (NotSelectedError, UnreadableError):
+    except UnreadableError:
         return None
 
 
@@ -140,7 +138,7 @@ def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -
 @lru_cache(maxsize=256)
 def selection_of(path: str, where: str = "(done if ...)") -> Selection:
     """Return the compiled path of a marker, `where`. Raises ValueError, and ImportError without the extra."""
-    from graph_agent.policy.cedar.facts import FactError
+    # Imported here, because its library belongs to an extra.
     from graph_agent.policy.cedar.selection import Selection
 
     try:

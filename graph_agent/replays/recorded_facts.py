@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from graph_agent.errors import GraphAgentError
 from graph_agent.models.facts import FactRead, Selected
 from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.facts import Fact
 
 if TYPE_CHECKING:
-    # Only named in signatures: they import Cedar, which belongs to an extra.
+    # Only named in signatures: it imports Cedar, which belongs to an extra.
     from graph_agent.policy.cedar.declared_facts import DeclaredFacts
-    from graph_agent.policy.cedar.facts import Fact
 
 
 class NoRecordedAnswerError(GraphAgentError):

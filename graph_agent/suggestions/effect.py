@@ -10,9 +10,10 @@ from typing import Final
 
 from graph_agent.models.facts import Facts
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation, Verdict
-from graph_agent.policy.cedar.fact_values import CallFacts, selected
+from graph_agent.policy.cedar.fact_values import selected
 from graph_agent.policy.cedar.values import Unconvertible
 from graph_agent.suggestions.seen import SeenCall
 

@@ -10,6 +10,7 @@ from graph_agent.models.decision import DecisionContext
 from graph_agent.models.facts import Facts, PastUses, Selected, window_start
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.compiled import Conditions
+from graph_agent.policy.cedar.fact_values import selected_last
 from graph_agent.record.audit_writer import AuditWriter
 
 
@@ -40,9 +41,6 @@ async def _newest_results(
     audit: AuditWriter, context: DecisionContext, decision_id: str, conditions: Conditions
 ) -> dict[str, Selected]:
     """Return what facts have from the results of the conversation before this decision, by fact."""
-    # Imported here, because Cedar belongs to an extra. An installation with facts has it.
-    from graph_agent.policy.cedar.fact_values import selected_last
-
     found = {}
     for fact in conditions.results.last:
         newest = await audit.newest_result(context, decision_id, fact.tools)

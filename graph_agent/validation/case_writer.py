@@ -20,6 +20,7 @@ from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import DecisionRecord, EntryKind, ToolInvocation
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.cedar.fact_values import by_path
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.text import visible
@@ -162,9 +163,6 @@ def _reads(record: DecisionRecord, bound: Mapping[str, str], texts: Mapping[str,
     entries = [one for one in record.entries if one.kind is EntryKind.READ and "restores" not in one.result]
     if not entries:
         return
-    # Imported here, because Cedar belongs to an extra. An installation with facts has it.
-    from graph_agent.policy.cedar.fact_values import by_path
-
     conditions = PolicySnapshot.from_texts(texts, record.header.digests).policy.conditions
     assert conditions is not None
     for entry in entries:

@@ -17,9 +17,9 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import CallSources, FoundSource, Source
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
 from graph_agent.policy.cedar.evaluation import CedarConditions
-from graph_agent.policy.cedar.fact_values import CallFacts
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
 from graph_agent.policy.compiled import CompiledPolicy

@@ -9,10 +9,11 @@ import pytest
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.evaluation import CedarConditions
+from graph_agent.policy.cedar.fact_errors import FactError, UnreadableError
 from graph_agent.policy.cedar.fact_types import PRESENCE
-from graph_agent.policy.cedar.facts import Fact, FactError, FactKind, Source, parse_fact
+from graph_agent.policy.cedar.facts import Fact, FactKind, Source, parse_fact
 from graph_agent.policy.cedar.schema import ToolAction
-from graph_agent.policy.cedar.selection import NotSelectedError, Selection
+from graph_agent.policy.cedar.selection import Selection
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
 
 TEXT, COUNT, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
@@ -354,7 +355,7 @@ def test_a_path_selects_values(path: str, selected: list[Any]) -> None:
     ],
 )
 def test_what_a_path_names_and_a_value_does_not_have_is_never_left_out(path: str) -> None:
-    with pytest.raises(NotSelectedError):
+    with pytest.raises(UnreadableError):
         Selection(path, "@f").of(OBJECT)
 
 

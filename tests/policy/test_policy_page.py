@@ -10,7 +10,7 @@ import pytest
 
 from graph_agent.models.facts import Facts
 from graph_agent.models.record import CallDisposition
-from graph_agent.policy.cedar.fact_values import CallFacts
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.past_call import PastCall
 from tests.policy.cedar_shop import GIVE_BACK, SHOP, facts, judge, policy_of
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from graph_agent.analysis.questions import Answer, prove
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation
-from graph_agent.policy.cedar.fact_values import CallFacts, of_arguments
+from graph_agent.policy.cedar.fact_values import of_arguments
 from tests.order_desk import forbid
 from tests.policy.cedar_shop import ShopTool, policy_of, schema
 

@@ -19,8 +19,9 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
 from graph_agent.policy.call_in_hand import GuardVerdict
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.cedar.fact_values import CallFacts, of_arguments, read_of
+from graph_agent.policy.cedar.fact_values import of_arguments, read_of
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from tests.judging import judge_batch

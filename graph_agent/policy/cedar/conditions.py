@@ -6,18 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
 from graph_agent.models.sources import CallSources
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
 from graph_agent.policy.past_call import PastCall
-
-if TYPE_CHECKING:
-    # Only named in a signature: it imports Cedar, which belongs to an extra.
-    from graph_agent.policy.cedar.fact_values import CallFacts
 
 EVERYBODY: Final = 1_000_000
 """The number of approvals in each role by which it is decided whether a call can wait for them. Sums of it do not overflow."""

@@ -9,8 +9,9 @@ from typing import Any
 from cedarpy import pst
 
 from graph_agent.models.canonical import canonical_json
+from graph_agent.policy.cedar.fact_errors import FactError
 from graph_agent.policy.cedar.fact_types import RESULT, FactTypes
-from graph_agent.policy.cedar.facts import ARGUMENTS, PRINCIPAL, Fact, FactError, FactKind, ordered, parse_fact, usable
+from graph_agent.policy.cedar.facts import ARGUMENTS, PRINCIPAL, Fact, FactKind, ordered, parse_fact, usable
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads, covers
 from graph_agent.policy.cedar.types import CedarType, Field, Kind

@@ -39,7 +39,8 @@ from graph_agent.policy.cedar.conditions import (
     configured_roles,
 )
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
-from graph_agent.policy.cedar.fact_values import cedar_values, described
+from graph_agent.policy.cedar.fact_conversion import cedar_values
+from graph_agent.policy.cedar.fact_values import described
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.seen_arguments import hidden_arguments
 from graph_agent.policy.cedar.shadow import ANNOTATION, ShadowRules

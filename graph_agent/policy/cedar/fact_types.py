@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cedarpy import pst
 
-from graph_agent.policy.cedar.facts import ARGUMENTS, EACH, Fact, FactError, FactKind
+from graph_agent.policy.cedar.fact_errors import FactError
+from graph_agent.policy.cedar.facts import ARGUMENTS, EACH, Fact, FactKind
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import nodes, path_of
 from graph_agent.policy.cedar.types import CedarType, Field, Kind

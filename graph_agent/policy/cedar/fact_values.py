@@ -1,4 +1,4 @@
-"""The values of facts: taken from the results of tools, kept as far as something names them, and converted for Cedar.
+"""The values of facts: taken from the results of tools, and kept as far as something names them.
 
 Only what a server does not have is absent. Everything else that a condition names and that is not there as it should be (a
 failed read, a missing field, a value of another type, a shortened result) is a reason to refuse the call.
@@ -6,48 +6,27 @@ failed read, a missing field, a value of another type, a shortened result) is a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal
-from typing import Any
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import NOT_GIVEN, FactRead, KnownRead, Selected, ShownFact
-from graph_agent.models.result_size import LEFT_OUT
-from graph_agent.models.tools import ContentKind, ToolResult
-from graph_agent.policy.cedar import values
-from graph_agent.policy.cedar.declared_facts import DeclaredFacts
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.call_facts import CallFacts
+from graph_agent.policy.cedar.fact_errors import UnreadableError
 from graph_agent.policy.cedar.facts import ARGUMENTS, EACH, Fact, FactKind, Source
-from graph_agent.policy.cedar.syntax import Reads
+from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.cedar.types import CedarType, Kind
-from graph_agent.policy.cedar.values import Unconvertible
 from graph_agent.reply.text import exact, one_line, quoted
+
+if TYPE_CHECKING:
+    # Only named in signatures: it imports Cedar, which belongs to an extra.
+    from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 
 _MAX_SHOWN = 80
 """The longest value that a reason shows, in characters."""
 _MAX_REASON = 400
-
-
-class UnreadableError(Exception):
-    """A fact cannot be known; the text is a clause about it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallFacts:
-    """The facts of one call. One that is in neither `values` nor `failed` is absent."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    about: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """The arguments of the reads by fact: what tells its object from others."""
-
-    def add(self, found: Selected) -> None:
-        self.values.update(found.values)
-        self.failed.update(found.failed)
 
 
 def selected(declared: DeclaredFacts, tool_name: str, result: ToolResult, *, is_text: bool | None = None) -> Selected:
@@ -166,23 +145,6 @@ def filled(source: Source, arguments: dict[str, Any], user_id: str, known: CallF
     return None if arguments.get(source.steps[0]) is None else _at(source, arguments)
 
 
-def cedar_values(types: Mapping[str, CedarType], facts: Sequence[Fact], known: CallFacts, time_zone: str) -> dict[str, Any]:
-    """Return the facts of a call that conditions name as Cedar's JSON. `types` are those of the facts of its tool.
-
-    Raises `Unconvertible` if one of them is not known.
-    """
-    found = {}
-    for fact in facts:
-        type_ = types.get(fact.name)
-        if type_ is None:
-            continue
-        if (why := known.failed.get(fact.name)) is not None:
-            raise Unconvertible(f"'{fact.name}' is not known: {why}")
-        if fact.name in known.values:
-            found[fact.name] = _converted(type_, known.values[fact.name], fact.name, time_zone)
-    return found
-
-
 def described(types: Mapping[str, CedarType], named: Iterable[tuple[str, ...]], known: CallFacts) -> str:
     """Return the facts at these paths for people and for the model: `order 'W1': status = 'delivered'`.
 
@@ -277,47 +239,10 @@ def _add(found: Selected, fact: Fact, data: Any) -> None:
 def _value(fact: Fact, data: Any) -> Any:
     if fact.selection is None:
         return data
-    # Imported here, because its library is only loaded where a declaration has a path.
-    from graph_agent.policy.cedar.selection import NotSelectedError
-
-    try:
-        found = fact.selection.of(data)
-    except NotSelectedError as exc:
-        raise UnreadableError(str(exc)) from None
+    found = fact.selection.of(data)
     if fact.count:
         return len(found)
     return found if fact.is_set else found[0]
-
-
-def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:
-    """Return the data of a result. Without structured content it is the JSON of a text. Raises `UnreadableError`."""
-    data = result.data
-    if isinstance(data, dict) and LEFT_OUT in data:
-        raise UnreadableError("its result is too large to be read whole")
-    if is_text is None:
-        kinds = {item.kind for item in result.content}
-        is_text = ContentKind.TEXT in kinds and ContentKind.STRUCTURED not in kinds
-    if not is_text or not isinstance(data, dict) or data.keys() != {"text"} or not isinstance(data["text"], str):
-        return data
-    try:
-        found = json.loads(data["text"], object_pairs_hook=_unambiguous, parse_constant=_no_constant)
-        # A number beyond those of JSON, or half of a character: no record could have it.
-        canonical_json(found).encode()
-    except (ValueError, RecursionError):
-        return data
-    # A list or a simple value has the form in which servers with structured content send it.
-    return found if isinstance(found, dict) else {"result": found}
-
-
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is repeated")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _kept(value: Any, named: Mapping[str, Any]) -> Any:
@@ -345,58 +270,3 @@ def _at(source: Source, value: Any) -> Any:
     if value is None:
         raise UnreadableError(f"an element of {source} is null")
     return value
-
-
-def _converted(type_: CedarType, value: Any, name: str, time_zone: str) -> Any:
-    """Return a value as Cedar's JSON. Unlike with arguments, one value is no set of it. Raises `Unconvertible`."""
-    match type_.kind, value:
-        case Kind.RECORD, dict():
-            found = {}
-            for field_name, part, required in type_.fields:
-                path = f"{name}.{field_name}"
-                if value.get(field_name) is not None:
-                    found[field_name] = _converted(part, value[field_name], path, time_zone)
-                elif required:
-                    raise Unconvertible(f"'{path}' is missing in what was read")
-            return found
-        case Kind.RECORD, _ if not type_.fields and value is not None:
-            return {}
-        case Kind.SET, list():
-            assert type_.item is not None
-            _require_within(type_, len(value), name)
-            return [_converted(type_.item, one, f"an element of {name}", time_zone) for one in value]
-        case Kind.DATETIME, str():
-            return {"__extn": {"fn": "datetime", "arg": _time(value, name, time_zone)}}
-        # A `Decimal` of Python is a text in JSON.
-        case ((Kind.LONG | Kind.DECIMAL) as kind, _) if values.is_number(value) and (kind, type(value)) != (Kind.LONG, str):
-            number = values.scaled(type_.kind, value, name)
-            _require_within(type_, Decimal(str(value)), name)
-            _require_declared(type_, number, name)
-            return values.number_json(type_.kind, number)
-        case ((Kind.BOOL | Kind.STRING), str() | bool()):
-            found = values.convert(type_, value, Reads(()), "", name)
-            _require_within(type_, len(value) if isinstance(value, str) else value, name)
-            _require_declared(type_, value, name)
-            return found
-    raise Unconvertible(f"'{name}' has another type in what was read than the conditions expect")
-
-
-def _require_within(type_: CedarType, size: float | Decimal, name: str) -> None:
-    """Raise `Unconvertible` for what the output schema rules out: a proof over the conditions relies on it."""
-    if not (type_.low is None or size >= type_.low) or not (type_.high is None or size <= type_.high):
-        raise Unconvertible(f"'{name}' is outside the limits of the output schema of its tool")
-
-
-def _require_declared(type_: CedarType, value: str | int, name: str) -> None:
-    if type_.values and value not in type_.values:
-        raise Unconvertible(f"'{name}' has a value that the output schema of its tool does not have")
-
-
-def _time(text: str, name: str, time_zone: str) -> str:
-    """Return a date or a time of ISO 8601 as Cedar writes it. One without an offset is in the time zone of the conditions."""
-    try:
-        at = datetime.fromisoformat(text)
-        at = at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(time_zone))
-        return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError):
-        raise Unconvertible(f"'{name}' is no time in what was read") from None

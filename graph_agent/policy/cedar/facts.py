@@ -25,6 +25,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from graph_agent.policy.cedar.fact_errors import FactError
+
 if TYPE_CHECKING:
     # Its library is only loaded where a declaration has a path.
     from graph_agent.policy.cedar.selection import Selection
@@ -45,16 +47,6 @@ _PART = re.compile(rf"{_COUNT}(?P<of>{_NAME})\s+{_PATH}", re.DOTALL)
 _SOURCE = re.compile(rf"(?P<root>{_NAME})(?P<steps>(?:\.{_NAME}|\[\*\])*)")
 _STEP = re.compile(rf"\.({_NAME})|(\[\*\])")
 _FORMS = "TOOL(PARAMETER = SOURCE, …), last TOOL, or FACT $PATH"
-
-
-class FactError(Exception):
-    """A declaration or a use of a fact that cannot be used."""
-
-    def __init__(self, text: str, key: str | None = None, fact: str | None = None) -> None:
-        """`key` is that of the condition at fault, or `fact` the declaration; without either it is the first `permit`."""
-        super().__init__(text)
-        self.key = key
-        self.fact = fact
 
 
 class FactKind(StrEnum):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
+from graph_agent.policy.cedar.fact_errors import UnreadableError
 from graph_agent.policy.cedar.facts import ARGUMENTS, Fact
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import CedarType, Kind
@@ -35,16 +36,13 @@ def hidden_arguments(declared: DeclaredFacts, action: ToolAction, arguments: dic
 
 def _shown(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any]) -> Iterator[Location]:
     """Yield the places whose whole value conditions see through a fact."""
-    # Imported here, because its library is only loaded where a declaration has a path.
-    from graph_agent.policy.cedar.selection import NotSelectedError
-
     types = declared.types.get(tool_name, {})
     for fact in declared.of_tool.get(tool_name, ()):
         if fact.name not in types or fact.count or not declared.is_of_arguments(fact):
             continue
         try:
             places = _places(declared, fact, arguments)
-        except NotSelectedError:
+        except UnreadableError:
             # The call is refused, because the fact is not known.
             continue
         for place, value in places:
@@ -52,7 +50,7 @@ def _shown(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any]) -
 
 
 def _places(declared: DeclaredFacts, fact: Fact, arguments: dict[str, Any]) -> list[tuple[Location, Any]]:
-    """Return the values that a part of the arguments selects, with their places. Raises `NotSelectedError`."""
+    """Return the values that a part of the arguments selects, with their places. Raises `UnreadableError`."""
     if fact.of == ARGUMENTS:
         return [] if fact.selection is None or not fact.arguments <= arguments.keys() else fact.selection.places(arguments)
     whole = declared.declared[fact.of]

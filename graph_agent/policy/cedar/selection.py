@@ -33,13 +33,9 @@ from jsonpath_rfc9535.selectors import (
     WildcardSelector,
 )
 
-from graph_agent.policy.cedar.facts import FactError
+from graph_agent.policy.cedar.fact_errors import FactError, UnreadableError
 
 _MISSING: Final = object()
-
-
-class NotSelectedError(Exception):
-    """The value does not have what a path names; the text is a clause about the fact."""
 
 
 class Selection:
@@ -79,7 +75,7 @@ class Selection:
         return len(self.steps) == len(self._query.segments)
 
     def of(self, value: Any) -> list[Any]:
-        """Return the values that the path selects. Raises `NotSelectedError` if something that it names is missing."""
+        """Return the values that the path selects. Raises `UnreadableError` if something that it names is missing."""
         return [found for _, found in self.places(value)]
 
     def places(self, value: Any) -> list[tuple[tuple[str | int, ...], Any]]:
@@ -87,7 +83,7 @@ class Selection:
         try:
             nodes = _select(self._query, JSONPathNode(value=value, location=(), parent=None, root=value))
         except JSONPathError as exc:
-            raise NotSelectedError("it cannot be searched") from exc
+            raise UnreadableError("it cannot be searched") from exc
         return [(node.location, node.value) for node in nodes]
 
 
@@ -121,14 +117,14 @@ def _select(query: JSONPathQuery, root: JSONPathNode) -> list[JSONPathNode]:
     for segment in query.segments:
         nodes = [found for node in nodes for selector in segment.selectors for found in _children(selector, node)]
     if any(node.value is None for node in nodes):
-        raise NotSelectedError("one of the values is null")
+        raise UnreadableError("one of the values is null")
     return nodes
 
 
 def _children(selector: JSONPathSelector, node: JSONPathNode) -> Iterator[JSONPathNode]:
     if not _has(node.value, selector):
         what = f"item {selector}" if isinstance(selector, IndexSelector) else str(selector)
-        raise NotSelectedError(f"it does not have {what if isinstance(selector, IndexSelector | NameSelector) else 'a list'}")
+        raise UnreadableError(f"it does not have {what if isinstance(selector, IndexSelector | NameSelector) else 'a list'}")
     if not isinstance(selector, FilterSelector):
         yield from selector.resolve(node)
         return
@@ -136,7 +132,7 @@ def _children(selector: JSONPathSelector, node: JSONPathNode) -> Iterator[JSONPa
     for name, element in elements.items() if isinstance(elements, dict) else enumerate(elements):
         is_chosen = _truth(selector.expression, FilterContext(env=selector.env, current=element, root=node.root))
         if is_chosen is None:
-            raise NotSelectedError("an element does not have what the filter of its path compares")
+            raise UnreadableError("an element does not have what the filter of its path compares")
         if is_chosen:
             yield node.new_child(element, name, node)
 
@@ -219,7 +215,7 @@ def _strictly(asked: FilterQuery, context: FilterContext) -> Any:
     try:
         start = JSONPathNode(value=start, location=(), parent=None, root=context.root)
         return [node.value for node in _select(asked.query, start)]
-    except NotSelectedError:
+    except UnreadableError:
         return _MISSING
 
 

@@ -1,0 +1,42 @@
+"""The data of a result, from which facts are taken."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.result_size import LEFT_OUT
+from graph_agent.models.tools import ContentKind, ToolResult
+from graph_agent.policy.cedar.fact_errors import UnreadableError
+
+
+def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:
+    """Return the data of a result. Without structured content it is the JSON of a text. Raises `UnreadableError`."""
+    data = result.data
+    if isinstance(data, dict) and LEFT_OUT in data:
+        raise UnreadableError("its result is too large to be read whole")
+    if is_text is None:
+        kinds = {item.kind for item in result.content}
+        is_text = ContentKind.TEXT in kinds and ContentKind.STRUCTURED not in kinds
+    if not is_text or not isinstance(data, dict) or data.keys() != {"text"} or not isinstance(data["text"], str):
+        return data
+    try:
+        found = json.loads(data["text"], object_pairs_hook=_unambiguous, parse_constant=_no_constant)
+        # A number beyond those of JSON, or half of a character: no record could have it.
+        canonical_json(found).encode()
+    except (ValueError, RecursionError):
+        return data
+    # A list or a simple value has the form in which servers with structured content send it.
+    return found if isinstance(found, dict) else {"result": found}
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is repeated")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
