@@ -26,9 +26,9 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, Message
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.task_server.declarations import TASK_TOOLS
 

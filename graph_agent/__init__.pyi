@@ -71,9 +71,9 @@ from graph_agent.models.llm import ToolDeclaration as ToolDeclaration
 from graph_agent.models.tools import ToolCall as ToolCall
 from graph_agent.models.tools import ToolResult as ToolResult
 from graph_agent.policy.allowed_tools import ALLOWED_TOOLS as ALLOWED_TOOLS
+from graph_agent.policy.authorized_call import AuthorizedCall as AuthorizedCall
 from graph_agent.policy.cedar.conditions import ConditionsFile as ConditionsFile
 from graph_agent.policy.constitution import Constitution as Constitution
-from graph_agent.policy.guard import AuthorizedCall as AuthorizedCall
 from graph_agent.policy.guard import judge_batch as judge_batch
 from graph_agent.ports import Clock as Clock
 from graph_agent.ports import LLMAdapter as LLMAdapter

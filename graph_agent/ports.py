@@ -18,8 +18,8 @@ from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDecl
 from graph_agent.models.tools import ToolResult, ToolTraits
 
 if TYPE_CHECKING:
-    # Only named in a signature: importing the guard takes 0.1 s, and the commands that only read the database do without it.
-    from graph_agent.policy.guard import AuthorizedCall
+    # Only named in a signature: its import takes 0.1 s, and the commands that only read the database do without it.
+    from graph_agent.policy.authorized_call import AuthorizedCall
 
 
 class Clock(Protocol):

@@ -8,9 +8,9 @@ from typing import Any
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.guard import AuthorizedCall
 from tests.judging import judge_batch
 
 _ANY = {"type": "object", "additionalProperties": True}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 
 
 @dataclass

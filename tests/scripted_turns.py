@@ -12,9 +12,9 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext, RulesDigests
 from graph_agent.models.llm import FunctionCall, LLMResponse, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.task_server.declarations import TASK_TOOLS

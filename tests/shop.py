@@ -11,7 +11,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AfterYes, DecisionType
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.replays.replayer import replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn

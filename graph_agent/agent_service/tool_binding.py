@@ -17,7 +17,7 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.ports import SentCall, ToolServer, call_seconds_of
 from graph_agent.tools.answers import NO_PREVIEW, OUTCOME_UNKNOWN
 from graph_agent.tools.functions import NOT_FOUND, USER

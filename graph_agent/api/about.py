@@ -21,7 +21,7 @@ from graph_agent.graph.build import topology_of
 from graph_agent.graph.topology import END, START
 from graph_agent.models.base import Frozen
 from graph_agent.policy import allowed_tools
-from graph_agent.policy.compiled import ToolRule
+from graph_agent.policy.tool_rule import ToolRule
 
 router = APIRouter(prefix="/api")
 

@@ -22,9 +22,10 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
-from graph_agent.policy.compiled import CompiledPolicy, EffectProof
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution, grant_line
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.tools.served_policy import ServedPolicy
 
 router = APIRouter(prefix="/api", tags=["rules"])

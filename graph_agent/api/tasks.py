@@ -20,9 +20,10 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.net.bearer_tokens import Caller
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import Setting
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import AuthorizedCall, permitted_read
+from graph_agent.policy.guard import permitted_read
 
 router = APIRouter(prefix="/api", tags=["tasks"])
 

@@ -15,8 +15,9 @@ from graph_agent.models.canonical import digest
 from graph_agent.policy.cedar.schema import ToolAction, quoted
 from graph_agent.policy.cedar.syntax import attribute
 from graph_agent.policy.cedar.types import Kind
-from graph_agent.policy.compiled import CompiledPolicy, EffectProof
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.settings import Settings
 from graph_agent.tools.pinned_server import PinnedServer
 from graph_agent.tools.server_file import AnyVariables, ServerConfig, read_server_file

@@ -10,13 +10,13 @@ from graph_agent.models.decision import ApprovalRequest, DecisionContext
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
 from graph_agent.policy.cedar.fact_values import shown_facts
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.gathered_facts import gather_facts
 

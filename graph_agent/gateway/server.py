@@ -51,7 +51,8 @@ from graph_agent.net.fair_table import FairTable
 from graph_agent.net.mcp_http import ROLES
 from graph_agent.net.mcp_sessions import SESSIONS, SESSIONS_OF_A_USER
 from graph_agent.net.scopes import WRITE_SCOPE
-from graph_agent.policy.compiled import CompiledPolicy, ToolRule
+from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.tools.parts import AnswerParts, collected_parts
 from graph_agent.tools.passed_on import ServerWordsError, as_read
 from graph_agent.tools.progress import ToolProgress, progress_to

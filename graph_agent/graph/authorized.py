@@ -7,7 +7,7 @@ from collections.abc import Callable
 from graph_agent.graph.ports import FactPorts, TurnPorts
 from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 
 
 async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:

@@ -13,10 +13,11 @@ from graph_agent.models.facts import Selected
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
 from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
-from graph_agent.policy.guard import AuthorizedCall, foresee
+from graph_agent.policy.guard import foresee
 from graph_agent.policy.past_call import PastCall
 from graph_agent.reply.forms import REPLY_FORMS
 

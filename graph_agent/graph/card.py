@@ -22,8 +22,9 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy import confirmation
-from graph_agent.policy.compiled import CompiledPolicy, ToolRule
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.objects import NamedObjects, named_objects
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, plain
 

@@ -12,12 +12,13 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import FactRead, Selected, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.fact_errors import UnreadableError
 from graph_agent.policy.cedar.fact_values import filled, of_arguments, read_of, selected_last, shown_facts
 from graph_agent.policy.cedar.facts import Fact, FactKind
-from graph_agent.policy.guard import AuthorizedCall, judge_fact_read
+from graph_agent.policy.guard import judge_fact_read
 from graph_agent.policy.past_call import PastCall
 
 if TYPE_CHECKING:

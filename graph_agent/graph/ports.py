@@ -13,9 +13,9 @@ from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
-from graph_agent.policy.guard import AuthorizedCall
 
 
 class FactPorts(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
@@ -16,13 +16,12 @@ from graph_agent.models.record import CallDisposition, ShadowVerdict
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation
-from graph_agent.policy.compiled import CompiledPolicy, ToolRule
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
-
-if TYPE_CHECKING:
-    from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.tool_rule import ToolRule
 
 INVALID_ARGUMENTS = "its details were not valid"
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingCall
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.compiled import ToolRule
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.text import exact, one_line, quoted, whole_line
 
 _PLAIN_KEY: Final = re.compile(r"[\w.-]+", re.ASCII)

@@ -6,91 +6,28 @@ Permission is a value: only the gate "permission" creates an `AuthorizedCall`, a
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
-from typing import Any, Final, Self
+from dataclasses import replace
+from typing import Any, Final
 
-from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import FACT_READS, CallDisposition
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
-from graph_agent.models.tools import ToolResult
 from graph_agent.policy import gates
+from graph_agent.policy.authorized_call import SEAL, AuthorizedCall, OutcomeRead, with_key
 from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
 from graph_agent.policy.cedar.call_facts import CallFacts
-from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy, ToolRule
+from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy
 from graph_agent.policy.gates import Evidence, Gate
 from graph_agent.policy.key_location import KeyPlace
-from graph_agent.policy.operation_key import SentKey
 from graph_agent.policy.outcome_reads import arguments_of
 from graph_agent.policy.past_call import PastCall
+from graph_agent.policy.tool_rule import ToolRule
 
 _MAY_CHANGE = "it may change something"
 _OF_USER = FoundSource(source=Source.USER)
-
-# Passed by the gate "permission" only, so that no other code creates an AuthorizedCall by accident.
-_SEAL = object()
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorizedCall:
-    """Permission for one call: only the guard creates it, only `run_authorized` uses it."""
-
-    tool_name: str
-    arguments: dict[str, Any]
-    user_id: str
-    sequence: int
-    operation_key: str
-    """A server that keeps an operation ledger performs the effect at most once under this key."""
-    mutating: bool
-    ledger: bool
-    _: KW_ONLY
-    decision_id: str = ""
-    attempt: int = 1
-    """The number of the attempt of the turn that sends the call."""
-    key: SentKey | None = None
-    """The operation key as the server takes it: such a call may be sent again."""
-    read_back: OutcomeRead | None = None
-    """The read that tells whether the call took effect."""
-    request: str | None = None
-    """For a change without a ledger, the digest of exactly what is sent, to which server, and for whom."""
-    seal: InitVar[object] = None
-
-    def __post_init__(self, seal: object) -> None:
-        if seal is not _SEAL:
-            raise TypeError("only the guard creates an AuthorizedCall")
-
-    def as_sent(self, attempt: int) -> Self:
-        """Return the same permission as the attempt sends it: with the arguments that the runtime fills."""
-        return replace(self, arguments=_with_key(self.arguments, self.key), attempt=attempt, seal=_SEAL)
-
-    @property
-    def may_be_sent_again(self) -> bool:
-        """True if its server performs it at most once, however often it is sent."""
-        return self.ledger or self.key is not None
-
-    def unsettled_after(self, result: ToolResult) -> Self | None:
-        """Return the call with all that can tell its outcome after this result; None if nothing can, or if it is known."""
-        if not result.unknown:
-            return None
-        # A server that reports a failure has not lost its answer: the same call is not sent again.
-        lost = result.error_code is not ToolErrorCode.TOOL_REPORTED_FAILURE
-        call = self if lost else replace(self, key=None, seal=_SEAL)
-        return call if call.may_be_sent_again or call.read_back is not None else None
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeRead:
-    """A permitted read that tells whether a change was made."""
-
-    call: AuthorizedCall
-    path: str
-    complete_after: int | None
-    """The seconds after the call from which on a read that does not find the change proves that it was not made."""
-    of_arguments: Mapping[str, Any]
-    """The arguments of the change."""
 
 
 def _permit(hand: CallInHand) -> GuardVerdict | None:
@@ -192,7 +129,7 @@ def judge_batch(
 def _authorized(hand: CallInHand, operation_key: str, rule: ToolRule) -> AuthorizedCall:
     setting, arguments = hand.setting, hand.arguments
     key = None if rule.key is None else rule.key.filled(operation_key)
-    name, sent = rule.grant.name, _with_key(arguments, key)
+    name, sent = rule.grant.name, with_key(arguments, key)
     whole = [name, setting.policy.servers.get(name, ONE_SERVER), sent, setting.user_id]
     if key is not None and key.location.place is not KeyPlace.ARGUMENT:
         whole.append([str(key.location), key.value])
@@ -208,12 +145,8 @@ def _authorized(hand: CallInHand, operation_key: str, rule: ToolRule) -> Authori
         key=key,
         read_back=_outcome_read(setting, rule, sent),
         request=digest(whole) if rule.mutating and not rule.traits.ledger else None,
-        seal=_SEAL,
+        seal=SEAL,
     )
-
-
-def _with_key(arguments: dict[str, Any], key: SentKey | None) -> dict[str, Any]:
-    return arguments if key is None else {**arguments, **key.at(KeyPlace.ARGUMENT)}
 
 
 def _outcome_read(setting: Setting, rule: ToolRule, arguments: dict[str, Any]) -> OutcomeRead | None:
@@ -294,4 +227,4 @@ def judge_fact_read(hand: CallInHand, number: int) -> GuardVerdict:
         return replace(judged, disposition=CallDisposition.REFUSED, authorized=None, rule=_MAY_CHANGE)
     # It is none of the calls of the turn.
     key = f"{hand.setting.decision_id}:read:{number}"
-    return replace(judged, authorized=replace(permitted, sequence=FACT_READS + number, operation_key=key, seal=_SEAL))
+    return replace(judged, authorized=replace(permitted, sequence=FACT_READS + number, operation_key=key, seal=SEAL))

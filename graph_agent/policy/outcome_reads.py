@@ -15,6 +15,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.fact_errors import FactError, UnreadableError
 from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.constitution import DoneIf, ToolGrant
+from graph_agent.policy.tool_rule import ToolRule
 
 _MORE = frozenset(
     {
@@ -42,9 +43,8 @@ _NO_MORE: tuple[Any, ...] = (None, False, "", 0, [], {})
 _TOTALS = frozenset({"count", "total", "totalcount", "totalitems", "totalresults"})
 
 if TYPE_CHECKING:
-    # Their library belongs to an extra.
+    # Its library belongs to an extra.
     from graph_agent.policy.cedar.selection import Selection
-    from graph_agent.policy.compiled import ToolRule
 
 
 def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping[str, str]) -> str | None:

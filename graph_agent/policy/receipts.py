@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from graph_agent.errors import REFUSAL_CODES, ToolErrorCode
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.compiled import ToolRule
 from graph_agent.policy.confirmation import describe_action
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import Parts, by_code, by_server
 from graph_agent.reply.text import clean_reply, one_line
 

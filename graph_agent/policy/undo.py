@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import ToolGrant, UndoneBy, Where
 from graph_agent.policy.outcome_reads import selection_of, values_in
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.text import counted
-
-if TYPE_CHECKING:
-    # Their library belongs to an extra.
-    from graph_agent.policy.compiled import ToolRule
 
 _WHERE = "(undone by ...)"
 

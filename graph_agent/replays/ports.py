@@ -22,9 +22,9 @@ from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter
 from graph_agent.replays.recorded_facts import NoRecordedAnswerError, RecordedFacts

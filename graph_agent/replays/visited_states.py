@@ -22,8 +22,8 @@ from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoi
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import NO_CALLS, EarlierCalls
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.compiled import ToolRule
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.replays.argument_sources import ArgumentSources, sources_in_words
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import sent_entries

@@ -40,7 +40,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.key_location import KeyPlace
 from graph_agent.policy.operation_key import SentKey
 from graph_agent.policy.schema.check import ResultCheck

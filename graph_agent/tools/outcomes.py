@@ -5,7 +5,7 @@ from __future__ import annotations
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.result_size import fit_data
 from graph_agent.models.tools import ReadBack, ToolResult
-from graph_agent.policy.guard import AuthorizedCall, OutcomeRead
+from graph_agent.policy.authorized_call import AuthorizedCall, OutcomeRead
 from graph_agent.policy.outcome_reads import contradicts, is_partial, values_in
 from graph_agent.ports import ToolServer
 

@@ -13,8 +13,8 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.adapter_call import AdapterCall, as_declaration, is_documented_read
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.constitution import ToolGrant
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import ContractMethod, ToolExecutor
 from graph_agent.tools.played import ANY_ARGUMENTS
 

@@ -15,7 +15,7 @@ from graph_agent.models.facts import FactRead, KnownRead
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import FACT_READS
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.key_location import KeyPlace
 from graph_agent.ports import SentCall
 

@@ -8,7 +8,7 @@ from typing import Any
 from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 

@@ -25,7 +25,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.executor import McpToolExecutor

@@ -21,7 +21,7 @@ from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import ApprovalRequests, Confirmations, IdSource, ToolServer
 from graph_agent.tools.outcomes import learn_outcome, send

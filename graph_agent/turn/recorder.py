@@ -40,10 +40,10 @@ from graph_agent.models.record import (
 from graph_agent.models.sources import BatchSources, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.sources import SourceFinder
 from graph_agent.ports import Clock

@@ -14,9 +14,10 @@ from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import RestoredObject, UndoneCall, UndoneDecision
 from graph_agent.policy import confirmation
-from graph_agent.policy.compiled import CompiledPolicy, ToolRule
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import UndoneBy
 from graph_agent.policy.gates import MAX_CALLS_PER_ROUND
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.undo import NotUndoableError, filled
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply import fixed

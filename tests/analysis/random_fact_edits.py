@@ -9,8 +9,9 @@ from typing import Any
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
-from graph_agent.policy.cedar.fact_values import CallFacts, selected
+from graph_agent.policy.cedar.fact_values import selected
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from tests.policy.cedar_shop import TEXT, ShopTool, constitution_of, declarations_of, facts, schema

@@ -16,9 +16,9 @@ from graph_agent.graph import batch
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
 from graph_agent.policy.cedar.evaluation import CedarConditions
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall

@@ -11,7 +11,7 @@ from mcp import StdioServerParameters
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ToolErrorCode, ToolRefusal
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.ports import SentCall, ToolServer
 from graph_agent.tools import answers
 from graph_agent.tools.server_file import ServerConfig

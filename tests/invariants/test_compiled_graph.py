@@ -35,11 +35,11 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile, ConditionsVerdict, Situation, Verdict
 from graph_agent.policy.confirmation import describe_in_full
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.audit_writer import NoApprovalRequests

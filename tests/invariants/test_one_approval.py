@@ -14,7 +14,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AfterYes, DecisionType
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from tests.scripted_turns import calls, failed, says
 from tests.shop import CONSTITUTION, Shop, cancel, desk, get, note, pay_back
 

@@ -16,10 +16,11 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import GuardVerdict, Setting
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import AuthorizedCall, permitted_read
+from graph_agent.policy.guard import permitted_read
 from graph_agent.policy.past_call import PastCall
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.judging import judge_batch

@@ -12,10 +12,11 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.models.result_size import MAX_RESULT_BYTES, fit_result
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.compiled import ToolRule, compile_policy
+from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.receipts import receipt
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import by_code, by_server, plain
 from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
 from graph_agent.reply.text import one_line

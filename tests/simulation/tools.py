@@ -14,7 +14,7 @@ from typing import Any
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.ports import SentCall
 from tests.simulation.event_loop import Process, SimulatedLoop
 from tests.simulation.faults import Faults

@@ -22,8 +22,8 @@ from graph_agent.models.decision import DecisionType
 from graph_agent.models.facts import PastUse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.record.operations import find_uses

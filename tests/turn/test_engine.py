@@ -25,8 +25,8 @@ from graph_agent.models.decision import DecisionType, IntentType, Message, Outco
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMResponse
 from graph_agent.models.record import DecisionRecord, OpenTurn, RecordStatus
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import failure_reply
 from graph_agent.turn.engine import LLMAgentEngine
