@@ -13,11 +13,12 @@ from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.policy.cedar.schema import ToolAction, quoted
-from graph_agent.policy.cedar.syntax import attribute
+from graph_agent.policy.cedar.syntax import MAX_ID, attribute
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.tool_rule import EffectProof
+from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.pinned_server import PinnedServer
 from graph_agent.tools.server_file import AnyVariables, ServerConfig, read_server_file
@@ -223,7 +224,7 @@ def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[s
 def _example(name: str, action: ToolAction, condition: str, *, asks: bool = False) -> str:
     unless = "\nunless { context.confirmed }" if asks else ""
     scope = f"(principal, action == Action::{quoted(action.name)}, resource)"
-    return f"@id({quoted(name)})\nforbid {scope}\nwhen {{ {condition} }}{unless};"
+    return f"@id({quoted(one_line(name, MAX_ID))})\nforbid {scope}\nwhen {{ {condition} }}{unless};"
 
 
 def _above(kind: Kind, value: str, limit: int) -> str:

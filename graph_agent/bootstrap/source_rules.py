@@ -8,7 +8,7 @@ from typing import Final
 
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.schema import ToolAction, quoted
-from graph_agent.policy.cedar.syntax import attribute
+from graph_agent.policy.cedar.syntax import attribute, unique_ids
 from graph_agent.policy.cedar.types import CedarType, Kind
 from graph_agent.policy.compiled import CompiledPolicy
 
@@ -19,6 +19,13 @@ _PROSE: Final = re.compile(
 """The last word in the name of a text or a time, which says neither who gets something, nor which object is meant."""
 _ADDRESS: Final = re.compile("domain|endpoint|host|href|links?|site|uri|urls?|webhook|website")
 """The last word in the name of an argument of a read that may carry data out."""
+_PAGING: Final = re.compile(
+    "(end_|next_|page_|start_)?cursor|field_names|fields|(page_)?limit|max_results|next_token|offset|order_by|page"
+    "|page_(count|index|number|size|token)|(per|results_per)_page|sort|sort_(by|order)"
+)
+"""The names of arguments that say which part of a list is returned, and in which order."""
+_MOST_IN_RULE: Final = 20
+"""The number of targets that one rule compares: the parser takes only so many operators in sequence."""
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _HEAD: Final = """
 // What a tool returns may have been written by anybody, and a model may take it for an order. After a result of a tool without
@@ -37,7 +44,11 @@ unless { context.confirmed };
 def targets_of(action: ToolAction) -> tuple[str, ...]:
     """Return the arguments that say who gets something, which object, or how much; of a read, the addresses."""
     fields = [field for name in action.sourced if (field := action.arguments.field(name)) is not None]
-    return tuple(name for name, type_, _ in fields if not _is_chosen(type_) and _is_target(name, type_, writes=action.writes))
+    return tuple(
+        name
+        for name, type_, _ in fields
+        if not (_is_chosen(type_) or _is_paging(name, action)) and _is_target(name, type_, writes=action.writes)
+    )
 
 
 def draft_source_rules(actions: Sequence[ToolAction]) -> str:
@@ -68,14 +79,26 @@ def explained_sources(policy: CompiledPolicy) -> Iterator[str]:
 
 
 def _rules(actions: Sequence[ToolAction]) -> Iterator[str]:
-    for action in actions:
-        if targets := targets_of(action):
-            of_user = " && ".join(f'["user"].containsAll(context.source{attribute(name)})' for name in targets)
-            name = quoted(f"after a foreign text, {_listed(targets)} of {' '.join(_words(action.name))} must be your words")
-            yield (
-                f"\n@id({name})\nforbid (principal, action == Action::{quoted(action.name)}, resource)\n"
-                f"when {{ context.tainted && !({of_user}) }}\nunless {{ context.confirmed }};\n"
-            )
+    parts = [(action, part) for action in actions for part in _in_parts(targets_of(action))]
+    # Named by the tool alone: a list of its arguments would be longer than an @id may be.
+    ids = unique_ids(f"after a foreign text, {action.name} needs your own words" for action, _ in parts)
+    for (action, part), name in zip(parts, ids, strict=True):
+        of_user = " && ".join(f'["user"].containsAll(context.source{attribute(target)})' for target in part)
+        yield (
+            f"\n@id({quoted(name)})\nforbid (principal, action == Action::{quoted(action.name)}, resource)\n"
+            f"when {{ context.tainted && !({of_user}) }}\nunless {{ context.confirmed }};\n"
+        )
+
+
+def _in_parts(targets: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(targets), _MOST_IN_RULE):
+        yield targets[start : start + _MOST_IN_RULE]
+
+
+def _is_paging(name: str, action: ToolAction) -> bool:
+    """True for a part of a list, such as `per_page`; but `limit` of `set_limit` and `page` of `edit_page` are the object."""
+    words = _words(name)
+    return bool(_PAGING.fullmatch("_".join(words))) and not set(words) & set(_words(action.name))
 
 
 def _is_target(name: str, type_: CedarType, *, writes: bool) -> bool:
@@ -95,8 +118,3 @@ def _is_chosen(type_: CedarType) -> bool:
 
 def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [" ".join(_words(name)) or name for name in names]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

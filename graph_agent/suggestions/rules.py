@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from graph_agent.policy.cedar.schema import quoted
-from graph_agent.policy.cedar.syntax import attribute
+from graph_agent.policy.cedar.syntax import attribute, unique_ids
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import AMBIGUOUS
 from graph_agent.reply.text import one_line
@@ -79,18 +79,8 @@ def policy_text(
 def suggested(evidence: Evidence, enough: int, roles: Sequence[str]) -> list[Suggestion]:
     """Return the rules for which there is enough evidence, by tool."""
     found = [one for name in sorted(evidence.tools) for one in _about(evidence.tools[name], evidence, enough, roles)]
-    return list(_with_names(found))
-
-
-def _with_names(suggestions: Sequence[Suggestion]) -> Iterator[Suggestion]:
-    """Yield the rules with names that can be an `@id`: on one line, cut, and each only once."""
-    names: set[str] = set()
-    for number, one in enumerate(suggestions, 1):
-        name = one_line(one.name, MAX_NAME)
-        while name in names:
-            name = f"{name} ({number})"
-        names.add(name)
-        yield replace(one, name=name)
+    ids = unique_ids((one.name for one in found), MAX_NAME)
+    return [replace(one, name=name) for one, name in zip(found, ids, strict=True)]
 
 
 def left_out(evidence: Evidence, enough: int) -> Iterator[str]:

@@ -34,11 +34,35 @@ def test_of_a_read_only_an_address_is_a_target() -> None:
     assert targets(reads=True, url=TEXT, query=TEXT, customer_id=TEXT, site_uri=TEXT) == ("url", "site_uri")
 
 
+@pytest.mark.parametrize(
+    "name", ["per_page", "perPage", "page", "pageToken", "cursor", "limit", "fields", "field_names", "sort"]
+)
+def test_the_part_of_a_list_that_is_returned_is_no_target(name: str) -> None:
+    arguments: dict[str, Any] = {name: TEXT}
+    assert targets(**arguments) == ()
+
+
+def test_what_is_changed_is_a_target_also_if_it_is_called_like_a_part_of_a_list() -> None:
+    (limit, page) = policy_of(
+        [ShopTool("set_limit", schema(limit=AMOUNT)), ShopTool("editPage", schema(page=TEXT))], None
+    ).actions
+    assert (targets_of(limit), targets_of(page)) == (("limit",), ("page",))
+    assert targets(credit_limit=AMOUNT, order=TEXT) == ("credit_limit", "order")
+
+
+def test_the_draft_is_accepted_for_many_arguments_and_for_names_that_differ_only_at_their_end() -> None:
+    many = {f"target_{number}": TEXT for number in range(400)}
+    tools = [ShopTool(name, schema(**many)) for name in ("x" * 190 + "1", "x" * 190 + "2")]
+    draft = draft_conditions(policy_of(tools, None).actions, ())
+    policy_of(tools, draft)
+    assert all(draft.count(f"context.source.{name})") == len(tools) for name in many)
+
+
 def test_the_draft_for_all_tools_is_valid_and_names_no_target_twice() -> None:
     draft = draft_conditions(policy_of(SHOP, None).actions, ())
     policy_of(SHOP, draft)
     assert draft.count("context.source.iban") == 1
-    assert "after a foreign text, iban and amount of pay must be your words" in draft
+    assert "after a foreign text, pay needs your own words" in draft
 
 
 DRAFT = draft_conditions(

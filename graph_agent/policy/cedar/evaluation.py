@@ -46,11 +46,13 @@ from graph_agent.policy.cedar.seen_arguments import hidden_arguments
 from graph_agent.policy.cedar.shadow import ANNOTATION, ShadowRules
 from graph_agent.policy.cedar.syntax import (
     COMMENT_OR_TEXT,
+    MAX_ID,
     MAX_NESTING,
     Reads,
     covers,
     denies_by_approvals,
     denies_by_like,
+    is_id,
     nesting,
     yes_only_permits,
 )
@@ -61,7 +63,6 @@ from graph_agent.reply.text import visible
 T = TypeVar("T")
 
 PERMIT: Final = "permit (principal, action, resource);"
-_MAX_ID: Final = 200
 _NO_PERMIT: Final = "no condition permits it"
 _CALLS: Final = ("succeeded", "attempted")
 SOURCE_PARTS: Final = ("source", "sources", "tainted")
@@ -564,8 +565,8 @@ class CedarConditions:
         given: set[str] = set()
         for key, condition in sorted(by_key.items(), key=lambda item: _number(item[0])):
             name = condition.annotations.get("id", "").strip()
-            if len(name) > _MAX_ID or visible(name) != name:
-                raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {_MAX_ID}")
+            if not is_id(name):
+                raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {MAX_ID}")
             if name in given:
                 raise self._error(_number(key), f"two conditions have the @id '{name}'")
             given |= {name} - {""}

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from cedarpy import pst
 
 from graph_agent.policy.cedar.schema import ToolAction, quoted
+from graph_agent.reply.text import one_line, visible
 
 Path = tuple[str, ...]
 
 COMMENT_OR_TEXT = r'''//[^\n\r]*|"(?:[^"\\]|\\.)*"'''
 """Comments and texts, whose brackets the parser does not nest. A comment ends at a line feed or a carriage return."""
+MAX_ID: Final = 200
+"""Limit for an `@id` in characters."""
 MAX_NESTING = 300
 """The parser takes 100 levels, which are at most 300 by `nesting`. At 800 its stack overflows, and the process ends."""
 CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
@@ -28,6 +31,23 @@ _NESTED = re.compile(
 def attribute(name: str) -> str:
     """Return the access to a field of a record, as in `.amount` and `["to whom"]`."""
     return f".{name}" if name.isidentifier() and name.isascii() and name not in CEDAR_WORDS else f"[{quoted(name)}]"
+
+
+def is_id(text: str) -> bool:
+    """True if `text` can be an `@id`: short, and without hidden characters."""
+    return len(text) <= MAX_ID and visible(text) == text
+
+
+def unique_ids(names: Iterable[str], limit: int = MAX_ID) -> Iterator[str]:
+    """Yield each name as an `@id` of at most `limit` characters: on one line, cut, and each only once."""
+    given: set[str] = set()
+    for number, name in enumerate(names, 1):
+        text = one_line(name, limit)
+        if text in given:
+            mark = f" ({number})"
+            text = f"{one_line(name, limit - len(mark))}{mark}"
+        given.add(text)
+        yield text
 
 
 def nesting(text: str) -> int:
