@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from graph_agent.audit.retention import erase_decisions
 from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.chat.conversations.approvals import open_ids
 from graph_agent.chat.conversations.pruning import erase_conversations
 from graph_agent.db import Database
 from graph_agent.ledger.operations import erase_operations
@@ -24,8 +25,9 @@ _COPIES = "Replicas, backups, exports and WAL files are not erased by this comma
 
 
 class Erased(NamedTuple):
-    """The numbers of erased rows, and the receipt for the person."""
+    """The numbers of erased rows, the approval requests that waited, and the receipt for the person."""
 
+    open_requests: list[str]
     conversations: int
     operations: int
     decisions: int
@@ -53,6 +55,7 @@ async def erase_user(
 
     def erase(connection: Any) -> Erased:
         erased = Erased(
+            open_ids(connection, user_id),
             erase_conversations(connection, user_id),
             erase_operations(connection, operations, user_id),
             erase_decisions(connection, user_id, removal, tree.key),

@@ -57,4 +57,6 @@ def erase(
 
 def _erased_text(erased: Erased) -> str:
     rows = f"{counted(erased.decisions, 'decision')}, {counted(erased.conversations, 'conversation')}"
-    return f"{rows} and {counted(erased.operations, 'operation')}"
+    waiting = erased.open_requests
+    requests = f", with {counted(len(waiting), 'open approval request')} ({', '.join(waiting)})" if waiting else ""
+    return f"{rows} and {counted(erased.operations, 'operation')}{requests}"

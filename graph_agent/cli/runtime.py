@@ -68,8 +68,9 @@ class ProgressLines(TurnHook):
     def __init__(self) -> None:
         self._left = _MAX_PROGRESS_LINES
 
-    def tool_progress(self, call: HookedToolCall | None, progress: ToolProgress) -> None:  # noqa: ARG002 (the interface has it)
-        if self._left > 0:
+    def tool_progress(self, call: HookedToolCall | None, progress: ToolProgress) -> None:
+        # The start of a server is printed by the command, which waits for it without a turn, too.
+        if call is not None and self._left > 0:
             self._left -= 1
             print_stderr(progress_line(progress))
 

@@ -63,6 +63,13 @@ def test_one_person_can_try_the_rules(cli: Cli, launched: tuple[str, str]) -> No
 
 
 @pytest.mark.usefixtures("policy")
+def test_a_dry_run_of_an_erasure_names_the_requests_that_wait(cli: Cli) -> None:
+    request_id = asked(cli)
+    tried = cli("log", "erase", "--user", "ann", "--reason", "request 7", "--dry-run")
+    assert f"0 operations, with 1 open approval request ({request_id}) would be erased" in tried.out
+
+
+@pytest.mark.usefixtures("policy")
 def test_a_request_is_denied_with_a_reason_and_withdrawn_by_its_requester(cli: Cli, launched: tuple[str, str]) -> None:
     denied = asked(cli)
     assert cli("approvals", "deny", denied, *BOB, *launched, "--reason", " ").code == 2

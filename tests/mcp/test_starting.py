@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -11,12 +12,14 @@ import pytest
 
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.cli.running import print_stderr
+from graph_agent.cli.runtime import ProgressLines
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
-from graph_agent.tools.progress import ToolProgress, starts_to
+from graph_agent.tools.progress import ToolProgress, progress_to, report_start, starts_to
 from graph_agent.tools.server_file import read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.session import start_seconds
@@ -117,6 +120,12 @@ async def test_an_engine_without_a_runtime_waits_for_a_server_as_long_as_a_turn_
     assert (finished.decision.reply, list(snapshot.policy.rules)) == ("Hello.", ["read"])
     assert finished.record.header.digests == snapshot.digests
     assert set(shown) == {"starting files …"}
+
+
+def test_a_command_prints_the_start_of_a_server_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with starts_to(print_stderr), progress_to(partial(ProgressLines().tool_progress, None)):
+        report_start(["files"], 3.0)
+    assert capsys.readouterr().err == "starting files …, 3 s\n"
 
 
 def test_a_server_has_a_minute_to_start_unless_a_time_is_chosen() -> None:

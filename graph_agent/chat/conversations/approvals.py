@@ -410,6 +410,12 @@ async def prune_approvals(database: Database, now: datetime) -> int:
     return await delete_pages(database.write, table.id, old)
 
 
+def open_ids(connection: Connection, user_id: str) -> list[str]:
+    """Return the ids of the requests of a user that have not ended."""
+    own = (approvals.c.user_id == user_id) & (approvals.c.state == ApprovalState.OPEN)
+    return list(connection.execute(select(approvals.c.id).where(own).order_by(approvals.c.created_at)).scalars())
+
+
 def erase_approvals(connection: Connection, user_id: str) -> None:
     """Remove the requests of a user. The user's answers to the requests of others stay: they belong to those."""
     own = select(approvals.c.id).where(approvals.c.user_id == user_id)
