@@ -155,8 +155,9 @@ package: setup ## build the wheel, and use it in an empty environment of each in
 sbom: $(STAMP) ## write sbom.cdx.json, the CycloneDX bill of materials of the package and its extras
 	@$(BIN)/python deploy/sbom.py sbom.cdx.json
 
-.PHONY: nightly nightly-tests nightly-simulation nightly-package nightly-log nightly-goals
-nightly: nightly-tests nightly-simulation nightly-package nightly-log nightly-goals ## what CI leaves out, part by part
+NIGHTLY := nightly-tests nightly-simulation nightly-servers nightly-cluster nightly-package nightly-written nightly-log nightly-goals
+.PHONY: nightly $(NIGHTLY)
+nightly: $(NIGHTLY) ## what CI leaves out, part by part
 
 nightly-tests: setup
 	@ALL_EXAMPLES=true $(MAKE) --no-print-directory test OPTIONS="-m 'not foreign'"
@@ -166,12 +167,20 @@ nightly-simulation: $(STAMP)
 	@$(BIN)/python -m tests.turn.test_random_facts 1000000
 	@$(BIN)/python -m tests.chat.lost_answers
 
-nightly-package: package
+nightly-servers: conformance foreign
+
+nightly-cluster: cluster soak
+
+nightly-package: package sbom
+
+# What is written from the code or the page.
+nightly-written: stub screenshots page-figures demo
+	@git diff --exit-code --stat -- graph_agent/__init__.pyi
 
 nightly-log: $(STAMP)
 	@$(BIN)/python -m benchmarks.record --postgresql
 
-nightly-goals: $(STAMP)
+nightly-goals: bench agentdojo
 	@$(BIN)/python -m benchmarks --goals
 
 .PHONY: check

@@ -69,6 +69,35 @@ def test_the_hooks_before_a_commit_are_targets_of_make() -> None:
     assert [hook["entry"] for hook in hooks if hook["entry"].removeprefix("make ") not in targets] == []
 
 
+BY_HAND = {"help", "run", "format", "clean", "live"}
+"""The targets that serve, change files or need a key."""
+
+
+def reached(makefile: str, first: str) -> set[str]:
+    """Return a target with those that it needs or makes."""
+    found, waiting = set[str](), [first]
+    while waiting:
+        target = waiting.pop()
+        if target in found or (rule := re.search(rf"^{re.escape(target)}:(.*)\n((?:\t.*\n)*)", makefile, re.MULTILINE)) is None:
+            continue
+        found.add(target)
+        made = [name for line in re.findall(r"\$\(MAKE\) (.*)", rule[2]) for name in line.split()]
+        waiting += [*rule[1].partition("##")[0].split(), *made]
+    return found
+
+
+def test_every_target_of_make_is_run_by_ci_or_nightly_or_needs_a_person() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    parts = re.search(r"^NIGHTLY := (.*)", makefile, re.MULTILINE)
+    assert parts is not None
+    makefile = makefile.replace("$(NIGHTLY)", parts[1]).replace("$(STAMP)", "").replace("$(PAGE)", "page")
+    targets = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    assert "make check" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert targets - reached(makefile, "check") - reached(makefile, "nightly") == BY_HAND
+    matrix = read_workflow("nightly.yml")["jobs"]["nightly"]["strategy"]["matrix"]["part"]
+    assert [f"nightly-{part}" for part in matrix] == parts[1].split()
+
+
 def test_only_the_job_that_publishes_may_write() -> None:
     for name in ("ci.yml", "nightly.yml", "release.yml"):
         workflow = read_workflow(name)

@@ -126,7 +126,7 @@ def inspection_of_the_gateway(target: Sequence[str | Path], transport: str, home
     assert added["structuredContent"]["data"]["receipt"] == f"added 'buy milk over {transport}'", added
     task = added["structuredContent"]["data"]["task"]["id"]
     waiting = inspect(target, home, *call, "delete_task", "--tool-arg", f"task_id={task}")
-    assert waiting["structuredContent"]["error"].startswith("Not done yet: it waits for your yes"), waiting
+    assert waiting["structuredContent"]["state"] == "waiting_for_the_user", waiting
     refused = inspect(target, home, *call, "list_tasks", "--tool-arg", "user_id=bob")
     assert refused["structuredContent"]["error_code"] == "ACCESS_DENIED", refused
     for method in ("tools/list", "a change", "a question", "a refusal"):
