@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy import guard
-from graph_agent.policy.call_in_hand import GuardVerdict, Setting
+from graph_agent.policy.call_in_hand import Evidence, GuardVerdict, Setting
 
 _OF_SETTING = {field.name for field in fields(Setting)}
 
@@ -17,4 +17,5 @@ def judge_batch(batch: Sequence[FunctionCall], **given: Any) -> tuple[GuardVerdi
     """Judge `batch` as if each call before another one had been sent."""
     setting = Setting(**{name: value for name, value in given.items() if name in _OF_SETTING})
     rest = {name: value for name, value in given.items() if name not in _OF_SETTING}
-    return guard.judge_batch(batch, setting, rest.pop("past", ()), **rest)
+    evidence = Evidence(**{name: rest.pop(name) for name in Evidence._fields if name in rest})
+    return guard.judge_batch(batch, setting, rest.pop("past", ()), **rest, evidence=evidence)

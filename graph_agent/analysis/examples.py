@@ -19,7 +19,7 @@ from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import CallSources, FoundSource, Source
-from graph_agent.policy.call_in_hand import CallInHand, Setting
+from graph_agent.policy.call_in_hand import Before, CallInHand, Evidence, GuardVerdict, Setting
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.compiled import Conditions
@@ -182,15 +182,20 @@ class _Reader:
         requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
         approvals = self._context["approvals"]
         setting = Setting(policy=policy, user_id=self.user, roles=self.roles, facts=self.facts, approvals=approvals)
-        evidence: dict[str, Any] = {"past": self.past, "sources": self.sources, "results": CallFacts(values=self.results)}
-        judged = judge(CallInHand(call=requested, setting=setting, **evidence))
+        known = Before(self.past), Evidence(results=CallFacts(values=self.results))
+
+        def judged_by(given: Setting) -> GuardVerdict:
+            hand = CallInHand(call=requested, setting=given, sources=self.sources, before=known[0], evidence=known[1])
+            return judge(hand)
+
+        judged = judged_by(setting)
         if judged.needs is not None:
             return Verdict.WAITS
         if judged.disposition is not CallDisposition.AWAITING:
             return Verdict.RUNS if judged.disposition is CallDisposition.EXECUTED else Verdict.REFUSED
         asked = {"id": "example", "tool_name": requested.name, "arguments": judged.arguments, "description": "example"}
         yes = PendingAction.model_validate({**asked, "created_at": self.facts.now})
-        judged = judge(CallInHand(call=requested, setting=replace(setting, confirmed=yes), **evidence))
+        judged = judged_by(replace(setting, confirmed=yes))
         return Verdict.ASKS if judged.disposition is CallDisposition.EXECUTED else Verdict.REFUSED
 
     def is_forbidden(self, promises: Conditions) -> bool:

@@ -4,70 +4,41 @@ from __future__ import annotations
 
 from graph_agent.graph.card import AskedCall, changed_before, earliest
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.models.approval import MAX_OPEN_REQUESTS, MAX_RENEWALS, ApprovalState
+from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest, PendingAction
-from graph_agent.models.facts import ShownFact
-from graph_agent.models.sources import CallSources
+from graph_agent.policy.call_in_hand import CallInHand
 from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.text import quoted
 
 
-class RequestRefused(Exception):  # noqa: N818 (raised here and caught in EXECUTE_TOOLS: a decision, not an error)
-    """No request is opened. The text is for the model, `rule` is the reason as a clause for the user."""
-
-    def __init__(self, text: str, rule: str) -> None:
-        super().__init__(text)
-        self.rule = rule
-
-
-async def open_request(
-    turn: Turn,
-    runtime: TurnRuntime,
-    asked: AskedCall,
-    needs: NeededApproval,
-    sources: CallSources | None,
-    facts: tuple[ShownFact, ...],
-) -> ApprovalRequest | None:
-    """Return the signed request for a call that waits; None if the turn was interrupted. Raises `RequestRefused`.
-
-    A closing decision that finds what its call acts on changed opens its request anew.
-    """
-    closed = turn.context.approval
-    action = _action(turn, runtime, asked)
+def open_request(turn: Turn, runtime: TurnRuntime, hand: CallInHand) -> ApprovalRequest:
+    """Return the signed request for a call that waits. A closing decision whose object has changed opens its request anew."""
+    closed, known, facts = turn.context.approval, hand.evidence.requests, hand.evidence.facts_shown
+    action, prompt = _action(turn, runtime, AskedCall.in_hand(hand)), runtime.snapshot.digests["prompt"]
     if closed is not None:
-        if closed.request.renewals >= MAX_RENEWALS:
-            raise RequestRefused("what the call acts on has changed again", fixed.CHANGED_TOO_OFTEN)
         earlier = closed.request
         changes = {"action": action, "facts": facts, "decision_id": turn.decision_id, "renewals": earlier.renewals + 1}
-        return earlier.replace(**changes, prompt=runtime.snapshot.digests["prompt"])
-    request = ApprovalRequest(
+        return earlier.replace(**changes, prompt=prompt)
+    assert known is not None
+    needs = hand.found.needs or NeededApproval((), ())
+    return ApprovalRequest(
         action=action,
         roles=needs.roles,
         rules=needs.rules,
-        sources=sources,
+        sources=hand.sources,
         facts=facts,
         by_program=bool(turn.context.called) and not turn.context.typed,
         confirmed=turn.unused_yes is not None,
-        prompt=runtime.snapshot.digests["prompt"],
+        prompt=prompt,
         user_id=turn.context.user_id,
         user_roles=turn.context.roles,
         conversation_id=turn.context.conversation_id,
         decision_id=turn.decision_id,
-        origin="",
+        origin=known.origin,
+        evidence=known.evidence,
     )
-    known = await runtime.ports.known_requests(request.call_digest)
-    if runtime.ports.interrupted:
-        return None
-    if known.same:
-        raise RequestRefused(f"it waits for an approval already (request {known.same})", fixed.waits_already(known.same))
-    if known.denied:
-        raise RequestRefused("its approval was denied", known.denied)
-    if known.open >= MAX_OPEN_REQUESTS:
-        text = f"{MAX_OPEN_REQUESTS} calls of this user wait for approvals already"
-        raise RequestRefused(text, fixed.TOO_MANY_REQUESTS)
-    return request.replace(origin=known.origin, evidence=known.evidence)
 
 
 def _action(turn: Turn, runtime: TurnRuntime, asked: AskedCall) -> PendingAction:

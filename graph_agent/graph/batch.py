@@ -14,7 +14,7 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.policy.authorized_call import AuthorizedCall
-from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
+from graph_agent.policy.call_in_hand import Before, CallInHand, GuardVerdict, Setting
 from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
 from graph_agent.policy.guard import foresee
@@ -38,8 +38,8 @@ class Batch:
     """Why no further call is made."""
     anew: bool = False
     """True if the user is asked again about what was confirmed."""
-    foreseen: dict[int, tuple[CallInHand, GuardVerdict]] = field(default_factory=dict)
-    """The verdicts on the calls after the last one that was sent, as if that had been made."""
+    foreseen: GuardVerdict | None = None
+    """The verdict on the call after the last one that was sent, as if that had been made."""
 
     @classmethod
     async def of(cls, turn: Turn, runtime: TurnRuntime) -> Batch:
@@ -58,7 +58,7 @@ class Batch:
             confirmed=confirmed,
             yes=turn.has_yes,
             approvals={} if context.approval is None or confirmed is None else context.approval.counts,
-            closes=context.approval is not None,
+            closes=None if context.approval is None else context.approval.request,
             done_before=() if turn.confirmed is None else turn.confirmed.done_before,
             asks=context.undoes is not None,
             dry_run=context.dry_run,
@@ -77,35 +77,33 @@ class Batch:
             setting=self.setting,
             sequence=sequence,
             place=place,
-            past=past,
-            fact_reads=self.reader.made,
             sources=None if self.sources is None else self.sources.calls[place],
             undoes=self.turn.undone_by_call(place),
-            closed=self.closed,
-            anew=self.anew,
+            before=Before(past, self.reader.made, self.closed, self.anew),
         )
 
     def following(self, hand: CallInHand) -> AuthorizedCall | None:
         """Return the next call that is certainly made after the one in hand was sent: their commits are one."""
-        self.foreseen.clear()
+        self.foreseen = None
         # A confirmed call runs only if the one before it was done.
         if self.setting.confirmed is not None or self.setting.policy.counts(hand.name):
             return None
         conditions, place = self.setting.policy.conditions, hand.place + 1
         if place == len(self.calls) or (conditions is not None and conditions.depends_on_calls(self.calls[place].name)):
             return None
-        past = (*hand.past, PastCall(hand.sequence, hand.name, hand.arguments))
+        past = (*hand.before.calls, PastCall(hand.sequence, hand.name, hand.arguments))
         ahead = self._hand(place, hand.sequence + 1, past)
         # Only the next one: what is announced must not be announced again if a call between turns out to be made.
         if (judged := foresee(ahead)) is None or judged.authorized is None:
             return None
-        self.foreseen[place] = ahead, judged
+        self.foreseen = judged
         return judged.authorized
 
-    def came_true(self, place: int) -> tuple[CallInHand, GuardVerdict] | None:
+    def came_true(self, place: int) -> GuardVerdict | None:
         """Return the foreseen verdict on a call, unless something was read since that counts as a call."""
-        known = self.foreseen.get(place)
-        return known if known is not None and known[0].fact_reads is self.reader.made else None
+        if (known := self.foreseen) is None or known.hand.place != place:
+            return None
+        return known if known.hand.before.reads is self.reader.made else None
 
     def newest(self, fact: Fact) -> Selected | None:
         """Return what a fact has from the newest result of its tools in this turn; None if there is none."""

@@ -22,6 +22,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy import confirmation
+from graph_agent.policy.call_in_hand import CallInHand
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.objects import NamedObjects, named_objects
 from graph_agent.policy.tool_rule import ToolRule
@@ -66,6 +67,11 @@ class AskedCall:
             undoes=undoes,
         )
         return cls(call, because)
+
+    @classmethod
+    def in_hand(cls, hand: CallInHand, because: str = "") -> Self:
+        """Return a call with what was read for its gates."""
+        return cls.of(hand.rule, hand.arguments, hand.evidence.seen, because, hand.shown, hand.undoes)
 
 
 def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, left_out: bool) -> Turn:

@@ -1,88 +1,107 @@
-"""What the gates have to be told, read through the ports: one reader for each kind of evidence."""
+"""The evidence that gates need, read through the recorded ports: one reader for each kind."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from graph_agent.graph.batch import Batch
 from graph_agent.graph.card import AskedCall, is_too_long_together
 from graph_agent.graph.undo import read_object, restored_before
-from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict
-from graph_agent.policy.gates import Evidence, is_previewed
+from graph_agent.models.canonical import digest
+from graph_agent.policy.call_in_hand import CallInHand, Evidence, EvidenceKind, Gate, GuardVerdict
+from graph_agent.policy.gates import is_previewed
 from graph_agent.policy.guard import walk
 from graph_agent.policy.shadow import shadow_verdicts
 
-Reader = Callable[[CallInHand, Batch], Awaitable[None]]
+Reader = Callable[[CallInHand, Batch], Awaitable[Evidence]]
 
 
-async def judge_now(hand: CallInHand, batch: Batch) -> GuardVerdict | None:
-    """Let a call pass the gates, and read what they have to be told; None if the turn is interrupted meanwhile."""
-    walking, ports = walk(hand), batch.runtime.ports
+async def judge_now(hand: CallInHand, batch: Batch, table: Sequence[Gate] = ()) -> GuardVerdict | None:
+    """Let a call pass the gates, and read the evidence that they need; None if the turn is interrupted meanwhile."""
+    walking, ports = walk(hand, table), batch.runtime.ports
     try:
-        asked_for = next(walking)
+        kind = next(walking)
         while not ports.interrupted:
-            await READERS[asked_for](hand, batch)
+            evidence = await READERS[kind](hand, batch)
             if ports.interrupted:
                 break
-            asked_for = walking.send(True)
+            kind = walking.send(evidence)
     except StopIteration as end:
         judged: GuardVerdict = end.value
         return judged
     return None
 
 
-async def read_facts(hand: CallInHand, batch: Batch) -> None:
-    hand.results = await batch.reader.of_call(hand, batch.newest)
-    hand.facts_shown = batch.reader.shown(hand.name, hand.results)
+async def _read_facts(hand: CallInHand, batch: Batch) -> Evidence:
+    results = await batch.reader.of_call(hand, batch.newest)
+    return hand.evidence._replace(results=results, facts_shown=batch.reader.shown(hand.name, results))
 
 
-async def read_shown_object(hand: CallInHand, batch: Batch) -> None:
-    """The preview is taken now, after the calls before this one, and a question says what they have changed."""
-    if is_previewed(hand) and hand.seen is None:
-        hand.seen = await batch.runtime.ports.preview(hand.name, hand.arguments)
-
-
-async def _read_shadow(hand: CallInHand, batch: Batch) -> None:
+async def _read_shadow(hand: CallInHand, batch: Batch) -> Evidence:
     del batch
-    hand.shadow = shadow_verdicts(hand)
+    return hand.evidence._replace(shadow=shadow_verdicts(hand))
 
 
-async def _read_restored(hand: CallInHand, batch: Batch) -> None:
-    if hand.undoes is not None and (restored := hand.undoes.restored) is not None:
-        paths = tuple(restored.left)
-        hand.object_now = await read_object(hand, batch, restored.tool, restored.arguments, paths, after=False)
-        hand.restored_before = restored_before(batch.turn, restored, hand.place)
+async def _read_object(hand: CallInHand, batch: Batch) -> Evidence:
+    """The preview is taken now, after the calls before this one, and a question says what they have changed."""
+    if hand.evidence.seen is not None or not is_previewed(hand):
+        return hand.evidence
+    return hand.evidence._replace(seen=await batch.runtime.ports.preview(hand.name, hand.arguments))
 
 
-async def _reserve(hand: CallInHand, batch: Batch) -> None:
-    conditions, turn = batch.setting.policy.conditions, batch.turn
+async def _read_restored(hand: CallInHand, batch: Batch) -> Evidence:
+    if hand.undoes is None or (restored := hand.undoes.restored) is None:
+        return hand.evidence
+    read = await read_object(hand, batch, restored.tool, restored.arguments, tuple(restored.left), after=False)
+    return hand.evidence._replace(object_now=read, restored_before=restored_before(batch.turn, restored, hand.place))
+
+
+async def _reserve(hand: CallInHand, batch: Batch) -> Evidence:
+    conditions, permission = batch.setting.policy.conditions, hand.found.permission
     assert conditions is not None
-    assert hand.permission is not None
-    confirmed = batch.setting.confirmed is not None and turn.has_yes
-    hand.reserved = await batch.runtime.ports.reserve(hand.permission, conditions, hand.situation, confirmed=confirmed)
+    assert permission is not None
+    confirmed = batch.setting.confirmed is not None and batch.turn.has_yes
+    uses = await batch.runtime.ports.reserve(permission, conditions, hand.situation, confirmed=confirmed)
+    return hand.evidence._replace(uses=uses)
 
 
-async def _claim(hand: CallInHand, batch: Batch) -> None:
-    assert hand.permission is not None
+async def _claim(hand: CallInHand, batch: Batch) -> Evidence:
+    assert hand.found.permission is not None
     assert hand.undoes is not None
-    hand.undone_by = await batch.runtime.ports.claim_undo(hand.permission, hand.undoes)
+    return hand.evidence._replace(undone_by=await batch.runtime.ports.claim_undo(hand.found.permission, hand.undoes))
 
 
-async def _measure(hand: CallInHand, batch: Batch) -> None:
+async def _measure_room(hand: CallInHand, batch: Batch) -> Evidence:
     alone = [AskedCall.of(hand.rule, hand.arguments, None)]
-    hand.has_room = not is_too_long_together(batch.turn, batch.setting.policy, alone)
+    return hand.evidence._replace(has_room=not is_too_long_together(batch.turn, batch.setting.policy, alone))
 
 
-READERS: Final[Mapping[Evidence, Reader]] = MappingProxyType(
+async def _measure_card(hand: CallInHand, batch: Batch) -> Evidence:
+    if not batch.asked:
+        return hand.evidence
+    together = [*batch.asked, AskedCall.in_hand(hand)]
+    return hand.evidence._replace(fits_card=not is_too_long_together(batch.turn, batch.setting.policy, together))
+
+
+async def _read_requests(hand: CallInHand, batch: Batch) -> Evidence:
+    if hand.setting.closes is not None:
+        return hand.evidence
+    call_digest = digest([hand.name, hand.arguments])
+    return hand.evidence._replace(requests=await batch.runtime.ports.known_requests(call_digest))
+
+
+READERS: Final[Mapping[EvidenceKind, Reader]] = MappingProxyType(
     {
-        Evidence.FACTS: read_facts,
-        Evidence.SHADOW: _read_shadow,
-        Evidence.OBJECT: read_shown_object,
-        Evidence.RESTORED: _read_restored,
-        Evidence.USES: _reserve,
-        Evidence.CLAIM: _claim,
-        Evidence.ROOM: _measure,
+        EvidenceKind.FACTS: _read_facts,
+        EvidenceKind.SHADOW: _read_shadow,
+        EvidenceKind.OBJECT: _read_object,
+        EvidenceKind.RESTORED: _read_restored,
+        EvidenceKind.USES: _reserve,
+        EvidenceKind.CLAIM: _claim,
+        EvidenceKind.ROOM: _measure_room,
+        EvidenceKind.CARD: _measure_card,
+        EvidenceKind.REQUESTS: _read_requests,
     }
 )

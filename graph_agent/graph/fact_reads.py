@@ -13,7 +13,7 @@ from graph_agent.models.facts import FactRead, Selected, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
-from graph_agent.policy.call_in_hand import CallInHand, Setting
+from graph_agent.policy.call_in_hand import Before, CallInHand, Setting
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.fact_errors import UnreadableError
 from graph_agent.policy.cedar.fact_values import filled, of_arguments, read_of, selected_last, shown_facts
@@ -103,10 +103,9 @@ class FactReader:
         reading = CallInHand(
             call=FunctionCall(name=tool_name, arguments=arguments),
             setting=self.setting.of_reads(),
-            sequence=len(hand.past) + 1,
-            past=hand.past,
-            fact_reads=self.made,
+            sequence=len(hand.before.calls) + 1,
             sources=hand.sources,
+            before=Before(hand.before.calls, self.made),
         )
         judged = judge_fact_read(reading, len(self.made) + 1)
         if judged.authorized is None:

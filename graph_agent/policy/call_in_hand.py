@@ -1,15 +1,25 @@
-"""A call in hand: everything that is known about one call when it is judged, and the verdict on it."""
+"""A call in hand: everything that is known about one call while it passes the gates, and the verdict on it.
+
+    setting    who calls, by which rules, and what the user and others have agreed to: the same for all calls of a batch
+    before     the calls that were taken before it
+    evidence   what was read for its gates, by the driver of the walk
+    found      what its gates have found, each by what it returned
+
+Only the walk (`guard.py`) writes to it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.decision import EarlierCall, PendingAction, PendingCall
+from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, ShadowVerdict
@@ -25,28 +35,8 @@ from graph_agent.policy.tool_rule import ToolRule
 
 INVALID_ARGUMENTS = "its details were not valid"
 
-
-@dataclass(frozen=True, slots=True)
-class GuardVerdict:
-    """The verdict of the guard on one call: what becomes of it, and the reason or the permission."""
-
-    sequence: int
-    tool_name: str
-    arguments: dict[str, Any]
-    """The arguments without `user_id`, which the runtime supplies; of a refused call as they were requested."""
-    disposition: CallDisposition
-    """EXECUTED for a call that may be sent now."""
-    gate: str
-    """The gate that decided."""
-    authorized: AuthorizedCall | None = None
-    repeats: int = 0
-    """For REPEATED: the sequence of the identical earlier call."""
-    error_code: ToolErrorCode | None = None
-    error: str | None = None
-    rule: str = ""
-    """For REFUSED: the rule that refuses the call, as a clause for the user. For AWAITING: the rules that require the yes."""
-    needs: NeededApproval | None = None
-    """The approval that the call waits for, now or after the yes. Such a call waits alone: no later one of its batch runs."""
+ASKED_AT = "consent"
+"""The name of the gate at which a question begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +57,8 @@ class Setting:
     """False if the calls of `confirmed` have approvals only, and not the user's yes."""
     approvals: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The number of people who have approved the call, by role."""
-    closes: bool = False
-    """True for a decision that closes an approval request: it asks nobody."""
+    closes: ApprovalRequest | None = None
+    """The approval request that the decision closes: it asks the user nothing."""
     done_before: Sequence[EarlierCall] = ()
     """The changes before the question that was answered: none of them is made again."""
     asks: bool = False
@@ -76,6 +66,8 @@ class Setting:
     for_facts: bool = False
     """True for a read of the runtime: the conditions that name facts do not judge it."""
     dry_run: bool = False
+    gates: tuple[Gate, ...] = ()
+    """The table of gates; empty for the shipped one."""
 
     def of_reads(self) -> Setting:
         """Return the setting of the reads that are made for these calls: nobody is asked about one."""
@@ -87,65 +79,132 @@ class Setting:
             facts=self.facts,
             of_message=self.of_message,
             for_facts=True,
+            gates=self.gates,
         )
+
+
+class EvidenceKind(StrEnum):
+    """A kind of knowledge that a gate needs, and that has to be read first. A walk without a driver, as a proof, has none."""
+
+    FACTS = "facts"
+    SHADOW = "shadow"
+    OBJECT = "object"
+    RESTORED = "restored"
+    USES = "uses"
+    CLAIM = "claim"
+    ROOM = "room"
+    CARD = "card"
+    REQUESTS = "requests"
+
+
+class Evidence(NamedTuple):
+    """The evidence on a call: the fields of a kind have their defaults until it was read."""
+
+    results: CallFacts | None = None
+    """FACTS: the facts of the call from the results of tools."""
+    facts_shown: tuple[ShownFact, ...] = ()
+    """FACTS: the same as a question shows them."""
+    shadow: tuple[ShadowVerdict, ...] = ()
+    """SHADOW: the verdicts of the rules in the shadow."""
+    seen: ToolResult | None = None
+    """OBJECT: the preview of the object of the call; None without one."""
+    object_now: FactRead | None = None
+    """RESTORED: what an undo would restore, as it is now."""
+    restored_before: Mapping[str, Any] = MappingProxyType({})
+    """RESTORED: what the undos before this one will have restored of the same object, by path."""
+    uses: ConditionsVerdict | None = None
+    """USES: the verdict of the conditions in the transaction that counts the call; None if the turn has ended."""
+    undone_by: str | None = None
+    """CLAIM: the decision that has undone the same change before, empty if none has; None if the turn has ended."""
+    has_room: bool = True
+    """ROOM: True if a question can show what the message has changed before."""
+    fits_card: bool = True
+    """CARD: True if one question can show the call with those that wait already."""
+    requests: KnownRequests | None = None
+    """REQUESTS: the earlier approval requests of the user."""
+
+
+NO_EVIDENCE = Evidence()
+
+
+class Before(NamedTuple):
+    """What was taken before a call in its turn, and what it means for the call."""
+
+    calls: Sequence[PastCall] = ()
+    """The calls of the turn that were judged before."""
+    reads: Sequence[PastCall] = ()
+    """The reads that the runtime has made in this turn, which count as calls."""
+    ended: str = ""
+    """Why no further call of the batch is made."""
+    anew: bool = False
+    """True if the user is asked again about everything that was confirmed with this call."""
+
+
+NOTHING_BEFORE = Before()
+
+
+class Question(NamedTuple):
+    """The question with which a call ends instead of its effect, unless a later gate stops it."""
+
+    whom: CallDisposition
+    """AWAITING for the user, WAITS for other people."""
+    text: str
+    """Why the call waits, for the model."""
+    names: str = ""
+    """The names of the rules that require it."""
+    reason: str = ""
+    """These names, with the facts that the rules read: for the user."""
+    object_changed: bool = False
+    """True if it is asked because the object of the call is not as it was shown to those who said yes."""
+
+    @property
+    def why(self) -> str:
+        return f"{self.text} ({self.names})" if self.names else self.text
+
+
+class Findings(NamedTuple):
+    """What the gates have found about a call."""
+
+    arguments: Any
+    """The arguments as they are sent: with the bound one, and without a `user_id` that no schema declares."""
+    ruling: ConditionsVerdict | None = None
+    """The verdict of the conditions."""
+    question: Question | None = None
+    """None for a call that runs."""
+    needs: NeededApproval | None = None
+    """The approval that the call waits for, now or after the yes."""
+    permission: AuthorizedCall | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class CallInHand:
-    """One call on its way through the gates. Only what is under "found" changes on the way."""
+    """One call on its way through the gates."""
 
     call: FunctionCall
     setting: Setting
     sequence: int = 1
     place: int = 0
     """The place in the batch."""
-    past: Sequence[PastCall] = ()
-    """The calls of the turn that were judged before."""
-    fact_reads: Sequence[PastCall] = ()
-    """The reads that the runtime has made in this turn, which count as calls."""
     sources: CallSources | None = None
     undoes: UndoneCall | None = None
-    closed: str = ""
-    """Why no further call of the batch is made."""
-    anew: bool = False
-    """True if the user is asked again about everything that was confirmed with this call."""
+    before: Before = NOTHING_BEFORE
 
-    # Evidence, which the driver of the walk provides.
-    results: CallFacts | None = None
-    facts_shown: tuple[ShownFact, ...] = ()
-    seen: ToolResult | None = None
-    """The preview of its object."""
-    object_now: FactRead | None = None
-    restored_before: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    reserved: ConditionsVerdict | None = None
-    undone_by: str | None = None
-    """The decision that has undone the same change before; empty if none has."""
-    has_room: bool = True
-    shadow: tuple[ShadowVerdict, ...] = ()
-
-    # Found by the gates.
+    # Written by the walk alone.
     gate: str = ""
-    arguments: Any = None
-    decided: ConditionsVerdict | None = None
-    asks: CallDisposition | None = None
-    """AWAITING or WAITS if people are to be asked."""
-    reason: str = ""
-    """The rules that require it, with the facts that they read."""
-    names: str = ""
-    """The names of these rules."""
-    why: str | None = None
-    """The reason for the model, with the names alone."""
-    needs: NeededApproval | None = None
-    changed: bool = False
-    """True if its object is not as it was shown to those who said yes."""
-    permission: AuthorizedCall | None = None
+    """The gate that the call is at."""
+    evidence: Evidence = NO_EVIDENCE
+    found: Findings = field(init=False)
 
     def __post_init__(self) -> None:
-        self.arguments = self.call.arguments
+        self.found = Findings(self.call.arguments)
 
     @property
     def name(self) -> str:
         return self.call.name
+
+    @property
+    def arguments(self) -> Any:
+        return self.found.arguments
 
     @property
     def rule(self) -> ToolRule:
@@ -155,16 +214,17 @@ class CallInHand:
     @property
     def waits(self) -> bool:
         """True if an earlier call of the batch waits for the user."""
-        return not self.setting.for_facts and any(one.waits for one in self.past)
+        return not self.setting.for_facts and any(one.waits for one in self.before.calls)
 
     @property
     def shown(self) -> dict[str, Any]:
         """What a question shows of its facts, by path."""
-        return {path: value for fact in self.facts_shown for path, value in fact.by_path.items()}
+        return {path: value for fact in self.evidence.facts_shown for path, value in fact.by_path.items()}
 
     @property
     def running(self) -> list[PastCall]:
-        return [one for one in (*self.past, *self.fact_reads) if one.may_have_run]
+        """The earlier calls and reads that may have run."""
+        return [one for one in (*self.before.calls, *self.before.reads) if one.may_have_run]
 
     @property
     def operation_key(self) -> str | None:
@@ -177,8 +237,8 @@ class CallInHand:
     @property
     def situation(self) -> Situation:
         """The circumstances that conditions read."""
-        setting, earlier = self.setting, [*self.past, *self.fact_reads]
-        known = setting.facts, earlier, setting.of_message, self.sources, self.results, setting.for_facts
+        setting, earlier = self.setting, [*self.before.calls, *self.before.reads]
+        known = setting.facts, earlier, setting.of_message, self.sources, self.evidence.results, setting.for_facts
         return Situation(setting.user_id, setting.roles, *known, approvals=setting.approvals)
 
     def is_same_as(self, known: PastCall | PendingCall | EarlierCall) -> bool:
@@ -186,13 +246,9 @@ class CallInHand:
         same_tool = known.tool_name == self.call.name
         return same_tool and canonical_json(known.arguments) == canonical_json(self.arguments)
 
-    def ask(self, whom: CallDisposition, why: str, names: str = "", reason: str = "") -> None:
-        """Let the walk end with a question. The gates that follow decide whether it can be asked.
-
-        `names` are those of the rules that require it; `reason` has the facts that they read too.
-        """
-        self.asks, self.names, self.reason, self.permission = whom, names, reason or names, None
-        self.why = f"{why} ({names})" if names else why
+    def asking(self, question: Question, needs: NeededApproval | None = None) -> Findings:
+        """Return what was found, with a question. The gates that follow decide whether it can be asked."""
+        return self.found._replace(question=question, needs=needs or self.found.needs, permission=None)
 
     def refused(
         self,
@@ -201,27 +257,71 @@ class CallInHand:
         *,
         rule: str = INVALID_ARGUMENTS,
     ) -> GuardVerdict:
-        refused = CallDisposition.REFUSED
-        return GuardVerdict(
-            self.sequence, self.name, self.call.arguments, refused, self.gate, error_code=code, error=text, rule=rule
-        )
+        """Return the verdict that refuses the call: `text` is for the model, `rule` a clause for the user."""
+        return GuardVerdict(self, CallDisposition.REFUSED, self.gate, error_code=code, error=text, rule=rule)
 
-    def skipped(self, text: str) -> GuardVerdict:
-        return GuardVerdict(
-            self.sequence, self.name, self.arguments, CallDisposition.SKIPPED, self.gate, error=text, needs=self.needs
-        )
+    def skipped(self, text: str, *, ends_batch: bool = False) -> GuardVerdict:
+        return GuardVerdict(self, CallDisposition.SKIPPED, self.gate, error=text, ends_batch=ends_batch)
 
     def concluded(self) -> GuardVerdict:
         """Return the verdict on a call that has passed all gates: it may run, or people are asked about it."""
-        disposition = self.asks or CallDisposition.EXECUTED
+        question, ends_batch = self.found.question, self.found.needs is not None
+        if question is None:
+            return GuardVerdict(self, CallDisposition.EXECUTED, "", self.found.permission, ends_batch=ends_batch)
         return GuardVerdict(
-            self.sequence,
-            self.name,
-            self.arguments,
-            disposition,
-            "consent" if self.asks else "",
-            self.permission,
-            error=self.why,
-            rule=self.reason,
-            needs=self.needs,
+            self, question.whom, ASKED_AT, error=question.why, rule=question.reason or question.names, ends_batch=ends_batch
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GuardVerdict:
+    """The verdict of the guard on one call: what becomes of it, and the reason or the permission."""
+
+    hand: CallInHand
+    """The call, with all that is known about it."""
+    disposition: CallDisposition
+    """EXECUTED for a call that may be sent now."""
+    gate: str
+    """The gate that decided; empty for a call that may be sent."""
+    authorized: AuthorizedCall | None = None
+    repeats: int = 0
+    """For REPEATED: the sequence of the identical earlier call."""
+    error_code: ToolErrorCode | None = None
+    error: str | None = None
+    rule: str = ""
+    """For REFUSED: the rule that refuses the call, as a clause for the user. For AWAITING: the rules that require the yes."""
+    ends_batch: bool = False
+    """True if no later call of the batch is made: a call that needs an approval waits alone."""
+
+    @property
+    def sequence(self) -> int:
+        return self.hand.sequence
+
+    @property
+    def tool_name(self) -> str:
+        return self.hand.name
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments without `user_id`, which the runtime supplies; of a refused call as they were requested."""
+        arguments: dict[str, Any] = self.hand.arguments
+        return self.hand.call.arguments if self.disposition is CallDisposition.REFUSED else arguments
+
+    @property
+    def needs(self) -> NeededApproval | None:
+        """The approval that the call waits for, now or after the yes."""
+        return None if self.disposition is CallDisposition.REFUSED else self.hand.found.needs
+
+
+class Gate(NamedTuple):
+    """One row of the table of gates."""
+
+    name: str
+    """The name in the record, the log and the page."""
+    check: Callable[[CallInHand], GuardVerdict | Findings | None]
+    """Returns the verdict on a call that it stops, or what it has found about one that goes on, or None."""
+    decides: str
+    """What holds for a call that passes, as a line of the documentation."""
+    reads: EvidenceKind | None = None
+    when: Callable[[CallInHand], bool] | None = None
+    """True for the calls for which the evidence is read. Other calls pass the gate; without a driver all of them do."""

@@ -1,19 +1,19 @@
-"""The gates between a call and its effect. Each one is a pure function of the call in hand: it passes the call, or decides.
+"""The gates between a call and its effect. Each one is a pure function of the call in hand. `guard.py` has their table.
 
-A gate returns None for a call that passes, or the verdict. The table of their order is `GATES` in `guard.py`.
+A gate returns None for a call that passes, the verdict on one that it stops, or what it has found about one that goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from enum import StrEnum
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.approval import MAX_OPEN_REQUESTS, MAX_RENEWALS
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy import confirmation
-from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict
+from graph_agent.policy.call_in_hand import CallInHand, Findings, GuardVerdict, Question
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Verdict
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.reply import fixed
@@ -42,41 +42,11 @@ _TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown befor
 
 DRY_RUN = "dry run"
 """The name of the gate whose verdicts the calls after it take for effects."""
-
-Check = Callable[[CallInHand], GuardVerdict | None]
-
-
-class Evidence(StrEnum):
-    """What a gate has to be told before it can decide; a walk without a driver, as a proof, has none of it."""
-
-    FACTS = "facts"
-    """The facts of the call from results of tools."""
-    SHADOW = "shadow"
-    """The verdicts of the rules in the shadow."""
-    OBJECT = "object"
-    """The object of the call as its server shows it now."""
-    RESTORED = "restored"
-    """What an undo would restore, as it is now."""
-    USES = "uses"
-    """The verdict of the conditions in the transaction that counts the call."""
-    CLAIM = "claim"
-    """The decision that has undone the same change before."""
-    ROOM = "room"
-    """Whether a question can show what the message has changed before."""
-
-
-class Gate(NamedTuple):
-    """One row of the table."""
-
-    name: str
-    check: Check
-    reads: Evidence | None = None
-    when: Callable[[CallInHand], bool] | None = None
-    """The calls for which the evidence is read; without a driver that reads it, the gate is passed."""
+AS_SHOWN = "as shown"
 
 
 def is_open(hand: CallInHand) -> GuardVerdict | None:
-    return hand.skipped(hand.closed) if hand.closed else None
+    return hand.skipped(hand.before.ended) if hand.before.ended else None
 
 
 def is_not_left_out(hand: CallInHand) -> GuardVerdict | None:
@@ -119,7 +89,7 @@ def is_plain_json(hand: CallInHand) -> GuardVerdict | None:
     return None
 
 
-def is_own_data(hand: CallInHand) -> GuardVerdict | None:
+def is_own_data(hand: CallInHand) -> GuardVerdict | Findings:
     """Set the bound argument to the signed-in user, and leave out a `user_id` that no schema declares."""
     rule, arguments, user_id = hand.rule, hand.call.arguments, hand.setting.user_id
     bound = rule.grant.bound_argument
@@ -132,10 +102,10 @@ def is_own_data(hand: CallInHand) -> GuardVerdict | None:
         text = "only the signed-in user's own data can be used"
         return hand.refused(text, ToolErrorCode.ACCESS_DENIED, rule=_OWN_DATA_ONLY)
     if bound is not None:
-        hand.arguments = {**arguments, bound: user_id}
-    else:
-        hand.arguments = {key: value for key, value in arguments.items() if key != "user_id" or rule.takes_user_id}
-    return None
+        return hand.found._replace(arguments={**arguments, bound: user_id})
+    return hand.found._replace(
+        arguments={key: value for key, value in arguments.items() if key != "user_id" or rule.takes_user_id}
+    )
 
 
 def fits_schema(hand: CallInHand) -> GuardVerdict | None:
@@ -152,7 +122,7 @@ def fits_schema(hand: CallInHand) -> GuardVerdict | None:
 
 def is_asked_once(hand: CallInHand) -> GuardVerdict | None:
     """One question does not ask twice for the same."""
-    return hand.skipped(SAME_CALL) if any(one.waits and hand.is_same_as(one) for one in hand.past) else None
+    return hand.skipped(SAME_CALL) if any(one.waits and hand.is_same_as(one) for one in hand.before.calls) else None
 
 
 def is_not_done_before(hand: CallInHand) -> GuardVerdict | None:
@@ -164,15 +134,15 @@ def is_not_done_before(hand: CallInHand) -> GuardVerdict | None:
 
 def is_no_repetition(hand: CallInHand) -> GuardVerdict | None:
     """A change is made once for a message, unless it failed for certain. A read repeats nothing."""
-    if not hand.past or not hand.rule.mutating or hand.operation_key is not None:
+    if not hand.before.calls or not hand.rule.mutating or hand.operation_key is not None:
         return None
-    known = next((one.sequence for one in hand.past if one.may_have_run and hand.is_same_as(one)), None)
+    known = next((one.sequence for one in hand.before.calls if one.may_have_run and hand.is_same_as(one)), None)
     if known is None:
         return None
     if hand.setting.dry_run:
         # The first one was not made: there is no result to answer it with.
         return hand.refused(f"{WOULD_BE_DONE}; nothing was sent", None, rule=WOULD_BE_DONE)
-    return GuardVerdict(hand.sequence, hand.name, hand.arguments, CallDisposition.REPEATED, hand.gate, repeats=known)
+    return GuardVerdict(hand, CallDisposition.REPEATED, hand.gate, repeats=known)
 
 
 def is_below_limit(hand: CallInHand) -> GuardVerdict | None:
@@ -188,15 +158,26 @@ def needs_facts(hand: CallInHand) -> bool:
     return conditions is not None and not hand.setting.for_facts and conditions.needs_facts(hand.name)
 
 
-def meets_conditions(hand: CallInHand) -> GuardVerdict | None:
-    decided = _ruling(hand) if hand.reserved is None else hand.reserved
-    if decided.facts:
-        # A server's words: no name of a tool is left in them.
-        decided = decided._replace(facts=hand.rule.user_text(decided.facts))
-    hand.decided = decided
-    if decided.verdict is not Verdict.REFUSED:
+def is_shown_by_facts(hand: CallInHand) -> bool:
+    return not is_previewed(hand) and needs_facts(hand)
+
+
+def meets_conditions(hand: CallInHand) -> GuardVerdict | Findings:
+    ruling = _ruling(hand)
+    return _refused_by(hand, ruling) or hand.found._replace(ruling=ruling)
+
+
+def _refused_by(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | None:
+    if ruling.verdict is not Verdict.REFUSED:
         return None
-    return hand.refused(f"{fixed.NOT_PERMITTED}{decided.names}", ToolErrorCode.ACCESS_DENIED, rule=decided.reason)
+    return hand.refused(
+        f"{fixed.NOT_PERMITTED}{ruling.names}", ToolErrorCode.ACCESS_DENIED, rule=_in_words(hand, ruling).reason
+    )
+
+
+def _in_words(hand: CallInHand, ruling: ConditionsVerdict) -> ConditionsVerdict:
+    """Return a verdict whose facts, a server's words, have no name of a tool in them."""
+    return ruling._replace(facts=hand.rule.user_text(ruling.facts)) if ruling.facts else ruling
 
 
 def _ruling(hand: CallInHand) -> ConditionsVerdict:
@@ -222,67 +203,77 @@ def passes(hand: CallInHand) -> GuardVerdict | None:  # noqa: ARG001 (for a gate
     return None
 
 
-def has_consent(hand: CallInHand) -> GuardVerdict | None:
+def has_consent(hand: CallInHand) -> GuardVerdict | Findings | None:
+    assert hand.found.ruling is not None
+    return _consent(hand, hand.found.ruling)
+
+
+def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Findings | None:
     """Let a call without the user's yes, or the approvals that it needs, end with a question.
 
     From the first call on that needs the yes, every change waits for the same one. A call that needs an approval waits alone.
     """
-    decided, setting = hand.decided, hand.setting
-    assert decided is not None
-    hand.needs = needs = decided.needs or (NeededApproval((), ()) if decided.verdict is Verdict.WAITS else None)
-    must_ask = hand.rule.grant.requires_confirmation or decided.verdict is Verdict.ASKS
+    setting, question = hand.setting, None
+    needs = ruling.needs or (NeededApproval((), ()) if ruling.verdict is Verdict.WAITS else None)
+    must_ask = hand.rule.grant.requires_confirmation or ruling.verdict is Verdict.ASKS
     must_ask = must_ask or (setting.asks and hand.rule.mutating)
     lacks_yes = must_ask and not (setting.yes and hand.operation_key is not None)
     if needs is not None and hand.waits:
-        return hand.skipped(LEFT_OUT)
+        return hand.skipped(LEFT_OUT, ends_batch=True)
     if lacks_yes or (hand.waits and needs is None):
-        hand.ask(CallDisposition.AWAITING, AWAITING, decided.names, decided.reason)
+        question = Question(CallDisposition.AWAITING, AWAITING, ruling.names, _in_words(hand, ruling).reason)
     elif needs is not None:
         # The conditions may have asked for the yes too, which the call has.
-        hand.ask(CallDisposition.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))
-    elif hand.anew:
-        hand.ask(CallDisposition.AWAITING, AWAITING)
-    if setting.closes and hand.asks:
-        return hand.refused(hand.why, ToolErrorCode.ACCESS_DENIED, rule=hand.reason or AWAITING)
-    return None
+        question = Question(CallDisposition.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))
+    elif hand.before.anew:
+        question = Question(CallDisposition.AWAITING, AWAITING)
+    if question is None:
+        return None
+    if setting.closes is not None:
+        return hand.refused(question.why, ToolErrorCode.ACCESS_DENIED, rule=question.reason or question.names or AWAITING)
+    return hand.asking(question, needs)
 
 
 def is_meant(hand: CallInHand) -> GuardVerdict | None:
     """In a dry run only reads are made."""
-    if not hand.setting.dry_run or (not hand.asks and not hand.rule.mutating):
+    question = hand.found.question
+    if not hand.setting.dry_run or (question is None and not hand.rule.mutating):
         return None
-    what = {None: WOULD_BE_DONE, CallDisposition.WAITS: WOULD_WAIT}.get(hand.asks, WOULD_BE_ASKED)
-    text, rule = (f"{what}{reason and f' ({reason})'}" for reason in (hand.names, hand.reason))
+    if question is None:
+        return hand.refused(f"{WOULD_BE_DONE}; nothing was sent", None, rule=WOULD_BE_DONE)
+    what = WOULD_WAIT if question.whom is CallDisposition.WAITS else WOULD_BE_ASKED
+    names, reason = question.names, question.reason or question.names
+    text, rule = (f"{what}{given and f' ({given})'}" for given in (names, reason))
     return hand.refused(f"{text}; nothing was sent", None, rule=rule)
 
 
 def was_shown(hand: CallInHand) -> bool:
     """True for a call that was shown to those who said yes. If the user is asked again, the question shows it anew."""
-    return hand.setting.confirmed is not None and hand.asks is not CallDisposition.AWAITING
+    return hand.setting.confirmed is not None and not awaits_user(hand)
 
 
-def is_as_shown(hand: CallInHand) -> GuardVerdict | None:
+def is_as_shown(hand: CallInHand) -> GuardVerdict | Findings | None:
     """If the object of a confirmed call has changed, the user is asked again, or the people who have approved the call."""
     assert hand.setting.confirmed is not None
     if (refused := shows_object(hand)) is not None:
         return refused
-    if has_changed(hand):
-        hand.changed = True
-        hand.ask(CallDisposition.WAITS if hand.setting.closes else CallDisposition.AWAITING, AWAITING)
-    return None
+    if not has_changed(hand):
+        return None
+    whom = CallDisposition.AWAITING if hand.setting.closes is None else CallDisposition.WAITS
+    return hand.asking(Question(whom, AWAITING, object_changed=True))
 
 
 def has_changed(hand: CallInHand) -> bool:
     """True if the object of a confirmed call is known, and is not as it was shown."""
     assert hand.setting.confirmed is not None
-    if hand.seen is None and not hand.shown:
+    seen, shown = hand.evidence.seen, hand.shown
+    if seen is None and not shown:
         return False
-    one = hand.setting.confirmed.each[hand.place]
-    return not confirmation.is_unchanged(hand.rule, one, hand.seen, hand.shown)
+    return not confirmation.is_unchanged(hand.rule, hand.setting.confirmed.each[hand.place], seen, shown)
 
 
 def has_object(hand: CallInHand) -> bool:
-    return hand.asks is not None and is_previewed(hand)
+    return hand.found.question is not None and is_previewed(hand)
 
 
 def is_previewed(hand: CallInHand) -> bool:
@@ -291,7 +282,7 @@ def is_previewed(hand: CallInHand) -> bool:
 
 def shows_object(hand: CallInHand) -> GuardVerdict | None:
     """The user is never asked about a bare id where a preview is offered, because a user cannot know what it refers to."""
-    seen = hand.seen
+    seen = hand.evidence.seen
     if seen is None or seen.success:
         return None
     # Only the preview has an unknown outcome: the call itself was not sent. The text is ours, so that by a call that counts as
@@ -304,17 +295,21 @@ def shows_object(hand: CallInHand) -> GuardVerdict | None:
 
 
 def undoes(hand: CallInHand) -> bool:
-    return hand.undoes is not None and not hand.changed
+    return hand.undoes is not None and not _object_changed(hand)
+
+
+def _object_changed(hand: CallInHand) -> bool:
+    return hand.found.question is not None and hand.found.question.object_changed
 
 
 def is_left_alone(hand: CallInHand) -> GuardVerdict | None:
     """An undo is made only if its object is as the change has left it."""
-    restored, read = None if hand.undoes is None else hand.undoes.restored, hand.object_now
+    restored, read = None if hand.undoes is None else hand.undoes.restored, hand.evidence.object_now
     if restored is None or read is None:
         return None
     if read.error is not None:
         return _not_undone(hand, fixed.not_compared(read.error))
-    now = {**read.values, **hand.restored_before}
+    now = {**read.values, **hand.evidence.restored_before}
     for path, left in restored.left.items():
         if now.get(path) != left:
             about = " ".join([restored.tool, *map(str, restored.arguments.values())])
@@ -325,22 +320,24 @@ def is_left_alone(hand: CallInHand) -> GuardVerdict | None:
 
 
 def is_counted(hand: CallInHand) -> bool:
-    return hand.permission is not None and hand.setting.policy.counts(hand.name)
+    return hand.found.permission is not None and hand.setting.policy.counts(hand.name)
 
 
-def is_within_budget(hand: CallInHand) -> GuardVerdict | None:
+def is_within_budget(hand: CallInHand) -> GuardVerdict | Findings | None:
     """The conditions once more, by the uses of this moment: the reservation wins. Without one the turn was interrupted."""
-    return hand.skipped(SKIPPED) if hand.reserved is None else meets_conditions(hand) or has_consent(hand)
+    ruling = hand.evidence.uses
+    return hand.skipped(SKIPPED) if ruling is None else _refused_by(hand, ruling) or _consent(hand, ruling)
 
 
 def undoes_now(hand: CallInHand) -> bool:
-    return hand.undoes is not None and hand.permission is not None
+    return hand.undoes is not None and hand.found.permission is not None
 
 
 def is_undone_once(hand: CallInHand) -> GuardVerdict | None:
-    if hand.undone_by is None:
+    undone_by = hand.evidence.undone_by
+    if undone_by is None:
         return hand.skipped(SKIPPED)
-    return _not_undone(hand, fixed.undone_already(hand.undone_by)) if hand.undone_by else None
+    return _not_undone(hand, fixed.undone_already(undone_by)) if undone_by else None
 
 
 def _not_undone(hand: CallInHand, why: str, shown: str = "") -> GuardVerdict:
@@ -349,11 +346,47 @@ def _not_undone(hand: CallInHand, why: str, shown: str = "") -> GuardVerdict:
 
 
 def asks(hand: CallInHand) -> bool:
-    return hand.asks is not None and not hand.changed
+    return hand.found.question is not None and not _object_changed(hand)
 
 
 def has_room(hand: CallInHand) -> GuardVerdict | None:
-    return None if hand.has_room else hand.refused(_TOO_MUCH_CHANGED, rule=_TOO_MUCH_TO_SHOW)
+    return None if hand.evidence.has_room else hand.refused(_TOO_MUCH_CHANGED, rule=_TOO_MUCH_TO_SHOW)
+
+
+def awaits_user(hand: CallInHand) -> bool:
+    return hand.found.question is not None and hand.found.question.whom is CallDisposition.AWAITING
+
+
+def fits_card(hand: CallInHand) -> GuardVerdict | None:
+    """Nothing overtakes a call that is too long to be shown with those that wait already."""
+    return None if hand.evidence.fits_card else hand.skipped(LEFT_OUT, ends_batch=True)
+
+
+def awaits_others(hand: CallInHand) -> bool:
+    return hand.found.question is not None and hand.found.question.whom is CallDisposition.WAITS
+
+
+def can_be_requested(hand: CallInHand) -> GuardVerdict | None:
+    """The same call is requested once, not again after a denial, and a user has a bounded number of open requests."""
+    closes, known = hand.setting.closes, hand.evidence.requests
+    if closes is not None:
+        # Its object has changed: the request of the decision is opened anew.
+        too_often = closes.renewals >= MAX_RENEWALS
+        return _not_requested(hand, "what the call acts on has changed again", fixed.CHANGED_TOO_OFTEN) if too_often else None
+    assert known is not None
+    if known.same:
+        text = f"it waits for an approval already (request {known.same})"
+        return _not_requested(hand, text, fixed.waits_already(known.same))
+    if known.denied:
+        return _not_requested(hand, "its approval was denied", known.denied)
+    if known.open >= MAX_OPEN_REQUESTS:
+        text = f"{MAX_OPEN_REQUESTS} calls of this user wait for approvals already"
+        return _not_requested(hand, text, fixed.TOO_MANY_REQUESTS)
+    return None
+
+
+def _not_requested(hand: CallInHand, text: str, rule: str) -> GuardVerdict:
+    return hand.refused(f"not done: {text}", ToolErrorCode.ACCESS_DENIED, rule=rule)
 
 
 def _nested(value: Any, key: str | int = "", depth: int = 0) -> Iterator[tuple[str | int, Any, int]]:

@@ -1,6 +1,8 @@
-"""The guard: lets a call pass the gates in their order. Pure, without I/O: what a gate has to be told, it asks the driver for.
+"""The guard: the table of everything between a call and its effect, and the walk of a call through it.
 
-Permission is a value: only the gate "permission" creates an `AuthorizedCall`, and a tool server accepts nothing else.
+It is pure, without I/O: the walk yields the kind of evidence that a gate needs, and its driver reads it. In a turn that is
+`graph/evidence.py`, by the recorded ports; a proof has none. Permission is a value: only the gate "permission" creates an
+`AuthorizedCall`, and a tool server accepts nothing else.
 """
 
 from __future__ import annotations
@@ -17,10 +19,20 @@ from graph_agent.models.record import FACT_READS, CallDisposition
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, Source
 from graph_agent.policy import gates
 from graph_agent.policy.authorized_call import SEAL, AuthorizedCall, OutcomeRead, with_key
-from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict, Setting
+from graph_agent.policy.call_in_hand import (
+    ASKED_AT,
+    NO_EVIDENCE,
+    Before,
+    CallInHand,
+    Evidence,
+    EvidenceKind,
+    Findings,
+    Gate,
+    GuardVerdict,
+    Setting,
+)
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy
-from graph_agent.policy.gates import Evidence, Gate
 from graph_agent.policy.key_location import KeyPlace
 from graph_agent.policy.outcome_reads import arguments_of
 from graph_agent.policy.past_call import PastCall
@@ -30,51 +42,71 @@ _MAY_CHANGE = "it may change something"
 _OF_USER = FoundSource(source=Source.USER)
 
 
-def _permit(hand: CallInHand) -> GuardVerdict | None:
-    if hand.asks is None:
-        hand.permission = _authorized(hand, hand.operation_key or f"{hand.setting.decision_id}:{hand.sequence}", hand.rule)
-    return None
+def permit(hand: CallInHand) -> Findings | None:
+    if hand.found.question is not None:
+        return None
+    key = hand.operation_key or f"{hand.setting.decision_id}:{hand.sequence}"
+    return hand.found._replace(permission=_authorized(hand, key, hand.rule))
 
+
+_AS_SHOWN = "what it acts on is as it was shown with the question; else people are asked again"
+_REQUEST = "its approval was neither requested nor denied before, and few requests of the user are open"
 
 GATES: Final = (
-    Gate("batch", gates.is_open),
-    Gate("left out", gates.is_not_left_out),
-    Gate("listed", gates.is_listed),
-    Gate("limits", gates.is_within_limits),
-    Gate("plain JSON", gates.is_plain_json),
-    Gate("own data", gates.is_own_data),
-    Gate("schema", gates.fits_schema),
-    Gate("asked once", gates.is_asked_once),
-    Gate("done before", gates.is_not_done_before),
-    Gate("repeated", gates.is_no_repetition),
-    Gate("limit per message", gates.is_below_limit),
-    Gate("facts", gates.passes, Evidence.FACTS, gates.needs_facts),
-    Gate("conditions", gates.meets_conditions),
-    Gate("shadow", gates.passes, Evidence.SHADOW, gates.has_shadow),
-    Gate("consent", gates.has_consent),
-    Gate(gates.DRY_RUN, gates.is_meant),
-    Gate("as shown", gates.is_as_shown, Evidence.OBJECT, gates.was_shown),
-    Gate("left alone", gates.is_left_alone, Evidence.RESTORED, gates.undoes),
-    Gate("permission", _permit),
-    Gate("budget", gates.is_within_budget, Evidence.USES, gates.is_counted),
-    Gate("undone once", gates.is_undone_once, Evidence.CLAIM, gates.undoes_now),
-    Gate("room", gates.has_room, Evidence.ROOM, gates.asks),
-    Gate("object", gates.shows_object, Evidence.OBJECT, gates.has_object),
+    Gate("batch", gates.is_open, "no call before it has ended the batch"),
+    Gate("left out", gates.is_not_left_out, "it is no read after a call that waits for the user"),
+    Gate("listed", gates.is_listed, "the constitution lists its tool, and a server has it"),
+    Gate("limits", gates.is_within_limits, "neither the batch nor the message has had too many calls"),
+    Gate("plain JSON", gates.is_plain_json, "its arguments are an object of plain JSON, neither too large nor too deep"),
+    Gate("own data", gates.is_own_data, "it names no other user, and no argument that the runtime fills"),
+    Gate("schema", gates.fits_schema, "its arguments fit the strict schema of the tool"),
+    Gate("asked once", gates.is_asked_once, "the same call does not wait for the user already"),
+    Gate("done before", gates.is_not_done_before, "it was not done before the question that the user has answered"),
+    Gate("repeated", gates.is_no_repetition, "the message has not made the same change; else that result answers it"),
+    Gate("limit per message", gates.is_below_limit, "its tool was not used as often as its line permits for a message"),
+    Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.needs_facts),
+    Gate("conditions", gates.meets_conditions, "the conditions permit it, at least after a yes or an approval"),
+    Gate("shadow", gates.passes, "(only reads)", EvidenceKind.SHADOW, gates.has_shadow),
+    Gate(ASKED_AT, gates.has_consent, "it has the yes and the approvals that it needs; else people are asked"),
+    Gate(gates.DRY_RUN, gates.is_meant, "it only reads, or this is no dry run"),
+    Gate(gates.AS_SHOWN, gates.is_as_shown, _AS_SHOWN, EvidenceKind.OBJECT, gates.was_shown),
+    Gate("left alone", gates.is_left_alone, "what an undo restores is unchanged", EvidenceKind.RESTORED, gates.undoes),
+    Gate("permission", permit, "(creates the permission of a call that runs)"),
+    Gate("budget", gates.is_within_budget, "the conditions, by the uses of now", EvidenceKind.USES, gates.is_counted),
+    Gate("undone once", gates.is_undone_once, "nothing has undone the change", EvidenceKind.CLAIM, gates.undoes_now),
+    Gate("room", gates.has_room, "a question can show what was changed before it", EvidenceKind.ROOM, gates.asks),
+    Gate("object", gates.shows_object, "a question can show what it acts on", EvidenceKind.OBJECT, gates.has_object),
+    Gate("card", gates.fits_card, "one question can show it with the others", EvidenceKind.CARD, gates.awaits_user),
+    Gate("request", gates.can_be_requested, _REQUEST, EvidenceKind.REQUESTS, gates.awaits_others),
 )
 """Everything between a call of the model and its effect, in order. The effect, or the question, follows the last gate."""
 
+LOOK: Final = (
+    Gate("listed", gates.is_listed, "a server has its tool"),
+    Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.is_shown_by_facts),
+    Gate(gates.AS_SHOWN, gates.is_as_shown, _AS_SHOWN, EvidenceKind.OBJECT, gates.was_shown),
+)
+"""The look at what several confirmed calls act on, before the first of them runs."""
 
-def walk(hand: CallInHand) -> Generator[Evidence, bool, GuardVerdict]:
-    """Let a call pass the gates up to the first one that decides. Yield what a gate has to be told.
 
-    The driver answers True when the evidence is in `hand`, and False if it reads none: then the gate is passed.
+def walk(hand: CallInHand, table: Sequence[Gate] = ()) -> Generator[EvidenceKind, Evidence | None, GuardVerdict]:
+    """Let a call pass the gates, up to the first one that stops it. Yield the evidence that a gate needs.
+
+    The driver sends the evidence with what it has read, or None if it reads nothing: then the call passes the gate.
     """
-    for gate in GATES:
+    for gate in table or hand.setting.gates or GATES:
         hand.gate = gate.name
-        if gate.when is not None and gate.reads is not None and not (gate.when(hand) and (yield gate.reads)):
-            continue
-        if (verdict := gate.check(hand)) is not None:
-            return verdict
+        if gate.reads is not None:
+            if gate.when is not None and not gate.when(hand):
+                continue
+            if (evidence := (yield gate.reads)) is None:
+                continue
+            hand.evidence = evidence
+        found = gate.check(hand)
+        if isinstance(found, GuardVerdict):
+            return found
+        if found is not None:
+            hand.found = found
     return hand.concluded()
 
 
@@ -84,14 +116,14 @@ def judge(hand: CallInHand) -> GuardVerdict:
     try:
         next(walking)
         while True:
-            walking.send(False)
+            walking.send(None)
     except StopIteration as end:
         verdict: GuardVerdict = end.value
         return verdict
 
 
 def foresee(hand: CallInHand) -> GuardVerdict | None:
-    """Return the verdict on a call whose gates have to be told nothing; None for any other."""
+    """Return the verdict on a call whose gates need nothing to be read; None for any other."""
     try:
         next(walk(hand))
     except StopIteration as end:
@@ -107,15 +139,22 @@ def judge_batch(
     *,
     place: int = 0,
     sources: BatchSources | None = None,
-    **evidence: Any,
+    evidence: Evidence = NO_EVIDENCE,
 ) -> tuple[GuardVerdict, ...]:
     """Judge the calls of a batch from a `place` on, as if every one before another had been sent: what a proof has."""
     known, judged_calls = list(past), []
     for at in range(place, len(batch)):
         known_sources = None if sources is None else sources.calls[at]
         sequence = len(past) + 1 + at - place
+        before = Before(tuple(known))
         hand = CallInHand(
-            call=batch[at], setting=setting, sequence=sequence, place=at, past=tuple(known), sources=known_sources, **evidence
+            call=batch[at],
+            setting=setting,
+            sequence=sequence,
+            place=at,
+            sources=known_sources,
+            before=before,
+            evidence=evidence,
         )
         judged = judge(hand)
         judged_calls.append(judged)
@@ -183,7 +222,7 @@ def judge_request(
         approvals=approvals,
     )
     call = FunctionCall(name=action.tool_name, arguments=action.arguments)
-    return judge(CallInHand(call=call, setting=setting, sources=request.sources, results=results))
+    return judge(CallInHand(call=call, setting=setting, sources=request.sources, evidence=Evidence(results=results)))
 
 
 def sent_before(hand: CallInHand, operation_key: str, request: str | None) -> AuthorizedCall | None:
@@ -218,7 +257,7 @@ def judge_fact_read(hand: CallInHand, number: int) -> GuardVerdict:
     """
     if hand.sources is not None:
         found = [one for each in hand.sources.arguments.values() for one in each] or [_OF_USER]
-        hand.sources = hand.sources.replace(arguments=dict.fromkeys(hand.call.arguments, found))
+        hand = replace(hand, sources=hand.sources.replace(arguments=dict.fromkeys(hand.call.arguments, found)))
     judged = judge(hand)
     permitted = judged.authorized
     if permitted is None:

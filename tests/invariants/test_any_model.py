@@ -103,7 +103,7 @@ async def test_a_model_that_never_stops_gets_five_iterations() -> None:
     assert finished.decision.outcome_category is OutcomeCategory.RESPONSE_GENERATION
 
 
-async def test_batch_limits_are_checked_before_the_first_call() -> None:
+async def test_no_call_beyond_a_limit_of_its_batch_is_sent() -> None:
     def append_a_call(_: dict[str, Any]) -> ToolResult:
         requested.append(FunctionCall(name="add_task", arguments={"description": "smuggled in later"}))
         return done()

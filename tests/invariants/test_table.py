@@ -35,9 +35,9 @@ INVARIANTS = {
         (f"{HERE}/test_any_model.py::test_a_model_that_never_stops_gets_five_iterations", _GRAPH),
     ),
     2: Invariant(
-        "Batch limits are checked before any call starts.",
+        "No call beyond a limit of its batch or of its message is sent.",
         (
-            f"{HERE}/test_any_model.py::test_batch_limits_are_checked_before_the_first_call",
+            f"{HERE}/test_any_model.py::test_no_call_beyond_a_limit_of_its_batch_is_sent",
             "tests/policy/test_guard.py::test_at_most_five_calls_a_round_and_ten_a_turn",
         ),
     ),
@@ -192,6 +192,8 @@ SUPPORTING = {
     f"{HERE}/test_compiled_graph.py::test_aisvs_9_2_1_no_path_of_the_compiled_graph_sends_a_call_that_waits_without_its_claim",
     f"{HERE}/test_card_faults.py::test_a_fault_anywhere_on_a_card_leaves_each_effect_at_most_once",
     f"{HERE}/test_faults.py::test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects",
+    f"{HERE}/test_random_conversations.py::test_a_batch_whose_calls_all_succeed_gets_the_verdicts_that_a_proof_foresees",
+    f"{HERE}/test_random_conversations.py::test_in_every_conversation_the_gates_keep_their_promises_and_the_end_is_as_stored",
     f"{HERE}/test_faulty_ports.py::test_a_port_that_raises_yields_an_error_result",
     f"{HERE}/test_faulty_ports.py::test_a_failed_settlement_reports_the_change_as_unknown",
     f"{HERE}/test_faulty_ports.py::test_a_rate_limit_with_an_invalid_delay_is_still_a_rate_limit",

@@ -101,7 +101,7 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
         (
             "preview",
             {
-                "graph/evidence.py": {"read_shown_object"},
+                "graph/evidence.py": {"_read_object"},
                 # There it is a field.
                 "policy/gates.py": {"is_previewed"},
                 "tools/played.py": {"play"},

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.graph.approval import RequestRefused, open_request, opened_reply, with_approvers
+from graph_agent.graph.approval import open_request, opened_reply, with_approvers
 from graph_agent.graph.authorized import run_authorized
 from graph_agent.graph.batch import Batch
 from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
-from graph_agent.graph.card import AskedCall, ask_about, is_too_long_together
-from graph_agent.graph.evidence import judge_now, read_facts, read_shown_object
+from graph_agent.graph.card import AskedCall, ask_about
+from graph_agent.graph.evidence import judge_now
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.graph.undo import read_around
 from graph_agent.models.decision import AfterYes, PendingAction
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.call_in_hand import CallInHand, GuardVerdict
-from graph_agent.policy.cedar.conditions import NeededApproval
-from graph_agent.policy.gates import LEFT_OUT, SAME_CALL, SKIPPED, STOPPED, has_changed, is_previewed, needs_facts
+from graph_agent.policy.call_in_hand import GuardVerdict
+from graph_agent.policy.gates import LEFT_OUT, SAME_CALL, SKIPPED, STOPPED
+from graph_agent.policy.guard import LOOK
 from graph_agent.policy.origins import warn_of
 from graph_agent.policy.receipts import receipt
 from graph_agent.reply import fixed
@@ -55,24 +55,17 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
 
 async def _take(batch: Batch, place: int) -> None:
     """Judge the next call of the batch, and run it, or ask about it."""
-    hand, judged = await _judged(batch, place)
-    if judged.disposition is CallDisposition.EXECUTED:
-        result = await _run(hand, judged, batch)
-        if not result.may_be_done:
-            batch.foreseen.clear()
-        _end(hand, judged, batch, result)
-        if hand.rule.mutating:
-            batch.reader.forget()
-    else:
-        if judged.disposition is CallDisposition.REPEATED:
-            result = batch.turn.calls[judged.repeats - 1].result
-        else:
-            if judged.disposition in (CallDisposition.AWAITING, CallDisposition.WAITS):
-                judged = await _ask(hand, judged, batch)
-            result = ToolResult(success=False, error=judged.error, error_code=judged.error_code)
-        _end(hand, judged, batch, result)
-    # A call that needs an approval waits alone, unless it was refused.
-    if judged.needs is not None and judged.disposition is not CallDisposition.REFUSED:
+    judged = await _judged(batch, place)
+    match judged.disposition:
+        case CallDisposition.EXECUTED:
+            _end(judged, batch, await _run(judged, batch))
+        case CallDisposition.REPEATED:
+            _end(judged, batch, batch.turn.calls[judged.repeats - 1].result)
+        case CallDisposition.AWAITING | CallDisposition.WAITS:
+            _end(judged, batch, ToolResult(success=False, error=_ask(judged, batch)))
+        case _:
+            _end(judged, batch, ToolResult(success=False, error=judged.error, error_code=judged.error_code))
+    if judged.ends_batch:
         batch.closed = batch.closed or LEFT_OUT
     if batch.setting.confirmed is not None and not batch.closed:
         batch.anew = batch.anew or bool(batch.asked)
@@ -80,21 +73,19 @@ async def _take(batch: Batch, place: int) -> None:
             batch.closed = STOPPED
 
 
-async def _judged(batch: Batch, place: int) -> tuple[CallInHand, GuardVerdict]:
-    """Return the next call with its verdict. In an interrupted turn no call is made, and nobody is asked."""
-    if (foreseen := batch.came_true(place)) is not None:
-        hand, judged = foreseen
-    else:
+async def _judged(batch: Batch, place: int) -> GuardVerdict:
+    """Return the verdict on the next call. In an interrupted turn no call is made, and nobody is asked."""
+    if (judged := batch.came_true(place)) is None:
         hand = batch.hand(place)
         judged = await judge_now(hand, batch) or hand.skipped(SKIPPED)
     ends = judged.disposition in (CallDisposition.REFUSED, CallDisposition.SKIPPED)
-    return hand, judged if ends or not batch.runtime.ports.interrupted else hand.skipped(SKIPPED)
+    return judged if ends or not batch.runtime.ports.interrupted else judged.hand.skipped(SKIPPED)
 
 
-async def _run(hand: CallInHand, judged: GuardVerdict, batch: Batch) -> ToolResult:
+async def _run(judged: GuardVerdict, batch: Batch) -> ToolResult:
     """Send a permitted call, the only effect of a turn."""
     assert judged.authorized is not None
-    ports, snapshot = batch.runtime.ports, batch.runtime.snapshot
+    hand, ports, snapshot = judged.hand, batch.runtime.ports, batch.runtime.snapshot
     # A counted read that is repeated would be counted once.
     conditions = snapshot.policy.conditions
     counted = conditions is not None and conditions.counts(hand.name)
@@ -104,38 +95,30 @@ async def _run(hand: CallInHand, judged: GuardVerdict, batch: Batch) -> ToolResu
     result = await run_authorized(judged.authorized, ports, read_retries=0 if counted else snapshot.config.read_retries)
     if result.success:
         await read_around(hand, batch, after=True)
+    if not result.may_be_done:
+        batch.foreseen = None
+    if hand.rule.mutating:
+        batch.reader.forget()
     return result
 
 
-async def _ask(hand: CallInHand, judged: GuardVerdict, batch: Batch) -> GuardVerdict:
-    """Put a call on the card of the batch, or open its request; return why neither is possible."""
-    policy, turn = batch.setting.policy, batch.turn
-    asked = AskedCall.of(hand.rule, hand.arguments, hand.seen, judged.rule, hand.shown, hand.undoes)
+def _ask(judged: GuardVerdict, batch: Batch) -> str | None:
+    """Put a call on the card of the batch, or open its request; return why it is not made, for the model."""
+    hand, policy = judged.hand, batch.setting.policy
     if judged.disposition is CallDisposition.WAITS:
-        needs = judged.needs or NeededApproval((), ())
-        try:
-            batch.request = await open_request(turn, batch.runtime, asked, needs, hand.sources, hand.facts_shown)
-        except RequestRefused as refused:
-            return hand.refused(f"not done: {refused}", ToolErrorCode.ACCESS_DENIED, rule=refused.rule)
-        if batch.request is None:
-            return hand.skipped(SKIPPED)
+        batch.request = open_request(batch.turn, batch.runtime, hand)
         roles = fixed.in_roles(batch.request.roles)
-        text = f"waits for the approval of another person with the role {roles} (request {batch.request.id})"
-        return replace(judged, error=text)
-    if batch.asked and is_too_long_together(turn, policy, [*batch.asked, asked]):
-        # Nothing overtakes a call that is too long to be shown with others.
-        batch.closed = LEFT_OUT
-        return hand.skipped(LEFT_OUT)
+        return f"waits for the approval of another person with the role {roles} (request {batch.request.id})"
     origins = () if hand.sources is None else warn_of(policy, hand.name, hand.arguments, hand.sources)
-    batch.asked.append(replace(asked, origins=origins))
-    return judged
+    batch.asked.append(replace(AskedCall.in_hand(hand, judged.rule), origins=origins))
+    return judged.error
 
 
-def _end(hand: CallInHand, judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
+def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
     """Add a call to the turn with its result."""
     # Without its duration, so that the state of the turn is the same in a replay.
     result = result.model_copy(update={"duration_ms": 0})
-    turn, executed = batch.turn, judged.disposition is CallDisposition.EXECUTED
+    hand, turn, executed = judged.hand, batch.turn, judged.disposition is CallDisposition.EXECUTED
     confirmed = batch.setting.confirmed is not None
     call = TurnCall(
         judged.sequence,
@@ -146,26 +129,17 @@ def _end(hand: CallInHand, judged: GuardVerdict, batch: Batch, result: ToolResul
         result,
         receipt(hand.rule, judged.arguments, result, confirmed=confirmed) if executed else (),
         judged.rule if judged.disposition is CallDisposition.REFUSED else "",
-        hand.shadow,
+        hand.evidence.shadow,
         judged.gate,
     )
     batch.turn = turn.to(turn.outcome, calls=(*turn.calls, call), fact_reads=batch.reader.made)
 
 
 async def _has_changed(batch: Batch) -> bool:
-    """True if the object of one of the confirmed calls is not as it was shown, or is gone."""
-    confirmed, policy = batch.setting.confirmed, batch.setting.policy
-    for place in range(0 if confirmed is None else len(batch.calls)):
-        hand = batch.hand(place)
-        if hand.name not in policy.rules or batch.runtime.ports.interrupted:
-            continue
-        if not is_previewed(hand) and needs_facts(hand):
-            await read_facts(hand, batch)
-        await read_shown_object(hand, batch)
-        if hand.seen is not None and not hand.seen.success:
-            if hand.seen.error_code is ToolErrorCode.NOT_FOUND:
-                return True
-        elif has_changed(hand):
+    """True if the object of one of several confirmed calls is not as it was shown, or is gone."""
+    for place in range(0 if batch.setting.confirmed is None else len(batch.calls)):
+        looked = await judge_now(batch.hand(place), batch, LOOK)
+        if looked is not None and (looked.hand.found.question or looked.error_code is ToolErrorCode.NOT_FOUND):
             return True
     return False
 
