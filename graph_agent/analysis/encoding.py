@@ -90,8 +90,10 @@ NEVER: Final = Outcomes(FALSE, FALSE, FALSE)
 """The outcomes of a call that is always refused."""
 
 
-def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str]) -> Outcomes:
+def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str], *, for_facts: bool = False) -> Outcomes:
     """Encode the guard's decision on a call: the constitution, and the conditions if there are any.
+
+    With `for_facts` it is a read that the runtime makes for facts, which the conditions that name facts do not judge.
 
     A condition outside the fragment is named in `left_out`, with the reason. Whether it matches is free then, so what no call
     and no match makes true is true of no call that the guard judges.
@@ -104,8 +106,10 @@ def outcomes(call: SymbolicCall, policy: CompiledPolicy, left_out: dict[str, str
     without = with_yes = approved = sound = TRUE
     if policy.conditions is not None:
         unencoded: dict[str, str] = {}
+        left = policy.conditions.results.conditions if for_facts else frozenset()
+        judging = {key: one for key, one in policy.conditions.by_key.items() if key not in left}
         encoders = (Encoder(call, confirmed=yes) for yes in (False, True))
-        (without, failed), (with_yes, failed_too) = (one.decision(policy.conditions.by_key, unencoded) for one in encoders)
+        (without, failed), (with_yes, failed_too) = (one.decision(judging, unencoded) for one in encoders)
         left_out |= {policy.conditions.names[key]: why for key, why in unencoded.items()}
         sound = z3.And(z3.Not(failed), z3.Not(failed_too))
         if policy.conditions.approval_roles(call.action.name):

@@ -234,6 +234,9 @@ def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
     return _answers(explained, ((tool,) for tool in analysis.tools))
 
 
+_READS_FOR_FACTS: Final = "the runtime may read '{}' by itself, and conditions that name facts do not judge such a read"
+
+
 def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> list[AnalysisResult]:
     """Return, for each `forbid` of `promises`, whether it matches no accepted call. Raises `ConfigurationError`."""
     # On the same line, so that the lines of errors stay those of the file.
@@ -270,6 +273,11 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
                     return AnalysisResult(name, Answer.FAILS, example)
                 # The condition that was left out may be what keeps the promise.
                 unknown = unknown or AnalysisResult(name, Answer.UNKNOWN, why=in_words(left_out))
+            elif not action.writes and key not in promised.results.conditions:
+                read = outcomes(call.under(action), policy, {}, for_facts=True).silent
+                broken_by_read = z3.And(read, disjunction(Encoder(seen, confirmed=False).condition(conditions[key])))
+                if analysis.possible(call, *formulas(facts, call), broken_by_read) is not None:
+                    unknown = unknown or AnalysisResult(name, Answer.UNKNOWN, why=_READS_FOR_FACTS.format(action.name))
         return unknown or AnalysisResult(name, Answer.PROVED)
 
     return _answers(proved, ((promised.names[key], key) for key in conditions))

@@ -20,6 +20,7 @@ from graph_agent.models.sources import Source
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, SCALE
+from graph_agent.policy.sourced_values import SourceCount, source_count
 
 FALSE, TRUE = z3.BoolVal(False), z3.BoolVal(True)
 _MAX_CHARACTER = 0x2FFFF
@@ -340,26 +341,30 @@ class SymbolicCall:
 
     def _add_facts_of_sources(self, arguments: dict[str, Any], bound_argument: str | None) -> None:
         tainted, united = self.context.at("tainted").term, self.context.at("sources").term
-        found = {name: self.context.at("source", name).term for name in self.action.sourced}
+        action = self.action
+        found = {name: self.context.at("source", name).term for name in action.sourced}
+        # An argument that the schema does not declare, or that conditions cannot name, has a source too.
+        complete = not action.open and len(found) == len(action.arguments.fields)
         for label, bit in united.elements.items():
             of_arguments = disjunction([one.elements[label] for one in found.values()])
-            # An argument that the schema does not declare has a source too.
-            self.facts.append(z3.Implies(of_arguments, bit) if self.action.open else bit == of_arguments)
+            self.facts.append(bit == of_arguments if complete else z3.Implies(of_arguments, bit))
         untrusted = [one.elements[Source.UNTRUSTED] for one in (united, *found.values())]
         self.facts.append(z3.Implies(z3.Not(tainted), z3.Not(disjunction(untrusted))))
-        for declared in self.action.arguments.fields:
-            labels = found.get(declared.name)
-            if labels is None:
+        for declared in action.arguments.fields:
+            if (labels := found.get(declared.name)) is None:
                 continue
-            chosen = declared.type.kind is Kind.BOOL or bool((declared.type.item or declared.type).values)
-            if chosen or declared.name == bound_argument:
+            count = SourceCount.NONE if declared.name == bound_argument else source_count(declared.type)
+            if not action.writes:
+                # The runtime reads too, for other calls: an argument of its reads has all the sources of such a call.
+                count = SourceCount.ANY
+            if count is SourceCount.NONE:
                 self.facts.append(labels.is_empty)
             elif declared.name in arguments:
                 value, present = arguments[declared.name]
                 self.facts.append(z3.Implies(z3.Not(present), labels.is_empty))
-                if declared.type.kind in (Kind.STRING, *NUMBERS):
+                if count is SourceCount.ONE:
                     self.facts.append(z3.Implies(present, z3.PbEq([(part, 1) for part in labels.parts], 1)))
-                elif declared.type.kind is Kind.SET:
+                elif count is SourceCount.EACH:
                     self.facts.append(z3.Implies(present, labels.is_empty == value.term.is_empty))
 
 

@@ -11,6 +11,7 @@ from graph_agent.policy.cedar.schema import ToolAction, quoted
 from graph_agent.policy.cedar.syntax import attribute, unique_ids
 from graph_agent.policy.cedar.types import CedarType, Kind
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.sourced_values import SourceCount, source_count
 
 _PROSE: Final = re.compile(
     "body|captions?|comments?|content|description|details|instructions|location|memo|message|notes?|reason|reply|subject|summary"
@@ -47,7 +48,9 @@ def targets_of(action: ToolAction) -> tuple[str, ...]:
     return tuple(
         name
         for name, type_, _ in fields
-        if not (_is_chosen(type_) or _is_paging(name, action)) and _is_target(name, type_, writes=action.writes)
+        if source_count(type_) is not SourceCount.NONE
+        and not _is_paging(name, action)
+        and _is_target(name, type_, writes=action.writes)
     )
 
 
@@ -109,11 +112,6 @@ def _is_target(name: str, type_: CedarType, *, writes: bool) -> bool:
         if writes
         else bool(_ADDRESS.fullmatch(last))
     )
-
-
-def _is_chosen(type_: CedarType) -> bool:
-    one = type_.item if type_.kind is Kind.SET and type_.item is not None else type_
-    return one.kind is Kind.BOOL or bool(one.values)
 
 
 def _words(name: str) -> list[str]:

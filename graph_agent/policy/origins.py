@@ -8,7 +8,7 @@ from typing import Any, Final
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.sources import CallSources, FoundSource, Source
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.sources import values_of
+from graph_agent.policy.sourced_values import values_of
 from graph_agent.reply.text import exact, one_line, quoted
 
 _MAX_SENTENCES: Final = 6

@@ -25,6 +25,7 @@ from graph_agent.policy.counted import Counted, Day, counted_in, counts_of, day_
 from graph_agent.policy.denials import Span, denied_spans
 from graph_agent.policy.schema.keywords import walk
 from graph_agent.policy.schema.upgrade import upgraded
+from graph_agent.policy.sourced_values import SourcedValue, sourced_values
 from graph_agent.reply.text import HIDDEN
 
 MIN_TEXT: Final = 4
@@ -53,8 +54,6 @@ _NUMBER = re.compile(
     r"(?<![\w.,:/#-])(?P<sign>[-+]?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+|,\d{1,2})?(?![\w:/#-]|[.,]\d)"
 )
 _BORDER: Final = " \0 "
-_KEY: Final = CedarType(Kind.STRING)
-"""The type of a key of an object."""
 _BEFORE = frozenset('"`<([{|,;“„«‘')
 _AFTER = frozenset('"`>)]}|,;”“»')
 _ENDS = frozenset(".:!?*_~…。，、！？")
@@ -238,12 +237,12 @@ class SourceFinder:
 
     def _sources_of(self, call: FunctionCall, name: str, field: Field | None, after: str | None) -> list[FoundSource]:
         found: dict[tuple[Source, str | None], int] = {}
-        for item, (key, one, type_) in enumerate(values_of(name, call.arguments[name], None if field is None else field.type)):
-            if item == _MAX_VALUES:
-                found.setdefault((Source.MODEL, None), item)
+        type_ = None if field is None else field.type
+        for number, one in enumerate(sourced_values(name, call.arguments[name], type_, self._keys(call.name))):
+            if number == _MAX_VALUES:
+                found.setdefault((Source.MODEL, None), one.item)
                 break
-            if not (_is_chosen(one, type_) or (type_ is _KEY and one in self._keys(call.name))):
-                found.setdefault(self._source(key, one, type_, tainted=after is not None), item)
+            found.setdefault(self._source(one, tainted=after is not None), one.item)
         return [FoundSource(source=source, tool=tool, item=item) for (source, tool), item in found.items()]
 
     def _keys(self, tool_name: str) -> frozenset[str]:
@@ -254,10 +253,13 @@ class SourceFinder:
             self._declared[tool_name] = frozenset(key for _, part in parts for key in part.get("properties", ()))
         return self._declared[tool_name]
 
-    def _source(self, key: str, value: Any, type_: CedarType | None, *, tainted: bool) -> tuple[Source, str | None]:
+    def _source(self, of: SourcedValue, *, tainted: bool) -> tuple[Source, str | None]:
+        value = of.value
+        if value is None:
+            return Source.MODEL, None
         # A client that sends no messages speaks for its user, until something foreign was read: then nobody can tell.
         given = self._context.typed or (bool(self._context.called) and not tainted)
-        if given or (self._is_said(key, value, type_) and not (tainted and _is_short(key, value, type_))):
+        if given or (self._is_said(of.key, value, of.type) and not (tainted and _is_short(of.key, value, of.type))):
             return Source.USER, None
         read = [*self._earlier, *self._of_turn]
         for position, one in enumerate(read):
@@ -294,26 +296,6 @@ class SourceFinder:
 
 def _first_untrusted(read: Iterable[_Read]) -> str | None:
     return next((one.tool for one in read if not one.trusted), None)
-
-
-def values_of(key: str, value: Any, type_: CedarType | None = None) -> Iterator[tuple[str, Any, CedarType | None]]:
-    """Yield every value within an argument, with its name and its type. The keys of an object are values too."""
-    if isinstance(value, dict):
-        for name, part in value.items():
-            field = None if type_ is None else type_.field(name)
-            yield key, name, _KEY
-            yield from values_of(name, part, None if field is None else field.type)
-    elif isinstance(value, list):
-        for part in value:
-            yield from values_of(key, part, type_.item if type_ is not None and type_.item is not None else None)
-    elif value is not None:
-        yield key, value, type_
-
-
-def _is_chosen(value: Any, type_: CedarType | None) -> bool:
-    """True for a switch, and for a choice of the schema."""
-    options = [] if type_ is None else [one.type for one in type_.fields] if type_.kind is Kind.VARIANT else [type_]
-    return isinstance(value, bool) or any(value in one.values for one in options)
 
 
 def _is_short(key: str, value: Any, type_: CedarType | None) -> bool:

@@ -251,3 +251,22 @@ def test_no_random_call_breaks_a_random_promise_that_is_proved(pairs: int, seed:
             first = replace(situation, facts=facts, earlier=[])
             if accepted.conditions.judge("t", arguments, first).verdict is Verdict.RUNS:
                 assert "it" not in forbidden.judge("t", arguments, first).reasons
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer"),
+    [
+        ('when { context.arguments.order_id == "x" }', Answer.PROVED),
+        ('unless { context.arguments.order_id != "x" && context.result has customer }', Answer.UNKNOWN),
+    ],
+)
+def test_a_promise_about_a_read_counts_the_reads_of_the_runtime(rule: str, answer: Answer) -> None:
+    # The runtime reads the order of each call of `cancel`, and conditions that name facts do not judge this read.
+    declared = FACTS.replace("@paid_with", '@customer("last find_customer")\n@paid_with')
+    restricted = f'@id("by rule") forbid (principal, action == Action::"get_order", resource) {rule};'
+    promise = (
+        '@id("it") forbid (principal, action == Action::"get_order", resource) when { context.arguments.order_id == "x" };'
+    )
+    (found,) = prove(policy(PENDING + restricted, declared), ConditionsFile(promise, "promises.cedar"), SECONDS)
+    assert found.answer is answer
+    assert ("may read 'get_order' by itself" in found.why) is (answer is Answer.UNKNOWN)
