@@ -10,7 +10,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.policy.snapshot import PolicySnapshot
 
-_CHANGEABLE = frozenset({"outcome", "request", "response", "ending", "notices"})
+_CHANGEABLE = frozenset({"outcome", "prompt", "response", "ending", "notices"})
 """The fields that an added state may change. From the others EXECUTE_TOOLS and the record learn what was done and confirmed."""
 
 

@@ -11,6 +11,7 @@ from graph_agent.graph.state import Turn, TurnCall, TurnRuntime
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.models.facts import Selected
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.origin import Origin
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.policy.authorized_call import AuthorizedCall
@@ -135,7 +136,8 @@ async def _sources(turn: Turn, runtime: TurnRuntime, calls: Sequence[FunctionCal
     if (closed := turn.context.approval) is not None and closed.request.sources is not None:
         # Of the call that was requested: the message of a closing decision is code's.
         return BatchSources(calls=[closed.request.sources])
-    made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED]
+    policy = runtime.snapshot.policy
+    made = [call for call in turn.calls if call.origin(policy) is not Origin.CODE]
     read = [ReadCall(call.call.name, call.arguments, call.result) for call in made]
     return await runtime.ports.sources(calls, read, needed=conditions.reads_sources(read_too))
 

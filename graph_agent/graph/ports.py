@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
-from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMResponse
+from graph_agent.models.prompt import Prompt
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
@@ -77,7 +78,7 @@ class TurnPorts(FactPorts, Protocol):
         None if the turn is interrupted.
         """
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
+    async def generate(self, prompt: Prompt) -> LLMResponse:
         """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult: ...

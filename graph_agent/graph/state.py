@@ -18,9 +18,12 @@ from graph_agent.models.decision import (
     PendingAction,
 )
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
+from graph_agent.models.origin import Origin
+from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import CallDisposition, RecordHeader, ShadowVerdict
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.authored import Parts, plain, reattributed
@@ -92,6 +95,13 @@ class TurnCall:
     gate: str = ""
     """The gate that decided; empty for a call that has passed all of them."""
 
+    def origin(self, policy: CompiledPolicy) -> Origin:
+        """Return whose texts the result has: those of its server, if it was sent, or else code's."""
+        if self.disposition not in (CallDisposition.EXECUTED, CallDisposition.REPEATED):
+            return Origin.CODE
+        rule = policy.rules.get(self.call.name)
+        return Origin.TRUSTED if rule is not None and rule.grant.trusted_results else Origin.FOREIGN
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -102,7 +112,7 @@ class Turn:
     started_at: datetime
     """The time when the message arrived, also if another process continues the turn later."""
     outcome: str = ""
-    request: LLMRequest | None = None
+    prompt: Prompt | None = None
     response: LLMResponse | None = None
     iterations: int = 0
     adapter_calls: int = 0
@@ -124,6 +134,11 @@ class Turn:
     notices: tuple[str, ...] = ()
     """Lines that code adds beside the reply, such as "Not done: …"."""
     decision: AgentDecision | None = None
+
+    @property
+    def request(self) -> LLMRequest | None:
+        """The request to the model."""
+        return None if self.prompt is None else self.prompt.request
 
     @property
     def unused_yes(self) -> PendingAction | None:

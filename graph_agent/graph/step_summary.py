@@ -68,7 +68,7 @@ def _action(action: Any) -> str:
 
 _SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
     {
-        "request": _request,
+        "prompt": lambda prompt: _request(prompt.request),
         "response": _response,
         "calls": _calls,
         "fact_reads": lambda reads: "; ".join(f"{read.tool_name} {_shorten(read.arguments, 80)}" for read in reads),

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.models.decision import EarlierCall, PendingAction
-from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMRequest, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMResponse
+from graph_agent.models.origin import Origin
+from graph_agent.models.prompt import Prompt, PromptMessage, answer_to, by_model, confirmed_calls
 from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
@@ -61,30 +63,26 @@ def _content_notes(result: ToolResult) -> list[str]:
     return shown
 
 
-def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...], policy: CompiledPolicy) -> LLMRequest:
-    """Return `request` with the calls of `response` and a function response to each.
+def with_round(prompt: Prompt, response: LLMResponse, calls: tuple[TurnCall, ...], policy: CompiledPolicy) -> Prompt:
+    """Return `prompt` with the calls of `response` and a function response to each.
 
     `calls` are the tool calls of this round, without reply forms.
     """
     requested = response.function_calls or []
     tool_calls = iter(calls)
-    messages = [
-        LLMMessage(role="assistant", content=response.content, function_calls=requested, provider_parts=response.provider_parts)
-    ]
+    messages = [by_model(response)]
     for call in requested:
-        body = _NOT_NOW if call.name in REPLY_FORMS else _read_result(next(tool_calls), policy)
-        messages.append(_response_to(call, body))
-    return extended(request, *messages)
+        form = call.name in REPLY_FORMS
+        messages.append(answer_to(call, _NOT_NOW, Origin.CODE) if form else _read_result(next(tool_calls), policy, call))
+    return prompt.extended(*messages)
 
 
-def with_confirmed_calls(
-    request: LLMRequest, confirmed: PendingAction, calls: Sequence[TurnCall], policy: CompiledPolicy
-) -> LLMRequest:
-    """Return `request` with the calls that the user has confirmed, after the changes that were made before the question."""
-    answered = [(FunctionCall(name=one.tool_name, arguments=one.arguments), _earlier(one)) for one in confirmed.done_before]
-    answered += [(call.call, _read_result(call, policy)) for call in calls]
-    requested = LLMMessage(role="assistant", function_calls=[call for call, _ in answered])
-    return extended(request, requested, *(_response_to(call, body) for call, body in answered))
+def with_confirmed_calls(prompt: Prompt, confirmed: PendingAction, calls: Sequence[TurnCall], policy: CompiledPolicy) -> Prompt:
+    """Return `prompt` with the calls that the user has confirmed, after the changes that were made before the question."""
+    earlier = [(FunctionCall(name=one.tool_name, arguments=one.arguments), _earlier(one)) for one in confirmed.done_before]
+    requested = confirmed_calls([*(call for call, _ in earlier), *(call.call for call in calls)])
+    answers = [answer_to(call, body, Origin.CODE) for call, body in earlier]
+    return prompt.extended(requested, *answers, *(_read_result(call, policy, call.call) for call in calls))
 
 
 def _earlier(call: EarlierCall) -> dict[str, Any]:
@@ -93,20 +91,12 @@ def _earlier(call: EarlierCall) -> dict[str, Any]:
     return {"success": True, "note": "done already, before the user was asked"}
 
 
-def _read_result(call: TurnCall, policy: CompiledPolicy) -> dict[str, Any]:
+def _read_result(call: TurnCall, policy: CompiledPolicy, requested: FunctionCall) -> PromptMessage:
     rule = policy.rules.get(call.call.name)
-    return result_json(call.result, None if rule is None else rule.traits.unread)
-
-
-def extended(request: LLMRequest, *messages: LLMMessage) -> LLMRequest:
-    """Return `request` with more messages, without validating the earlier ones again."""
-    return request.model_copy(update={"messages": [*request.messages, *messages]})
+    body = result_json(call.result, None if rule is None else rule.traits.unread)
+    return answer_to(requested, body, call.origin(policy))
 
 
 def this_round(turn: Turn) -> tuple[TurnCall, ...]:
     """Return the calls of the current round."""
     return tuple(call for call in turn.calls if call.iteration == turn.iterations + 1)
-
-
-def _response_to(call: FunctionCall, body: dict[str, Any]) -> LLMMessage:
-    return LLMMessage(role="function", function_response=FunctionResponse(name=call.name, response=body, id=call.id))

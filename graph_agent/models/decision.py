@@ -145,6 +145,9 @@ class Message(Frozen, kw_only=False):
     # Left out of the JSON if it is None, as in most messages.
     decision_type: DecisionType | None = Field(default=None, exclude_if=not_)
     """The type of the decision that this message of the assistant replied with; None if it is not known, or for a user."""
+    # As above.
+    foreign: bool = Field(default=False, exclude_if=not_)
+    """True if neither the user nor a decision of this runtime has said it, as another agent of an application: it taints."""
 
 
 class RulesDigests(Frozen):

@@ -80,6 +80,8 @@ class EarlierCalls(NamedTuple):
     """The newest ones, oldest first."""
     tools: Sequence[str] = ()
     """The tools of all calls that were sent, sorted; also of calls whose results are not kept any more."""
+    definitions: Sequence[str] = ()
+    """The digests of the definitions of tools under which the turns ran."""
 
 
 NO_CALLS: Final = EarlierCalls()

@@ -7,6 +7,7 @@ words. What is found nowhere is the model's own.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from graph_agent.models.decision import DecisionContext
+from graph_agent.models.decision import DecisionContext, Message
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, FoundSource, ReadCall, Source
 from graph_agent.models.tools import ToolResult
@@ -189,7 +190,7 @@ class SourceFinder:
 
     def __init__(self, context: DecisionContext, policy: CompiledPolicy, earlier: EarlierCalls) -> None:
         """`earlier` are the calls of the turns before, in this conversation."""
-        said = [context.message, *(one.content for one in context.message_history if one.role == "user")]
+        said = [context.message, *(one.content for one in context.message_history if one.role == "user" and not one.foreign)]
         # Also as most keyboards write it: a user may write digits in full width.
         spellings = [form for text in said for form in dict.fromkeys((text, unicodedata.normalize("NFKC", text)))]
         # The message of a decision without a model is no text of the user: it names the calls.
@@ -197,7 +198,8 @@ class SourceFinder:
         self._context = context
         self._policy = policy
         self._types = {action.name: action.arguments for action in policy.actions}
-        self._earlier = [self._read(call) for call in earlier.results]
+        said_by_others = [_message_of_others(one) for one in context.message_history if one.foreign]
+        self._earlier = [self._read(call) for call in (*earlier.results, *said_by_others)]
         self._after = next((name for name in earlier.tools if not self._is_trusted(name)), None)
         self._after = self._after or _first_untrusted(self._earlier)
         if self._after is not None:
@@ -292,6 +294,26 @@ class SourceFinder:
         parts = [*filter(_ADDRESS.search, words), *(" ".join(words[at : at + _WINDOW]) for at in starts)]
         if len(words) > 1:
             yield from (part for part in parts if not any(one.has(part) for one in self._user))
+
+
+def changed_definitions(policy: CompiledPolicy, earlier: Iterable[str]) -> Iterator[ReadCall]:
+    """Yield the definitions of tools that have changed since earlier turns, whose `tools_json` is given as text.
+
+    A definition that the operator has reviewed counts too: a record does not say who changed it.
+    """
+    known: dict[str, list[Any]] = {}
+    for text in earlier:
+        for one in json.loads(text):
+            if "declaration" in one:
+                known.setdefault(one["declaration"]["name"], []).append(one)
+    for name, rule in policy.rules.items():
+        now = rule.definition_json()
+        if any(one != now for one in known.get(name, ())):
+            yield ReadCall(f"changed definition of {name}", {}, ToolResult(success=True, data=now))
+
+
+def _message_of_others(said: Message) -> ReadCall:
+    return ReadCall("message of another agent", {}, ToolResult(success=True, data={"text": said.content}))
 
 
 def _first_untrusted(read: Iterable[_Read]) -> str | None:

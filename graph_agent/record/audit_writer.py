@@ -327,14 +327,15 @@ class MemoryAuditWriter(AuditWriter):
 
     async def earlier_calls(self, context: DecisionContext, decision_id: str) -> EarlierCalls:
         self._require_available()
-        found = [
-            call
+        records = [
+            record
             for record in self.records.values()
             if (one := record.header).decision_id != decision_id
             and (one.context.conversation_id, one.context.user_id) == (context.conversation_id, context.user_id)
-            for call in read_calls(record.to_json())
         ]
-        return EarlierCalls(found, sorted({call.tool_name for call in found}))
+        found = [call for record in records for call in read_calls(record.to_json())]
+        definitions = sorted({record.header.tools for record in records})
+        return EarlierCalls(found, sorted({call.tool_name for call in found}), definitions)
 
     def _append(self, decision_id: str, entries: Sequence[RecordEntry]) -> None:
         stored = self.entries.setdefault(decision_id, [])

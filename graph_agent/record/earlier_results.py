@@ -30,14 +30,16 @@ _RECORDS = (
 
 def find_results(
     connection: Connection, user_id: str, conversation_id: str, without: str, before: datetime | None = None
-) -> list[ReadCall]:
-    """Return the calls of a conversation's closed turns, oldest first, but for those of the decision `without`.
+) -> tuple[list[ReadCall], list[str]]:
+    """Return what a conversation's closed turns have read, oldest first, and the digests of the definitions of their tools.
 
-    With a time only those of turns that began before.
+    Without the decision `without`. With a time only those of turns that began before.
     """
     given = {"user": user_id, "conversation": conversation_id, "without": without}
     wanted = _RECORDS if before is None else _RECORDS.where(_log.created_at < before)
     texts = connection.execute(wanted, given).scalars().all()
     sizes = accumulate(map(len, texts))
     newest = [text for text, size in zip(texts, sizes, strict=True) if size <= MAX_CHARACTERS] or texts[:1]
-    return [call for text in reversed(newest) for call in read_calls(json.loads(text))]
+    records = [json.loads(text) for text in reversed(newest)]
+    definitions = sorted({record["header"]["tools"] for record in records})
+    return [call for record in records for call in read_calls(record)], definitions

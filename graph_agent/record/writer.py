@@ -287,10 +287,10 @@ class DatabaseAuditWriter(AuditWriter):
         user, conversation = context.user_id, context.conversation_id
 
         def read_earlier(connection: Connection) -> EarlierCalls:
-            results = find_results(connection, user, conversation, without=decision_id)
+            results, definitions = find_results(connection, user, conversation, without=decision_id)
             _, attempted = operations.find_calls(connection, user, conversation, without=decision_id)
             elsewhere = find_called_without_model(connection, user, conversation, self._clock.now(), without=decision_id)
-            return EarlierCalls(results, sorted(elsewhere.union(attempted)))
+            return EarlierCalls(results, sorted(elsewhere.union(attempted)), definitions)
 
         return await self._read(read_earlier)
 

@@ -29,13 +29,13 @@ _log = logging.getLogger(__name__)
 async def earlier_calls(database: Database, record: DecisionRecord) -> EarlierCalls:
     """Return the calls of the turns before this one in its conversation. Raises `ServiceError`."""
     header = record.header
-    found = await read(
+    found, definitions = await read(
         database,
         lambda connection: find_results(
             connection, header.context.user_id, header.context.conversation_id, header.decision_id, before=header.started_at
         ),
     )
-    return EarlierCalls(found, sorted({call.tool_name for call in found}))
+    return EarlierCalls(found, sorted({call.tool_name for call in found}), definitions)
 
 
 async def argument_sources(database: Database, loaded: LoadedRecord) -> dict[int, ArgumentSources]:

@@ -18,6 +18,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
+from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
@@ -55,10 +56,10 @@ class PlaybackRecorder(Recorder):
         """The facts that the recorded conditions name."""
         self._changes = 0
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        self._accept(EntryKind.MODEL, self.request_digests.of(request))
-        response = await super().generate(request)
-        self.exchanges.append((request, response))
+    async def generate(self, prompt: Prompt) -> LLMResponse:
+        self._accept(EntryKind.MODEL, self.request_digests.of(prompt.request))
+        response = await super().generate(prompt)
+        self.exchanges.append((prompt.request, response))
         return response
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
@@ -190,14 +191,14 @@ class WhatIfPorts:
         facts = situation.facts if recorded is None else Facts.model_validate(recorded["facts"])
         return conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
+    async def generate(self, prompt: Prompt) -> LLMResponse:
         self.model_calls += 1
         if self._live is not None:
-            return await AdapterCall(self._live)(request)
+            return await AdapterCall(self._live)(prompt.request)
         if not self._exchanges:
             raise NoRecordedAnswerError(f"model call {self.model_calls} was never made, so its answer is unknown")
         asked, response = self._exchanges.popleft()
-        if request.messages != asked.messages:
+        if prompt.request.messages != asked.messages:
             raise NoRecordedAnswerError(
                 f"model call {self.model_calls} would see another conversation than the recorded one, so its answer is unknown"
             )

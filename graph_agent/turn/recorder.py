@@ -27,6 +27,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
+from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import (
     CallOperation,
     EntryKind,
@@ -45,7 +46,7 @@ from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.policy.sources import SourceFinder
+from graph_agent.policy.sources import SourceFinder, changed_definitions
 from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
@@ -262,6 +263,10 @@ class Recorder:
             # As for the facts: an interrupted turn sends nothing more.
             if self._writer is not None and not self.interrupted:
                 earlier = await self._writer.earlier_calls(context, self.header.decision_id)
+                others = [one for one in earlier.definitions if one != self.header.tools]
+                texts = await self._writer.texts(others) if others else {}
+                changed = changed_definitions(self.snapshot.policy, texts.values())
+                earlier = earlier._replace(results=[*earlier.results, *changed])
             self._source_finder = SourceFinder(context, self.snapshot.policy, earlier)
         sources = self._source_finder.sources(batch, made)
         self._append(EntryKind.SOURCES, request, sources.to_json())
@@ -333,7 +338,8 @@ class Recorder:
         self._announced[call.sequence] = sendable
         return entry
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
+    async def generate(self, prompt: Prompt) -> LLMResponse:
+        request = prompt.request
         question = self.request_digests.of(request)
         if (entry := self._replay_entry(EntryKind.MODEL, question)) is not None:
             self._model_calls += 1

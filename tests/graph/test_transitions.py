@@ -70,11 +70,11 @@ async def test_every_walk_ends_in_one_decision_and_one_terminal_row(walk: str) -
 async def test_a_step_has_the_changed_fields() -> None:
     steps = [taken async for taken in step(engine_of(calls(ADD), says("Added.")), asks())]
     assert [taken.state for taken in steps][:4] == ["BUILD_REQUEST", "INVOKE_LLM", "CHECK_RESPONSE", "EXECUTE_TOOLS"]
-    assert set(steps[0].changed) == {"request"}
+    assert set(steps[0].changed) == {"prompt"}
     assert set(steps[1].changed) == {"response", "adapter_calls"}
     assert steps[2].changed == {}
     assert [call.call.name for call in steps[3].changed["calls"]] == ["add_task"]
-    assert set(steps[-1].changed) == {"decision", "request"}
+    assert set(steps[-1].changed) == {"decision", "prompt"}
 
 
 async def test_five_rounds_end_with_the_contract_sentence_and_what_was_done() -> None:

@@ -30,7 +30,8 @@ from graph_agent.models.decision import (
     PendingCall,
 )
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses
-from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMResponse
+from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
@@ -133,9 +134,9 @@ class NodePorts:
         assert (situation.user_id, confirmed) == ("ann", call.operation_key == "p1")
         return None if self._answers.reserved is None else ConditionsVerdict(self._answers.reserved, ("a budget",))
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
+    async def generate(self, prompt: Prompt) -> LLMResponse:
         # After a round that only repeated calls, the model may only answer.
-        declared = [tool.name for tool in request.tools]
+        declared = [tool.name for tool in prompt.request.tools]
         assert declared in ([*WHITELIST, *sorted(REPLY_FORMS)], sorted(REPLY_FORMS))
         assert self._answers.answer is not None
         return self._answers.answer
@@ -263,8 +264,10 @@ def shown_card(snapshot: PolicySnapshot, clock: ManualClock, then: AfterYes) -> 
 
 def forget(turn: Turn) -> Turn:
     """Return a turn without what no node reads back: the messages behind the first one, and the token usage."""
-    request = turn.request and turn.request.model_copy(update={"messages": turn.request.messages[:1]})
-    return replace(turn, request=request, usage=None)
+    if turn.prompt is None:
+        return replace(turn, usage=None)
+    first = turn.prompt.request.model_copy(update={"messages": turn.prompt.request.messages[:1]})
+    return replace(turn, prompt=Prompt(first, turn.prompt.origins[:1]), usage=None)
 
 
 @pytest.mark.parametrize(

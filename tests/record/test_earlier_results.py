@@ -16,7 +16,7 @@ def call(text: str, **more: Any) -> dict[str, Any]:
 
 def found(log: Database, without: str = "", **more: Any) -> list[Any]:
     def read(connection: Any) -> list[Any]:
-        return [one.arguments["n"] for one in find_results(connection, "ann", "c1", without, **more)]
+        return [one.arguments["n"] for one in find_results(connection, "ann", "c1", without, **more)[0]]
 
     return log.write_now(read)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -208,8 +209,9 @@ async def test_a_changed_model_request_is_reported_and_the_replay_continues(
 
     async def louder(turn: Turn, runtime: TurnRuntime) -> Turn:
         built = await build_request(turn, runtime)
-        assert built.request is not None
-        return built.to("request_built", request=built.request.model_copy(update={"max_tokens": 7}))
+        assert built.prompt is not None
+        longer = built.prompt.request.model_copy(update={"max_tokens": 7})
+        return built.to("request_built", prompt=replace(built.prompt, request=longer))
 
     # A changed program: `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_REQUEST": louder})

@@ -7,9 +7,9 @@ from graph_agent.graph.transcript import this_round, with_confirmed_calls, with_
 
 
 async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:
-    assert turn.request is not None
+    assert turn.prompt is not None
     policy = runtime.snapshot.policy
     if (confirmed := turn.unused_yes) is not None:
-        return turn.to("appended", request=with_confirmed_calls(turn.request, confirmed, this_round(turn), policy))
+        return turn.to("appended", prompt=with_confirmed_calls(turn.prompt, confirmed, this_round(turn), policy))
     assert turn.response is not None
-    return turn.to("appended", request=with_round(turn.request, turn.response, this_round(turn), policy))
+    return turn.to("appended", prompt=with_round(turn.prompt, turn.response, this_round(turn), policy))

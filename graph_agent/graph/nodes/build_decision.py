@@ -9,10 +9,11 @@ from graph_agent.graph.call_reports import notices_of_undone
 from graph_agent.graph.intent import read_intent
 from graph_agent.graph.refusals import REPORTS_CONFIRMED, refusal_notices
 from graph_agent.graph.state import EndingKind, Turn, TurnCall, TurnRuntime
-from graph_agent.graph.transcript import extended, this_round, with_confirmed_calls, with_round
+from graph_agent.graph.transcript import this_round, with_confirmed_calls, with_round
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
-from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
+from graph_agent.models.llm import LLMErrorCode
+from graph_agent.models.prompt import Prompt, reply
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.compiled import CompiledPolicy
@@ -39,8 +40,8 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         *map(as_notice, uncertain),
         *map(by_code, refusal_notices(turn, runtime.snapshot.policy)),
     ]
-    reply = _reply(turn, runtime.snapshot.policy)
-    text = plain(reply)
+    replied = _reply(turn, runtime.snapshot.policy)
+    text = plain(replied)
     asks = decision_type is DecisionType.ASK_CLARIFICATION
     requested = [_tool_call(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
     listed = [_tool_call(call) for call in turn.calls if call.disposition in _IN_DECISION]
@@ -60,9 +61,9 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         void_answer=ending.void_answer,
         confirmed=_confirmed_and_more(turn),
         failure=ending.cause,
-        authors=name_authors(_message_author(turn), reply, done, notices),
+        authors=name_authors(_message_author(turn), replied, done, notices),
     )
-    return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
+    return turn.to("decided", decision=decision, prompt=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
 
 
 def _message_author(turn: Turn) -> TextAuthor:
@@ -158,14 +159,14 @@ def _tool_call(call: TurnCall) -> ToolCall:
     return ToolCall(tool_name=call.call.name, parameters=call.arguments, sequence=call.sequence)
 
 
-def _whole_conversation(turn: Turn, reply: str, policy: CompiledPolicy) -> LLMRequest | None:
+def _whole_conversation(turn: Turn, text: str, policy: CompiledPolicy) -> Prompt | None:
     """Return the conversation with a response to every call and the reply at its end."""
-    request = turn.request
-    if request is None:
+    prompt = turn.prompt
+    if prompt is None:
         return None
     if (confirmed := turn.unused_yes) is not None and turn.calls:
         # The model was not called: what the user confirmed ran, or the user is asked again.
-        request = with_confirmed_calls(request, confirmed, turn.calls, policy)
+        prompt = with_confirmed_calls(prompt, confirmed, turn.calls, policy)
     elif turn.ending is not None and turn.ending.kind is EndingKind.AWAITING and turn.response is not None:
-        request = with_round(request, turn.response, this_round(turn), policy)
-    return extended(request, LLMMessage(role="assistant", content=reply)) if reply else request
+        prompt = with_round(prompt, turn.response, this_round(turn), policy)
+    return prompt.extended(reply(text)) if text else prompt

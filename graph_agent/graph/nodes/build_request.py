@@ -11,7 +11,8 @@ from graph_agent.graph.approval import ended_without_call, reason_notices
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, ClosedRequest, PendingAction
-from graph_agent.models.llm import LLMMessage, LLMRequest
+from graph_agent.models.llm import LLMRequest
+from graph_agent.models.prompt import Prompt, by_user, said_earlier
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, pending_question, void_answer_reply
@@ -23,7 +24,7 @@ async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
         return turn.to("called")
     if turn.context.approval is not None:
         return _closed(turn, runtime, turn.context.approval)
-    turn = turn.to("request_built", request=_request(turn, runtime))
+    turn = turn.to("request_built", prompt=_prompt(turn, runtime))
     pending, answers = turn.context.pending_confirmation, turn.context.answers
     if pending is not None and not runtime.ports.verify(pending):
         pending = None
@@ -124,21 +125,20 @@ def _void_answer(turn: Turn, state: AnswerState) -> Turn:
     return turn.to("void_answer", ending=replace(ending, void_answer=state))
 
 
-def _request(turn: Turn, runtime: TurnRuntime) -> LLMRequest:
+def _prompt(turn: Turn, runtime: TurnRuntime) -> Prompt:
     kept = runtime.snapshot.config.include_history_messages
     history = turn.context.message_history[-kept:] if kept else []
     instruction = runtime.snapshot.prompt
     if runtime.snapshot.config.tell_time:
         instruction = f"{instruction}\n\nThe current time is {runtime.ports.now().isoformat(timespec='seconds')} (UTC)."
-    return LLMRequest(
+    request = LLMRequest(
         system_instruction=instruction,
-        messages=[
-            *(LLMMessage(role=message.role, content=message.content) for message in history if message.content),
-            LLMMessage(role="user", content=turn.context.message),
-        ],
+        messages=[],
         tools=[*runtime.snapshot.policy.declarations, *REPLY_FORM_DECLARATIONS],
         temperature=runtime.snapshot.config.temperature,
         max_tokens=runtime.snapshot.config.max_tokens,
         # The model ends the turn by calling a reply form.
         tool_choice="required",
     )
+    earlier = [said_earlier(message) for message in history if message.content]
+    return Prompt.of(request, *earlier, by_user(turn.context.message))

@@ -16,10 +16,10 @@ async def check_iterations(turn: Turn, runtime: TurnRuntime) -> Turn:
     repeating = _repeats_itself(turn)
     if iterations >= runtime.snapshot.config.max_iterations:
         return turn.to("cap_reached", iterations=iterations, repeating=repeating)
-    request = turn.request
-    if repeating and request is not None:
-        request = request.model_copy(update={"tools": [tool for tool in request.tools if tool.name in REPLY_FORMS]})
-    return turn.to("below_cap", iterations=iterations, repeating=repeating, request=request)
+    prompt = turn.prompt
+    if repeating and prompt is not None:
+        prompt = prompt.with_tools_named(REPLY_FORMS)
+    return turn.to("below_cap", iterations=iterations, repeating=repeating, prompt=prompt)
 
 
 def _repeats_itself(turn: Turn) -> bool:

@@ -6,8 +6,8 @@ from graph_agent.graph.state import Turn, TurnRuntime
 
 
 async def invoke_llm(turn: Turn, runtime: TurnRuntime) -> Turn:
-    assert turn.request is not None
-    response = await runtime.ports.generate(turn.request)
+    assert turn.prompt is not None
+    response = await runtime.ports.generate(turn.prompt)
     usage = turn.usage
     if response.usage is not None:
         usage = response.usage if usage is None else usage + response.usage

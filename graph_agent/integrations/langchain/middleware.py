@@ -17,12 +17,17 @@ from graph_agent.integrations.langchain.events import tool_message
 from graph_agent.integrations.langchain.turns import LOCAL_USER, Roles, TaskTurns, User
 from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.llm.wire import OPENAI_NAME, WireNames
+from graph_agent.models.decision import Message
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, ToolInvocation
 from graph_agent.models.tools import ToolResult
+from graph_agent.reply.text import visible
 from graph_agent.tools.parts import AnswerParts, collected_parts, media
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
+
+_MAX_READ = 20_000
+"""The number of characters of a result of another tool in which copies are found."""
 
 
 class GovernedTools(AgentMiddleware[Any, Any, Any]):
@@ -57,7 +62,8 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
         names = WireNames(OPENAI_NAME, declared)
         turns = TaskTurns(self._engine, self._user, self._roles, get_config(), position=len(state["messages"]))
         with collected_parts() as parts:
-            judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
+            called = [FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested]
+            judged = await turns.call(called, list(_read_of_others(state["messages"])))
             answered = await turns.confirmed(judged, texts=False)
         return {"messages": list(_answers(requested, [judged, *answered], parts))}
 
@@ -77,6 +83,14 @@ def _open_calls(messages: list[AnyMessage]) -> list[ToolCall]:
     last = messages[-len(after) - 1] if len(after) < len(messages) else None
     answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
     return [call for call in last.tool_calls if call["id"] not in answered] if isinstance(last, AIMessage) else []
+
+
+def _read_of_others(messages: Sequence[AnyMessage]) -> Iterator[Message]:
+    """Yield the results of tools that are none of the engine's: they taint the calls after them."""
+    for message in messages:
+        ours = isinstance(message, ToolMessage) and isinstance(message.artifact, dict) and "decision_id" in message.artifact
+        if isinstance(message, ToolMessage) and not ours:
+            yield Message(role="assistant", content=visible(message.text)[:_MAX_READ], foreign=True)
 
 
 def _answers(requested: list[ToolCall], turns: Sequence[FinishedTurn], parts: AnswerParts) -> Iterator[ToolMessage]:

@@ -81,9 +81,10 @@ class TaskTurns:
         self._last_id = decision_id
         return finished
 
-    async def call(self, called: list[FunctionCall]) -> FinishedTurn:
-        """Make a decision without a model, or return what it was."""
-        return await self.run(DecisionContext.for_calls(self.user_id, called, self.conversation_id))
+    async def call(self, called: list[FunctionCall], read: Sequence[Message] = ()) -> FinishedTurn:
+        """Make a decision without a model, or return what it was. `read` is what its agent has read of others."""
+        context = DecisionContext.for_calls(self.user_id, called, self.conversation_id)
+        return await self.run(context.replace(message_history=list(read)) if read else context)
 
     async def confirmed(self, asked: FinishedTurn, *, texts: bool) -> list[FinishedTurn]:
         """Interrupt the graph with the question of a turn, and answer it as `Command(resume=...)` says, until none is open.
@@ -238,6 +239,8 @@ def _history(messages: Sequence[BaseMessage]) -> list[Message]:
             role="user" if isinstance(message, HumanMessage) else "assistant",
             content=message.text,
             decision_type=message.response_metadata.get("decision", {}).get("decision_type"),
+            # Another agent of the graph may have read anything.
+            foreign=isinstance(message, AIMessage) and "decision" not in message.response_metadata,
         )
         for message in messages
         if isinstance(message, HumanMessage | AIMessage) and message.text.strip()
