@@ -7,7 +7,7 @@ It is pure, without I/O: the walk yields the kind of evidence that a gate needs,
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -249,6 +249,12 @@ def permitted_read(call: FunctionCall, setting: Setting) -> AuthorizedCall | Non
     return None if permitted is None or permitted.mutating else permitted
 
 
+def sources_of_read(of_call: CallSources, arguments: Iterable[str]) -> CallSources:
+    """Return the sources of a read that the runtime makes for a call: each argument has all of those of the call."""
+    found = [one for each in of_call.arguments.values() for one in each] or [_OF_USER]
+    return of_call.replace(arguments=dict.fromkeys(arguments, found))
+
+
 def judge_fact_read(hand: CallInHand, number: int) -> GuardVerdict:
     """Judge a read that the runtime makes for facts, as a call of the user beside the others of the turn.
 
@@ -256,8 +262,7 @@ def judge_fact_read(hand: CallInHand, number: int) -> GuardVerdict:
     Its sources are those of the call that it is made for: any of them may be that of an argument. `number` counts these reads.
     """
     if hand.sources is not None:
-        found = [one for each in hand.sources.arguments.values() for one in each] or [_OF_USER]
-        hand = replace(hand, sources=hand.sources.replace(arguments=dict.fromkeys(hand.call.arguments, found)))
+        hand = replace(hand, sources=sources_of_read(hand.sources, hand.call.arguments))
     judged = judge(hand)
     permitted = judged.authorized
     if permitted is None:

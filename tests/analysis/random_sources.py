@@ -18,7 +18,7 @@ from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.guard import judge, judge_fact_read
+from graph_agent.policy.guard import judge, judge_fact_read, sources_of_read
 from graph_agent.policy.sources import SourceFinder
 from tests.policy.cedar_shop import PERMIT, TEXT, ShopTool, facts, policy_of, schema
 
@@ -180,8 +180,8 @@ def _accepted(
     if call.name == "t":
         read = FunctionCall("mail", {"q": "mallory", "kind": "x", "on": True})
         hand = CallInHand(call=read, setting=setting.of_reads(), sources=sources)
-        if judge_fact_read(hand, 1).disposition is CallDisposition.EXECUTED and hand.sources is not None:
-            yield False, read, hand.sources
+        if judge_fact_read(hand, 1).disposition is CallDisposition.EXECUTED:
+            yield False, read, sources_of_read(sources, read.arguments)
 
 
 def _breaks(promise: Conditions, call: FunctionCall, sources: CallSources, *, confirmed: bool) -> bool:
