@@ -35,6 +35,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import REFUSAL_CODES, ToolErrorCode, ToolRefusal
+from graph_agent.ledger.contained import run_contained
 from graph_agent.ledger.operations import Operation, OperationLedger, operations_table
 from graph_agent.ledger.protocol import ResultEnvelope, change_meta
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
@@ -158,7 +159,7 @@ class LedgerServer(MCPServer[Any]):
             return INVALID_ARGUMENTS
 
         def effect(connection: Connection) -> ResultEnvelope:
-            return ResultEnvelope.done(**(function(connection, meta.user_id, **arguments) or {}))
+            return ResultEnvelope.done(**(run_contained(function, connection, meta.user_id, **arguments) or {}))
 
         return await self._ledger.answer(meta.operation, operation, effect)
 
@@ -166,7 +167,7 @@ class LedgerServer(MCPServer[Any]):
         user_id = RequestMeta.of(context, self._default_user).user_id
 
         def read(connection: Connection) -> ResultEnvelope:
-            return ResultEnvelope.done(**(function(connection, user_id, **arguments) or {}))
+            return ResultEnvelope.done(**(run_contained(function, connection, user_id, **arguments) or {}))
 
         return await self._database.read(read)
 

@@ -9,12 +9,12 @@ runs as it does in `FunctionTools`.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import importlib.util
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +26,7 @@ from mcp.types import Tool, ToolAnnotations
 
 from graph_agent.db import Database
 from graph_agent.errors import REFUSAL_CODES, ToolErrorCode, ToolRefusal
+from graph_agent.ledger.contained import run_until_done
 from graph_agent.ledger.protocol import ResultEnvelope
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
 from graph_agent.ledger.server import LedgerServer, connection_of, tables_of
@@ -169,7 +170,9 @@ def main() -> None:
         server = open_server(sys.argv[1], os.environ.get(FUNCTIONS_DATABASE))
     except FunctionsError as error:
         sys.exit(" ".join(str(error).split()))
-    asyncio.run(server.run_stdio_async())
+    # A function that interrupts its own process must not end it for all: the client ends it by closing its input.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    run_until_done(server.run_stdio_async())
 
 
 if __name__ == "__main__":

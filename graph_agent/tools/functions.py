@@ -14,6 +14,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from graph_agent.errors import ToolErrorCode, ToolRefusal
+from graph_agent.ledger.contained import await_contained, run_contained
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -86,26 +87,18 @@ class FunctionTools:
             arguments[USER] = user_id
         try:
             if inspect.iscoroutinefunction(function):
-                returned = await function(**arguments)
+                returned = await await_contained(function(**arguments))
             else:
-                returned = await asyncio.to_thread(_run, function, arguments)
+                returned = await asyncio.to_thread(run_contained, function, **arguments)
                 # A decorator may hide that the function is async.
-                returned = await returned if inspect.isawaitable(returned) else returned
+                returned = await await_contained(returned) if inspect.isawaitable(returned) else returned
             # Here, because a function whose result is of no use may have changed something.
             return returned if isinstance(returned, ToolResult) else result_of(returned)
         except ToolRefusal as refusal:
             return ToolResult.failed(refusal.code, refusal.sentence)
-        except (Exception, SystemExit) as error:  # A tool that exits must not end the process of all users.
+        except Exception as error:
             logger.error("the tool %s failed", tool_name, exc_info=error)
             return FAILED if operation_key is None else CHANGE_FAILED
-
-
-def _run(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    try:
-        return function(**arguments)
-    except (StopIteration, SystemExit) as error:
-        # No future can carry the first, so its caller would wait for ever; the second would end the event loop.
-        raise RuntimeError(f"the function raised {type(error).__name__}") from error
 
 
 def result_of(returned: Any) -> ToolResult:

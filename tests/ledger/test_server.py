@@ -42,6 +42,8 @@ def server(database: Database) -> LedgerServer:
             raise ToolRefusal("This word is refused.")
         if word == "defect":
             raise ZeroDivisionError
+        if word == "interrupt":
+            raise KeyboardInterrupt
         if word == "statement":
             connection.exec_driver_sql("SELECT * FROM nowhere")
         return {"receipt": f"added {word}"}
@@ -82,6 +84,7 @@ async def test_a_change_takes_effect_once_for_its_user(server: LedgerServer) -> 
     [
         ("refused", ToolErrorCode.TOOL_REFUSED),
         ("defect", ToolErrorCode.TOOL_EXECUTION_ERROR),
+        ("interrupt", ToolErrorCode.TOOL_EXECUTION_ERROR),
         ("statement", ToolErrorCode.DATABASE_ERROR),
     ],
 )

@@ -116,12 +116,75 @@ async def leave_later() -> None:
     raise SystemExit("a secret")
 
 
-@pytest.mark.parametrize("function", [not_json, not_a_number, cyclic, no_more, leave, leave_later])
+async def await_a_cancelled_task() -> None:
+    """Await what was cancelled."""
+    task = asyncio.create_task(asyncio.sleep(9))
+    task.cancel()
+    await task
+
+
+async def cancel_itself() -> None:
+    """Cancel the task that runs it."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(9)
+
+
+def interrupt() -> None:
+    """Interrupt."""
+    raise KeyboardInterrupt
+
+
+async def interrupt_later() -> None:
+    """Interrupt."""
+    raise KeyboardInterrupt
+
+
+async def close() -> None:
+    """End like a generator that is closed."""
+    raise GeneratorExit
+
+
+def cancelled() -> None:
+    """Raise what a cancelled task raises."""
+    raise asyncio.CancelledError
+
+
+def recurse() -> None:
+    """Call itself."""
+    recurse()
+
+
+RETURN_NOTHING = [not_json, not_a_number, cyclic, no_more, leave, leave_later, await_a_cancelled_task, cancel_itself]
+RETURN_NOTHING += [interrupt, interrupt_later, close, cancelled, recurse]
+
+
+@pytest.mark.parametrize("function", RETURN_NOTHING)
 async def test_a_change_that_returns_nothing_usable_may_have_been_done(function: Callable[..., Any]) -> None:
     async with asyncio.timeout(30):
         result = await FunctionTools(function).execute(function.__name__, {}, "ann", operation_key="k")
     assert result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE
     assert "secret" not in f"{result}"
+
+
+async def test_a_call_that_is_cancelled_cancels_its_function() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        """Wait."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    call = asyncio.create_task(FunctionTools(wait).execute("wait", {}, "ann"))
+    await started.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert ended.is_set()
 
 
 async def test_arguments_that_a_validator_refuses_are_not_repeated() -> None:
