@@ -243,7 +243,7 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
     promised = policy.with_conditions(replace(promises, text=f"{_annotations(policy)} {PERMIT} {promises.text}")).conditions
     assert promised is not None
     promised.require_valid()
-    if promised.shadow is not None:
+    if promised.shadow:
         raise ConfigurationError(f"the promises {promises.name} have a rule with @shadow: a promise must hold")
     conditions = dict(list(promised.by_key.items())[1:])
     if any(condition.effect == "permit" for condition in conditions.values()):

@@ -90,7 +90,7 @@ class Batch:
         if self.setting.confirmed is not None or self.setting.policy.counts(hand.name):
             return None
         conditions, place = self.setting.policy.conditions, hand.place + 1
-        if place == len(self.calls) or (conditions is not None and conditions.depends_on_calls(self.calls[place].name)):
+        if place == len(self.calls) or (conditions is not None and conditions.gathers.depends_on_calls(self.calls[place].name)):
             return None
         past = (*hand.before.calls, PastCall(hand.sequence, hand.name, hand.arguments))
         ahead = self._hand(place, hand.sequence + 1, past)

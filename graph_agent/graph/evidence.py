@@ -13,7 +13,6 @@ from graph_agent.models.canonical import digest
 from graph_agent.policy.call_in_hand import CallInHand, Evidence, EvidenceKind, Gate, GuardVerdict
 from graph_agent.policy.gates import is_previewed
 from graph_agent.policy.guard import walk
-from graph_agent.policy.shadow import shadow_verdicts
 
 Reader = Callable[[CallInHand, Batch], Awaitable[Evidence]]
 
@@ -37,11 +36,6 @@ async def judge_now(hand: CallInHand, batch: Batch, table: Sequence[Gate] = ()) 
 async def _read_facts(hand: CallInHand, batch: Batch) -> Evidence:
     results = await batch.reader.of_call(hand, batch.newest)
     return hand.evidence._replace(results=results, facts_shown=batch.reader.shown(hand.name, results))
-
-
-async def _read_shadow(hand: CallInHand, batch: Batch) -> Evidence:
-    del batch
-    return hand.evidence._replace(shadow=shadow_verdicts(hand))
 
 
 async def _read_object(hand: CallInHand, batch: Batch) -> Evidence:
@@ -95,7 +89,6 @@ async def _read_requests(hand: CallInHand, batch: Batch) -> Evidence:
 READERS: Final[Mapping[EvidenceKind, Reader]] = MappingProxyType(
     {
         EvidenceKind.FACTS: _read_facts,
-        EvidenceKind.SHADOW: _read_shadow,
         EvidenceKind.OBJECT: _read_object,
         EvidenceKind.RESTORED: _read_restored,
         EvidenceKind.USES: _reserve,

@@ -22,7 +22,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import CallDisposition, ShadowVerdict
+from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
@@ -87,7 +87,6 @@ class EvidenceKind(StrEnum):
     """A kind of knowledge that a gate needs, and that has to be read first. A walk without a driver, as a proof, has none."""
 
     FACTS = "facts"
-    SHADOW = "shadow"
     OBJECT = "object"
     RESTORED = "restored"
     USES = "uses"
@@ -104,8 +103,6 @@ class Evidence(NamedTuple):
     """FACTS: the facts of the call from the results of tools."""
     facts_shown: tuple[ShownFact, ...] = ()
     """FACTS: the same as a question shows them."""
-    shadow: tuple[ShadowVerdict, ...] = ()
-    """SHADOW: the verdicts of the rules in the shadow."""
     seen: ToolResult | None = None
     """OBJECT: the preview of the object of the call; None without one."""
     object_now: FactRead | None = None

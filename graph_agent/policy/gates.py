@@ -194,11 +194,6 @@ def _per_message(limit: int) -> str:
     return f"at most {limit} per message (constitution)"
 
 
-def has_shadow(hand: CallInHand) -> bool:
-    conditions = hand.setting.policy.conditions
-    return conditions is not None and conditions.shadow is not None
-
-
 def passes(hand: CallInHand) -> GuardVerdict | None:  # noqa: ARG001 (for a gate that only reads)
     return None
 

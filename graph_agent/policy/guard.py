@@ -66,7 +66,6 @@ GATES: Final = (
     Gate("limit per message", gates.is_below_limit, "its tool was not used as often as its line permits for a message"),
     Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.needs_facts),
     Gate("conditions", gates.meets_conditions, "the conditions permit it, at least after a yes or an approval"),
-    Gate("shadow", gates.passes, "(only reads)", EvidenceKind.SHADOW, gates.has_shadow),
     Gate(ASKED_AT, gates.has_consent, "it has the yes and the approvals that it needs; else people are asked"),
     Gate(gates.DRY_RUN, gates.is_meant, "it only reads, or this is no dry run"),
     Gate(gates.AS_SHOWN, gates.is_as_shown, _AS_SHOWN, EvidenceKind.OBJECT, gates.was_shown),

@@ -26,6 +26,7 @@ from graph_agent.policy.gates import LEFT_OUT, SAME_CALL, SKIPPED, STOPPED
 from graph_agent.policy.guard import LOOK
 from graph_agent.policy.origins import warn_of
 from graph_agent.policy.receipts import receipt
+from graph_agent.policy.shadow import shadow_verdicts
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
 
@@ -129,7 +130,7 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
         result,
         receipt(hand.rule, judged.arguments, result, confirmed=confirmed) if executed else (),
         judged.rule if judged.disposition is CallDisposition.REFUSED else "",
-        hand.evidence.shadow,
+        shadow_verdicts(hand),
         judged.gate,
     )
     batch.turn = turn.to(turn.outcome, calls=(*turn.calls, call), fact_reads=batch.reader.made)

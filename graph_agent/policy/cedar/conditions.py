@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
+from graph_agent.models.record import ShadowVerdict
 from graph_agent.models.sources import CallSources
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
@@ -29,6 +30,10 @@ class Verdict(StrEnum):
     WAITS = "waits"
     """Only with the approval of other people."""
     REFUSED = "refused"
+
+    def is_stricter_than(self, other: Verdict) -> bool:
+        order = list(Verdict)
+        return order.index(self) > order.index(other)
 
 
 class NeededApproval(NamedTuple):
@@ -49,6 +54,8 @@ class ConditionsVerdict(NamedTuple):
     """The facts that these conditions read, in a server's words: quoted, and cut."""
     needs: NeededApproval | None = None
     """For WAITS, and for ASKS if the call waits for an approval after the yes."""
+    shadow: tuple[ShadowVerdict, ...] = ()
+    """The verdicts of the rules in the shadow that would have been stricter."""
 
     @property
     def names(self) -> str:

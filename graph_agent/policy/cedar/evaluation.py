@@ -6,6 +6,7 @@ A call whose conditions count approvals is evaluated twice more, as if everybody
 waits for approvals.
 A condition that fails, or no decision, refuses the call: Cedar alone skips a `forbid` that fails.
 A rule in the shadow is no condition here: it is not in `by_key`, so nothing that decides, describes or proves reads it.
+Its verdict follows from an evaluation of the whole file, because Cedar names every `forbid` that matches.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -27,6 +29,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import nearest_name
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
+from graph_agent.models.record import ShadowVerdict
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import (
     EVERYBODY,
@@ -39,11 +42,11 @@ from graph_agent.policy.cedar.conditions import (
     configured_roles,
 )
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
+from graph_agent.policy.cedar.evaluations import POLICY_ID, Evaluations, failed_keys
 from graph_agent.policy.cedar.fact_conversion import cedar_values
 from graph_agent.policy.cedar.fact_values import described
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.seen_arguments import hidden_arguments
-from graph_agent.policy.cedar.shadow import ANNOTATION, ShadowRules
 from graph_agent.policy.cedar.syntax import (
     COMMENT_OR_TEXT,
     MAX_ID,
@@ -77,29 +80,18 @@ _NO_CALLED: Final = (
 _NO_APPROVER: Final = "there is no `context.approver`: write `context.approvals.manager >= 1` with the role of an approver"
 _STATEMENT = re.compile(COMMENT_OR_TEXT + r'|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _ANNOTATION = re.compile(COMMENT_OR_TEXT + r"|@\s*(?P<name>\w+)", re.DOTALL)
-_POLICY_ID = re.compile(r"`?policy(\d+)`?")
 _OPTIONAL = re.compile(r"optional attribute `(?P<of>[\w.]+)\.(?P<name>\w+)` in context")
-_ANNOTATIONS: Final = ("id", ANNOTATION)
+_SHADOW: Final = "shadow"
+"""The annotation of a `forbid` that is judged and recorded, and decides nothing."""
+_ANNOTATIONS: Final = ("id", _SHADOW)
 
 
 class CedarConditions:
     """The compiled conditions of a file."""
 
-    def __init__(
-        self,
-        file: ConditionsFile,
-        actions: Sequence[ToolAction],
-        recorded: str | None = None,
-        *,
-        enforced: Collection[str] | None = None,
-    ) -> None:
-        """`enforced` are the keys of rules that decide though they are in the shadow.
-
-        Raises `ConfigurationError` with the line of the first condition that cannot be used.
-        """
+    def __init__(self, file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> None:
+        """Raises `ConfigurationError` with the line of the first condition that cannot be used."""
         self.file = file
-        self.actions: Mapping[str, ToolAction] = {action.name: action for action in actions}
-        """The tools that the conditions see, by name."""
         self._statements = list(_statements(file.text))
         for number, (_, statement) in enumerate(self._statements):
             if nesting(statement) > MAX_NESTING:
@@ -113,14 +105,12 @@ class CedarConditions:
             raise self._error(min(map(_number, tree.templates)), "templates cannot be used")
         self.names: Mapping[str, str] = self._names_of_conditions(tree.static_policies)
         """The name of each condition and of each rule in the shadow in reasons, by key."""
-        shadowed = self._shadowed(tree.static_policies)
-        if silent := shadowed - set(enforced or ()):
-            deciding = {key: one for key, one in tree.static_policies.items() if key not in silent}
-            tree = replace(tree, static_policies=deciding)
-            self._set = PolicySet.from_pst(tree)
-        self.by_key: Mapping[str, pst.Template] = dict(tree.static_policies)
-        """The conditions that decide."""
-        if not any(condition.effect == "permit" for condition in self.by_key.values()):
+        in_shadow = self._keys_in_shadow(tree.static_policies)
+        self.shadow: Mapping[str, str] = {key: self.names[key] for key in sorted(in_shadow, key=_number)}
+        """The names of the rules in the shadow, by key: they decide nothing."""
+        self._every_one: Mapping[str, pst.Template] = dict(tree.static_policies)
+        self._given_actions = {action.name: action for action in actions}
+        if not any(condition.effect == "permit" for condition in self._every_one.values()):
             raise ConfigurationError(f"the policy file {file.name} permits nothing: begin it with `{PERMIT}`")
         for key, condition in tree.static_policies.items():
             if Reads([condition.clauses]).names("called"):
@@ -129,55 +119,12 @@ class CedarConditions:
                 raise self._error(_number(key), _NO_APPROVER)
             if Reads([condition.clauses]).names("approvals") and not file.roles:
                 raise self._error(_number(key), f"approvals are counted by role, and {configured_roles((), 'manager')}")
-        self.reads = Reads(condition.clauses for condition in self.by_key.values())
-        in_order = dict(sorted(self.by_key.items(), key=lambda item: _number(item[0])))
-        self.results = DeclaredFacts(in_order, self.actions)
-        """The facts from the results of tools."""
-        self.actions = self.results.actions()
-        self._about = {
-            name: [key for key, condition in self.by_key.items() if covers(condition, action)]
-            for name, action in self.actions.items()
-        }
-        self._reads_about = {name: Reads(self.by_key[key].clauses for key in keys) for name, keys in self._about.items()}
-        self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
-        # If no condition reads the user's yes, one evaluation is enough.
-        self._answers = (False, True) if self.reads.has("confirmed") else (False,)
-        self._yes_only_permits = all(map(yes_only_permits, self.by_key.values()))
-        everybody = {"approvals": dict.fromkeys(file.roles, EVERYBODY)}
-        self._approved_by: Mapping[str, list[dict[str, Any]]] = {
-            name: [{}, everybody] if reads.has("approvals") else [{}] for name, reads in self._reads_about.items()
-        }
-        """The changes of `context` with which a call of each tool is evaluated: none, and everybody's approvals."""
-        self._counted = self._counted_tools()
-        counting = {key for key, condition in self.by_key.items() if Reads([condition.clauses]).has("used", "message")}
-        self.of_messages: Mapping[str, tuple[str, ...]] = {
-            action.name: tuple(sorted(self.names[key] for key in counting if covers(self.by_key[key], action)))
-            for action in actions
-        }
-        """The conditions about each tool that read what a message has used."""
-        self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
-        """The arguments of each tool whose sums conditions read."""
-        self._depend_on_calls = {
-            name for name, reads in self._reads_about.items() if any(reads.has(part) for part in _OF_CALLS)
-        }
-        self.reads_windows = _reads_windows(self.reads)
-        """True if a condition reads `used.hour` or `used.day`."""
-        self.reads_calls = any(self.reads.has(part) for part in _CALLS)
-        """True if a condition reads `succeeded` or `attempted`."""
-        self._read_sources = {name for name, reads in self._reads_about.items() if any(map(reads.has, SOURCE_PARTS))}
-        self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls or bool(self.results.last)
-        self.shadow: ShadowRules | None = None
-        """The rules that decide nothing, if there are any."""
-        if shadowed and enforced is None:
-            in_shadow = {key: self.names[key] for key in sorted(shadowed, key=_number)}
-            self.shadow = ShadowRules(
-                CedarConditions(file, actions, recorded, enforced=shadowed),
-                in_shadow,
-                lambda key: CedarConditions(file, actions, recorded, enforced=[key]),
-            )
-        self.schema: str = (
-            self.gathers.schema if self.shadow is not None else cedar_schema(list(self.actions.values()), file.roles)
-        )
+        self._decide_by(self._every_one.keys() - in_shadow)
+        self.gathers: CedarConditions = self._with(self._every_one) if in_shadow else self
+        """The conditions whose facts are gathered and whose uses are counted: these, with the rules in the shadow."""
+        if in_shadow:
+            self._set = PolicySet.from_pst(replace(tree, static_policies=dict(self.by_key)))
+        self.schema: str = cedar_schema(list(self.gathers.actions.values()), file.roles)
         self.text = recorded or canonical_json(
             {
                 "engine": f"cedarpy {version('cedarpy')}",
@@ -190,10 +137,58 @@ class CedarConditions:
         )
         """Everything that the verdicts depend on, as canonical JSON, for the record."""
 
-    @property
-    def gathers(self) -> CedarConditions:
-        """The conditions whose facts are gathered and whose uses are counted: these, with the rules in the shadow."""
-        return self if self.shadow is None else self.shadow.everything
+    def _with(self, keys: Collection[str]) -> CedarConditions:
+        """Return what the conditions of these keys read. Cedar evaluates the whole file for it, which is compiled once."""
+        found = copy(self)
+        found.shadow = {}
+        found._decide_by(keys)  # noqa: SLF001 (of the same class)
+        found.gathers = found
+        return found
+
+    def _decide_by(self, keys: Collection[str]) -> None:
+        """Set what decides, and what it reads."""
+        self.by_key: Mapping[str, pst.Template] = {key: one for key, one in self._every_one.items() if key in keys}
+        """The conditions that decide."""
+        self.reads = Reads(condition.clauses for condition in self.by_key.values())
+        in_order = dict(sorted(self.by_key.items(), key=lambda item: _number(item[0])))
+        self.results = DeclaredFacts(in_order, self._given_actions)
+        """The facts from the results of tools."""
+        self.actions: Mapping[str, ToolAction] = self.results.actions()
+        """The tools that the conditions see, by name."""
+        self._about = {
+            name: [key for key, condition in self.by_key.items() if covers(condition, action)]
+            for name, action in self.actions.items()
+        }
+        self._reads_about = {name: Reads(self.by_key[key].clauses for key in keys) for name, keys in self._about.items()}
+        self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
+        # If no condition reads the user's yes, one evaluation is enough.
+        self._answers = (False, True) if self.reads.has("confirmed") else (False,)
+        self._yes_only_permits = all(map(yes_only_permits, self.by_key.values()))
+        everybody = {"approvals": dict.fromkeys(self.file.roles, EVERYBODY)}
+        self._approved_by: Mapping[str, list[dict[str, Any]]] = {
+            name: [{}, everybody] if reads.has("approvals") else [{}] for name, reads in self._reads_about.items()
+        }
+        """The changes of `context` with which a call of each tool is evaluated: none, and everybody's approvals."""
+        self._counted = self._counted_tools()
+        counting = {key for key, condition in self.by_key.items() if Reads([condition.clauses]).has("used", "message")}
+        self.of_messages: Mapping[str, tuple[str, ...]] = {
+            action.name: tuple(sorted(self.names[key] for key in counting if covers(self.by_key[key], action)))
+            for action in self._given_actions.values()
+        }
+        """The conditions about each tool that read what a message has used."""
+        self.summed: Mapping[str, Mapping[str, Kind]] = {
+            action.name: self._summed_numbers(action) for action in self._given_actions.values()
+        }
+        """The arguments of each tool whose sums conditions read."""
+        self._depend_on_calls = {
+            name for name, reads in self._reads_about.items() if any(reads.has(part) for part in _OF_CALLS)
+        }
+        self.reads_windows = _reads_windows(self.reads)
+        """True if a condition reads `used.hour` or `used.day`."""
+        self.reads_calls = any(self.reads.has(part) for part in _CALLS)
+        """True if a condition reads `succeeded` or `attempted`."""
+        self._read_sources = {name for name, reads in self._reads_about.items() if any(map(reads.has, SOURCE_PARTS))}
+        self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls or bool(self.results.last)
 
     @property
     def digest(self) -> str:
@@ -230,10 +225,8 @@ class CedarConditions:
         A value of @shadow would look as if it decided something: `@shadow("false")` is in the shadow too.
         """
         for key, condition in sorted(self.gathers.by_key.items(), key=lambda item: _number(item[0])):
-            if condition.annotations.get(ANNOTATION):
-                raise self._error(
-                    _number(key), f"@{ANNOTATION} has no value: leave it out, and without @{ANNOTATION} a rule decides"
-                )
+            if condition.annotations.get(_SHADOW):
+                raise self._error(_number(key), f"@{_SHADOW} has no value: leave it out, and without @{_SHADOW} a rule decides")
         for key, condition in sorted(self.by_key.items(), key=lambda item: _number(item[0])):
             # Those of the first `permit` declare facts.
             for name in () if key == self.results.key else condition.annotations:
@@ -385,18 +378,75 @@ class CedarConditions:
         action = self.actions.get(tool_name)
         if action is None:
             return ConditionsVerdict(Verdict.REFUSED, (_NO_PERMIT,))
-        if self.shadow is not None and self.shadow.runs(tool_name, arguments, situation):
-            return ConditionsVerdict(Verdict.RUNS)
+        if self.shadow and not situation.for_facts:
+            return self._judge_with_shadow(action, arguments, situation)
+        return self._judge(action, arguments, situation)
+
+    def _judge(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> ConditionsVerdict:
         try:
             context = self.context(action, arguments, situation)
         except Unconvertible as exc:
-            return self._refused_without_facts(tool_name, arguments, situation) or ConditionsVerdict(
+            return self._refused_without_facts(action.name, arguments, situation) or ConditionsVerdict(
                 Verdict.REFUSED, (str(exc),)
             )
         return self.evaluate(action, context, situation)
 
+    def _judge_with_shadow(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> ConditionsVerdict:
+        """Judge a call also by the rules in the shadow: the verdict has those that would have changed it."""
+        name = action.name
+        # A record that was made without these rules may not have what some of them read.
+        lacks = self.gathers.lacks_facts(name, situation)
+        whole = None if lacks else self.gathers.evaluations(name, arguments, situation)
+        # A `forbid` only restricts: what runs with all of them runs without them, and with each.
+        if whole is not None and situation.of_message and whole.failed is None and whole.verdict is Verdict.RUNS:
+            return ConditionsVerdict(Verdict.RUNS)
+        if (own := self.evaluations(name, arguments, situation)) is None:
+            return self._judge(action, arguments, situation)
+        made = self._decided(action, situation, own).outside_message(self._limits(action, situation))
+        if made.verdict is Verdict.REFUSED:
+            return made
+        found = []
+        for key, rule in self.shadow.items():
+            if not covers(self._every_one[key], action):
+                continue
+            reading = self._with_each[key]
+            if lacks and reading.lacks_facts(name, situation):
+                found.append(ShadowVerdict(rule=rule, decision="unknown"))
+                continue
+            with_rule = whole or self.gathers.evaluations(name, arguments, situation, reading)
+            verdict = Verdict.REFUSED if with_rule is None else own.with_rule(key, with_rule)
+            if verdict is Verdict.RUNS and reading.of_messages[name] and not situation.of_message:
+                verdict = Verdict.ASKS
+            if verdict.is_stricter_than(made.verdict):
+                found.append(ShadowVerdict.model_validate({"rule": rule, "decision": str(verdict)}))
+        return made._replace(shadow=tuple(found))
+
+    @cached_property
+    def _with_each(self) -> Mapping[str, CedarConditions]:
+        """What decides, with each of the rules in the shadow."""
+        return {key: self._with({*self.by_key, key}) for key in self.shadow}
+
+    def evaluations(
+        self, tool_name: str, arguments: dict[str, Any], situation: Situation, reading: CedarConditions | None = None
+    ) -> Evaluations | None:
+        """Let Cedar evaluate a call by what these conditions read, or others. None if it cannot be converted for them."""
+        reading = reading or self
+        action = reading.actions[tool_name]
+        try:
+            context = reading.context(action, arguments, situation)
+        except Unconvertible:
+            return None
+        return self._evaluated(action, context, situation)
+
     def evaluate(self, action: ToolAction, context: dict[str, Any], situation: Situation) -> ConditionsVerdict:
         """Return the verdict on a call in a situation, of which `context` was made."""
+        results = self._evaluated(action, context, situation)
+        return self._decided(action, situation, results).outside_message(self._limits(action, situation))
+
+    def _limits(self, action: ToolAction, situation: Situation) -> tuple[str, ...]:
+        return () if situation.of_message else self.of_messages[action.name]
+
+    def _evaluated(self, action: ToolAction, context: dict[str, Any], situation: Situation) -> Evaluations:
         policies = self._set if not situation.for_facts or not self.results.conditions else self._set_without_facts
         request = {
             "principal": {"type": "User", "id": situation.user_id},
@@ -411,37 +461,32 @@ class CedarConditions:
         requests = [{**request, "context": one} for one in contexts]
         roles = tuple(sorted(set(situation.roles) & set(self.file.roles)))
         entities = _entities(situation.user_id, roles, action.name, action.groups)
-        limits = () if situation.of_message else self.of_messages[action.name]
         if self._yes_only_permits and requests[1:] and len(self._approved_by[action.name]) == 1:
             # Most calls are ordinary, and an evaluation is most of the time that the guard takes.
             (result,) = is_authorized_batch(requests[:1], policies, entities)
             if result.decision is CedarDecision.Allow and not result.diagnostics.errors:
-                return ConditionsVerdict(Verdict.RUNS).outside_message(limits)
+                return Evaluations(result, result, result, result)
         # Without a schema, which would double the time: the conversion ensures the types.
         results = is_authorized_batch(requests, policies, entities)
-        for result in results:
-            if result.decision is CedarDecision.NoDecision or result.diagnostics.errors:
-                return ConditionsVerdict(Verdict.REFUSED, self._failed(result))
         answers = len(self._answers)
-        decided = self._decided(action, situation, results[0], results[answers - 1], results[-answers], results[-1])
-        return decided.outside_message(limits)
+        return Evaluations(results[0], results[answers - 1], results[-answers], results[-1])
 
-    def _decided(self, action: ToolAction, situation: Situation, *evaluated: AuthzResult) -> ConditionsVerdict:
-        """Return the verdict from the four evaluations: as it is, with the yes, with everybody's approval, with both."""
-        now, yes, everybody, both = evaluated
-        allow = CedarDecision.Allow
+    def _decided(self, action: ToolAction, situation: Situation, results: Evaluations) -> ConditionsVerdict:
+        if results.failed is not None:
+            return ConditionsVerdict(Verdict.REFUSED, self._failed(results.failed))
+        now, yes, everybody, both = results
 
         def by(verdict: Verdict, denied: AuthzResult, needs: NeededApproval | None = None) -> ConditionsVerdict:
             return ConditionsVerdict(verdict, self._reasons(denied), self._facts_of(denied, action, situation), needs)
 
-        # A call that the yes forbids is refused, though it would be allowed without.
-        if yes.decision is allow:
-            return ConditionsVerdict(Verdict.RUNS) if now.decision is allow else by(Verdict.ASKS, now)
-        if both.decision is not allow:
-            return by(Verdict.REFUSED, both)
-        if everybody.decision is allow:
-            return by(Verdict.WAITS, yes, self._needed(yes))
-        return by(Verdict.ASKS, everybody, self._needed(yes))
+        match results.verdict:
+            case Verdict.RUNS:
+                return ConditionsVerdict(Verdict.RUNS)
+            case Verdict.WAITS:
+                return by(Verdict.WAITS, yes, self._needed(yes))
+            case Verdict.REFUSED:
+                return by(Verdict.REFUSED, both)
+        return by(Verdict.ASKS, now) if yes.decision is CedarDecision.Allow else by(Verdict.ASKS, everybody, self._needed(yes))
 
     def _needed(self, denied: AuthzResult) -> NeededApproval:
         """Return the approval whose absence denied a call."""
@@ -540,23 +585,22 @@ class CedarConditions:
         return tuple(sorted(self.names[one] for one in result.diagnostics.reasons)) or (_NO_PERMIT,)
 
     def _failed(self, result: AuthzResult) -> tuple[str, ...]:
-        failed = {f"policy{found[1]}" for error in result.diagnostics.errors if (found := _POLICY_ID.search(str(error)))}
-        names = sorted(self.names[one] for one in failed if one in self.names)
+        names = sorted(self.names[one] for one in failed_keys(result) if one in self.names)
         return (
             f"these conditions cannot be evaluated for it: {', '.join(names)}"
             if names
             else "the conditions cannot be evaluated for it",
         )
 
-    def _shadowed(self, by_key: Mapping[str, pst.Template]) -> set[str]:
+    def _keys_in_shadow(self, by_key: Mapping[str, pst.Template]) -> set[str]:
         """Return the keys of the rules in the shadow."""
-        found = {key for key, condition in by_key.items() if ANNOTATION in condition.annotations}
+        found = {key for key, condition in by_key.items() if _SHADOW in condition.annotations}
         for key in sorted(found, key=_number):
             if by_key[key].effect == "permit":
-                raise self._error(_number(key), f"only a forbid can have @{ANNOTATION}: without a permit, nothing is permitted")
+                raise self._error(_number(key), f"only a forbid can have @{_SHADOW}: without a permit, nothing is permitted")
             if Reads([by_key[key].clauses]).names("result"):
                 # What would be read for it could be seen, and take as long as if it decided.
-                raise self._error(_number(key), f"a rule with @{ANNOTATION} cannot name facts from `context.result`")
+                raise self._error(_number(key), f"a rule with @{_SHADOW} cannot name facts from `context.result`")
         return found
 
     def _names_of_conditions(self, by_key: Mapping[str, pst.Template]) -> dict[str, str]:
@@ -596,7 +640,7 @@ class CedarConditions:
 
     def _described(self, text: str) -> str:
         """Return a message of the parser with lines instead of its own numbers of conditions."""
-        return visible(_POLICY_ID.sub(lambda found: f"the condition in line {self._line(int(found[1]))}", text))
+        return visible(POLICY_ID.sub(lambda found: f"the condition in line {self._line(int(found[1]))}", text))
 
 
 def _reads_windows(reads: Reads) -> bool:
@@ -621,7 +665,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 def _number(policy_id: str) -> int:
     """Return the position of a condition in its file, from 0; -1 if the id names none."""
-    found = _POLICY_ID.fullmatch(policy_id)
+    found = POLICY_ID.fullmatch(policy_id)
     return int(found[1]) if found else -1
 
 
