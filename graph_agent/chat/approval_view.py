@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from graph_agent.chat.approval_looks import Circumstances
 from graph_agent.chat.conversations.approvals import StoredRequest
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.base import Frozen, UtcDatetime
@@ -111,11 +112,13 @@ class ApprovalView(ApprovalSummary):
     object_then: str
     """The object of the call, when it was requested."""
     object_now: str | None
-    """The same, as it is now; None if that cannot be looked up."""
+    """The same, as it was `looked_at`; None if it was not looked up."""
     changed_before: str
     """The changes that the requester's message had made before."""
     facts_now: list[ShownFact] | None
-    """The `facts` as they are now, if the call was judged anew for this view."""
+    """The `facts` as they were `looked_at`, if the call was judged anew for this view."""
+    looked_at: UtcDatetime | None
+    """The time of the caller's last look; None if nothing has to be looked up. Each one is a decision of the requester's."""
     confirmed: bool
     """True if the requester has said yes to the call."""
     message: str
@@ -181,8 +184,7 @@ def view_of(
     *,
     asked: DecisionRecord | None,
     earlier_messages: int,
-    object_now: str | None,
-    facts_now: Sequence[ShownFact] | None,
+    now: Circumstances | None,
     earlier: Sequence[StoredRequest],
     yours: YourAnswer | None,
     decided_elsewhere: str,
@@ -196,8 +198,9 @@ def view_of(
         **dict(summary_of(stored, policy, decided_elsewhere)),
         arguments=action.arguments,
         object_then=action.object_text or action.description,
-        object_now=object_now,
-        facts_now=None if facts_now is None else list(facts_now),
+        object_now=None if now is None else now.object_text,
+        facts_now=None if now is None else list(now.shown),
+        looked_at=None if now is None else now.read_at,
         changed_before=action.changed_before,
         confirmed=request.confirmed,
         message=message,

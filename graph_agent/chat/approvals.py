@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 
-from graph_agent.chat.approval_facts import Circumstances, read_circumstances, shown_now
+from graph_agent.chat.approval_looks import ApprovalLooks, Circumstances
 from graph_agent.chat.approval_rules import decided_elsewhere, other_rules
 from graph_agent.chat.approval_view import (
     ApprovalSummary,
@@ -43,7 +43,6 @@ from graph_agent.models.decision import ApprovalRequest, DecisionContext
 from graph_agent.models.person import is_same_person
 from graph_agent.models.record import CallDisposition, DecisionOpening, DecisionRecord
 from graph_agent.net.loop_throttle import LoopThrottle
-from graph_agent.policy import confirmation
 from graph_agent.policy.approval_signature import signed_text
 from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.compiled import CompiledPolicy
@@ -66,6 +65,7 @@ class ApprovalService:
         self._engine = engine
         self._stores = stores
         self._requests = requests
+        self._looks = ApprovalLooks(engine, requests)
         self._closing: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -117,8 +117,7 @@ class ApprovalService:
             policy,
             asked=await self._asking(stored.request),
             earlier_messages=self._stores.approval_messages,
-            object_now=await self._object_now(stored.request, policy),
-            facts_now=None if known is None else shown_now(policy, stored.request, known),
+            now=known,
             earlier=[one for one in same if one.created_at < stored.created_at],
             yours=None if _is_own(stored, user_id) else self._yours(stored, policy, user_id, roles, known),
             decided_elsewhere=decided_elsewhere(stored, policy, self._requests.evidence),
@@ -250,9 +249,10 @@ class ApprovalService:
         if stored.state is ApprovalState.OPEN:
             if self._other_rules(request, policy) or not _can_be_approved(stored):
                 return False
-            known = await self._circumstances(policy, request)
-            if not _may_run(policy, known, stored):
+            read = await self._read(self._looks.of_decider(request, policy, len(stored.answers)))
+            if read is None or not _may_run(policy, read, stored):
                 return False
+            known = read
         since = self._stores.clock.monotonic()
         opened: list[OpenedTurn] = []
 
@@ -299,11 +299,11 @@ class ApprovalService:
     async def _known_now(
         self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]
     ) -> Circumstances | None:
-        """Return what the rules read about the call now, if the user can answer its request; else None."""
+        """Return what the call acts on and the rules read about it now, if the user can answer its request; else None."""
         can_answer = stored.is_open and not _is_own(stored, user_id) and not _has_answered(stored, user_id)
         if not can_answer or not self._roles_of(stored, policy, roles) or self._other_rules(stored.request, policy):
             return None
-        return await self._circumstances(policy, stored.request)
+        return await self._read(self._looks.of_viewer(stored.request, policy, user_id))
 
     def _yours(
         self,
@@ -354,14 +354,6 @@ class ApprovalService:
             decision_id = None if closed is None else closed.request.decision_id
         return record
 
-    async def _object_now(self, request: ApprovalRequest, policy: CompiledPolicy) -> str | None:
-        """Return what the call would act on now; None if that is not known."""
-        action, rule = request.action, policy.rules.get(request.action.tool_name)
-        if rule is None or not rule.traits.preview:
-            return None
-        preview = await self._engine.external.preview(action.tool_name, action.arguments, request.user_id)
-        return confirmation.describe_in_full(rule, action.arguments, preview) if preview.success else None
-
     async def _load(self, decision_id: str) -> DecisionRecord | None:
         try:
             loaded = await self._stores.audit.load(decision_id)
@@ -369,9 +361,9 @@ class ApprovalService:
             raise service_unavailable() from exc
         return loaded if isinstance(loaded, DecisionRecord) else None
 
-    async def _circumstances(self, policy: CompiledPolicy, request: ApprovalRequest) -> Circumstances:
+    async def _read(self, reading: Awaitable[Circumstances | None]) -> Circumstances | None:
         try:
-            return await read_circumstances(self._engine, policy, request)
+            return await reading
         except RecordUnavailableError as exc:
             raise service_unavailable() from exc
 

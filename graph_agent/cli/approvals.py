@@ -225,6 +225,7 @@ def text_of(shown: ApprovalView) -> str:
         *([f"It acts now on: {shown.object_now}"] if shown.object_now not in (None, shown.object_then) else []),
         *(f"A server said then: {fact.in_words}" for fact in shown.facts),
         *([f"A server says now: {fact.in_words}" for fact in shown.facts_now or () if fact not in shown.facts]),
+        *([f"Looked up at {shown.looked_at:%Y-%m-%d %H:%M:%S} UTC"] if shown.looked_at is not None else []),
         *([f"Before it: {canonical_json(shown.changed_before)}"] if shown.changed_before else []),
         *(f"Earlier message: {canonical_json(one)}" for one in shown.earlier_messages),
         f"Message: {canonical_json(shown.message)}",

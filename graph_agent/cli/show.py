@@ -165,6 +165,8 @@ def _print_header(header: RecordHeader, author: TextAuthor | None) -> None:
     _row("conversation", f"{shorten(context.conversation_id)}, user {shorten(context.user_id)}")
     _row("started", f"{header.started_at:%Y-%m-%d %H:%M:%S} UTC")
     _row("model", f"{shorten(header.model)}, constitution {header.constitution[:12]}")
+    if context.look is not None:
+        _row("looks at", f"approval request {context.look.request}, for {context.look.viewer or 'the process that decides it'}")
     if context.undoes is not None:
         _row("undoes", f"decision {shorten(context.undoes.decision_id)}")
     if context.pending_confirmation is not None:

@@ -63,6 +63,7 @@ class Batch:
             done_before=() if turn.confirmed is None else turn.confirmed.done_before,
             asks=context.undoes is not None,
             dry_run=context.dry_run,
+            looks=context.look is not None,
         )
         calls = _calls_to_judge(turn)
         sources = await _sources(turn, runtime, calls)
@@ -136,6 +137,8 @@ async def _sources(turn: Turn, runtime: TurnRuntime, calls: Sequence[FunctionCal
     if (closed := turn.context.approval) is not None and closed.request.sources is not None:
         # Of the call that was requested: the message of a closing decision is code's.
         return BatchSources(calls=[closed.request.sources])
+    if (look := turn.context.look) is not None and look.sources is not None:
+        return BatchSources(calls=[look.sources])
     policy = runtime.snapshot.policy
     made = [call for call in turn.calls if call.origin(policy) is not Origin.CODE]
     read = [ReadCall(call.call.name, call.arguments, call.result) for call in made]

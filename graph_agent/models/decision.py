@@ -361,6 +361,16 @@ class ClosedRequest(Frozen):
         return count_approvals(self.answers, self.request.user_id)
 
 
+class ApprovalLook(Frozen):
+    """A look at what the call of an approval request would act on now, and at what the rules read about it."""
+
+    request: str
+    viewer: str
+    """The approver who looks; empty for the process that decides the request."""
+    sources: CallSources | None = Field(default=None, exclude_if=not_)
+    """The origin of the arguments when the call was requested."""
+
+
 class AnswerState(StrEnum):
     """The state of the pending action that an answer names."""
 
@@ -444,6 +454,10 @@ class DecisionContext(Frozen):
     approval: ClosedRequest | None = Field(default=None, exclude_if=not_)
     """For a closing decision: the request that has ended. It asks no model, and answers nothing else."""
 
+    # As above.
+    look: ApprovalLook | None = Field(default=None, exclude_if=not_)
+    """For a dry run of the call of an approval request: its object is read too."""
+
     @field_validator("message_history")
     @classmethod
     def _keep_last_messages(cls, value: list[Message]) -> list[Message]:
@@ -456,6 +470,8 @@ class DecisionContext(Frozen):
             raise ValueError("a decision without a model cannot answer a confirmation")
         if self.called and self.approval is not None:
             raise ValueError("a closing decision has no calls but that of its request")
+        if self.look is not None and not (self.dry_run and len(self.called) == 1):
+            raise ValueError("a look is a dry run of one call")
         if self.undoes is not None and len(self.undoes.calls) != len(self.called):
             raise ValueError("each call of a decision that undoes another one undoes one call of it")
         return self

@@ -66,6 +66,8 @@ class Setting:
     for_facts: bool = False
     """True for a read of the runtime: the conditions that name facts do not judge it."""
     dry_run: bool = False
+    looks: bool = False
+    """True for a dry run that shows people what the call would act on."""
     gates: tuple[Gate, ...] = ()
     """The table of gates; empty for the shipped one."""
 

@@ -229,6 +229,10 @@ def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Find
     return hand.asking(question, needs)
 
 
+def is_looked_at(hand: CallInHand) -> bool:
+    return hand.setting.looks and is_previewed(hand)
+
+
 def is_meant(hand: CallInHand) -> GuardVerdict | None:
     """In a dry run only reads are made."""
     question = hand.found.question

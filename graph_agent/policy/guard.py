@@ -67,6 +67,7 @@ GATES: Final = (
     Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.needs_facts),
     Gate("conditions", gates.meets_conditions, "the conditions permit it, at least after a yes or an approval"),
     Gate(ASKED_AT, gates.has_consent, "it has the yes and the approvals that it needs; else people are asked"),
+    Gate("look", gates.passes, "(only reads)", EvidenceKind.OBJECT, gates.is_looked_at),
     Gate(gates.DRY_RUN, gates.is_meant, "it only reads, or this is no dry run"),
     Gate(gates.AS_SHOWN, gates.is_as_shown, _AS_SHOWN, EvidenceKind.OBJECT, gates.was_shown),
     Gate("left alone", gates.is_left_alone, "what an undo restores is unchanged", EvidenceKind.RESTORED, gates.undoes),

@@ -7,6 +7,7 @@ from typing import Any
 from graph_agent.chat.approval_view import ApprovalView
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.approvals import text_of
+from graph_agent.clock import ManualClock
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.models.facts import ShownFact
@@ -60,7 +61,7 @@ async def test_an_approver_sees_where_arguments_come_from_and_what_the_rules_rea
         assert hidden not in shown.model_dump_json()
 
 
-async def test_facts_of_now_are_shown_beside_those_of_then(environment: Environment) -> None:
+async def test_facts_of_now_are_shown_beside_those_of_then(environment: Environment, clock: ManualClock) -> None:
     desk = OrderDesk()
     chat = chat_of(environment, desk, calls(CANCEL))
     request = request_of(await chat.send("ann", "cancel W2"))
@@ -70,6 +71,7 @@ async def test_facts_of_now_are_shown_beside_those_of_then(environment: Environm
     assert shown.facts_now == [ShownFact(name="order", about=("W2",), values={"status": "sent\u202e"})]
     assert 'A server says now: order "W2": status = "sent‹U+202E›"' in text_of(shown)
     del desk.tables["get_order"]["W2"]
+    clock.advance(minutes=1)
     gone = await view_of(chat, request)
     assert gone.facts_now == [ShownFact(name="order", about=("W2",), missing="not found")]
     assert gone.yours is not None

@@ -77,8 +77,6 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
                 "graph/authorized.py": {"run_authorized"},
                 "turn/external.py": {"send_again"},
                 "turn/recorder.py": {"_read"},
-                # What an approver looks at belongs to no turn.
-                "chat/approval_facts.py": {"read_fact"},
                 "tools/outcomes.py": {"send"},
             },
         ),
@@ -105,8 +103,7 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
                 # There it is a field.
                 "policy/gates.py": {"is_previewed"},
                 "tools/played.py": {"play"},
-                # What an approver looks at belongs to no turn.
-                "chat/approvals.py": {"_object_now"},
+                "chat/approval_looks.py": {"of_viewer"},
             },
         ),
         ("call_tool", {}),

@@ -195,6 +195,16 @@ class ApprovalStore:
         )
         return await self.database.read(lambda connection: list(connection.execute(wanted.limit(1_000)).scalars()))
 
+    async def decided_at(self, decision_ids: Sequence[str]) -> list[datetime]:
+        """Return when those of these decisions were opened that were, in the order of the ids."""
+        wanted = select(decision_logs.c.decision_id, decision_logs.c.created_at).where(
+            decision_logs.c.decision_id.in_(list(decision_ids))
+        )
+        found = await self.database.read(
+            lambda connection: {row.decision_id: row.created_at for row in connection.execute(wanted)}
+        )
+        return [found[one] for one in decision_ids if one in found]
+
     async def take_notice(self, retry_after: timedelta) -> tuple[StoredRequest, NoticeKind, int] | None:
         """Return a notice that is due, and how often it was tried; it is due again after this time, unless it is `sent`."""
         table = approvals.c

@@ -61,6 +61,11 @@ export function Row({ name, text, origin, by }: { name: string; text: string; or
   );
 }
 
+/** The time at which the values of now were read. */
+export function LookedUp({ at }: { at: string }): VNode {
+  return <Row name="Looked up at" text={shortTime(at)} />;
+}
+
 /** Where the arguments come from, and what the rules read of a server about the call. */
 function Grounds({ request }: { request: ApprovalSummary }): VNode | null {
   const origins = Object.entries(request.origins);

@@ -7,7 +7,7 @@ import type { ApprovalSummary, ApprovalView as Shown } from "../shared/client";
 import { textOf } from "../shared/json";
 import { Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
-import { Facts, Listed, Row, STATES, when } from "./request";
+import { Facts, Listed, LookedUp, Row, STATES, when } from "./request";
 import { answerApproval, cancelApproval, EVERY_MS, listApprovals, readApproval } from "./store";
 import type { Which } from "./store";
 
@@ -115,6 +115,7 @@ function One({ id }: { id: string }): VNode {
           <Row name="It acts now on" text={shown.object_now} />
         )}
         <Facts facts={shown.facts} now={shown.facts_now} />
+        {shown.looked_at && <LookedUp at={shown.looked_at} />}
         {shown.changed_before && <Row name="Done before" text={shown.changed_before} />}
         {shown.earlier_messages.map((text, number) => (
           <Row key={number} name="Earlier message" text={text} />
@@ -141,7 +142,7 @@ function One({ id }: { id: string }): VNode {
           <Visible text={shown.decided_elsewhere} />
         </p>
       )}
-      {open && shown.yours && !shown.yours.answer && (shown.yours.effect || shown.decided_elsewhere) && (
+      {open && shown.yours && !shown.yours.answer && (
         <Answering
           shown={shown}
           onAnswer={(approve, reason, signature) => {
