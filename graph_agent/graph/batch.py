@@ -61,6 +61,7 @@ class Batch:
             approvals={} if context.approval is None or confirmed is None else context.approval.counts,
             closes=None if context.approval is None else context.approval.request,
             done_before=() if turn.confirmed is None else turn.confirmed.done_before,
+            unknown_before=context.unknown,
             asks=context.undoes is not None,
             dry_run=context.dry_run,
             looks=context.look is not None,

@@ -184,7 +184,7 @@ class PendingCall(Frozen):
 
 
 class EarlierCall(Frozen):
-    """A change that a turn had made before it asked the user."""
+    """A change that was made, or may have been made, before the call in hand."""
 
     tool_name: str
     arguments: dict[str, Any]
@@ -453,6 +453,9 @@ class DecisionContext(Frozen):
     # As above.
     approval: ClosedRequest | None = Field(default=None, exclude_if=not_)
     """For a closing decision: the request that has ended. It asks no model, and answers nothing else."""
+    # As above.
+    unknown: tuple[EarlierCall, ...] = Field(default=(), exclude_if=not_)
+    """The changes of earlier turns of which it is not known whether they were done: a repetition needs the user's yes."""
 
     # As above.
     look: ApprovalLook | None = Field(default=None, exclude_if=not_)

@@ -61,6 +61,8 @@ class Setting:
     """The approval request that the decision closes: it asks the user nothing."""
     done_before: Sequence[EarlierCall] = ()
     """The changes before the question that was answered: none of them is made again."""
+    unknown_before: Sequence[EarlierCall] = ()
+    """The changes of earlier turns of which it is not known whether they were done."""
     asks: bool = False
     """True if every change needs the user's yes."""
     for_facts: bool = False

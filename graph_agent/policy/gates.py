@@ -211,12 +211,14 @@ def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Find
     setting, question = hand.setting, None
     needs = ruling.needs or (NeededApproval((), ()) if ruling.verdict is Verdict.WAITS else None)
     must_ask = hand.rule.grant.requires_confirmation or ruling.verdict is Verdict.ASKS
-    must_ask = must_ask or (setting.asks and hand.rule.mutating)
+    is_unknown = hand.rule.mutating and any(map(hand.is_same_as, setting.unknown_before))
+    must_ask = must_ask or is_unknown or (setting.asks and hand.rule.mutating)
     lacks_yes = must_ask and not (setting.yes and hand.operation_key is not None)
     if needs is not None and hand.waits:
         return hand.skipped(LEFT_OUT, ends_batch=True)
     if lacks_yes or (hand.waits and needs is None):
-        question = Question(CallDisposition.AWAITING, AWAITING, ruling.names, _in_words(hand, ruling).reason)
+        asked = ruling._replace(reasons=(*ruling.reasons, fixed.MAY_BE_DONE)) if is_unknown else ruling
+        question = Question(CallDisposition.AWAITING, AWAITING, asked.names, _in_words(hand, asked).reason)
     elif needs is not None:
         # The conditions may have asked for the yes too, which the call has.
         question = Question(CallDisposition.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))

@@ -9,9 +9,11 @@ import pytest
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.queries import LogQueryService
+from graph_agent.chat.answer import ChatAnswer
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import LLMErrorCode, LLMResponse
 from graph_agent.models.tools import ToolResult
 from tests.chat.environment import Environment, calls, says
 from tests.record.trees import verified
@@ -55,6 +57,34 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
     assert await environment.descriptions() == (["milk"] if performed else [])
     assert trace.record == record
     assert (await verified(environment.database, key=None)).violations == []
+
+
+async def test_a_change_whose_outcome_is_unknown_is_asked_about_before_it_is_repeated(
+    environment: Environment, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose(*_: Any, **__: Any) -> ToolResult:
+        return LOST
+
+    async def repeat(text: str) -> ChatAnswer:
+        model = ScriptedAdapter([calls("add_task", description=text), says("Added.")])
+        return await environment.chat(model).send("ann", f"add {text}", conversation_id=answer.conversation_id)
+
+    with monkeypatch.context() as server:
+        # No fault of the shipped server loses a reply, nor the answer of the ledger.
+        server.setattr(environment.tools, "execute", lose)
+        server.setattr(environment.tools, "settle", lose)
+        model = ScriptedAdapter(
+            [calls("add_task", description="milk"), LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)]
+        )
+        answer = await environment.chat(model).send("ann", "add milk")
+    assert "try again" not in answer.reply.replace("check before you try again", "")
+    asked = await repeat("milk")
+    assert "it is not known whether the same was done before" in asked.reply
+    assert (await environment.descriptions(), asked.decision.pending_action is not None) == ([], True)
+    assert (await repeat("bread")).reply == "Added."
+    await settle_unknown(environment.tools, environment.database, clock=clock)
+    assert (await repeat("milk")).reply == "Added."
+    assert await environment.descriptions() == ["bread", "milk"]
 
 
 async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(

@@ -18,10 +18,10 @@ from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turn_limits, turns
 from graph_agent.db import Database, PreparedStatement, insert_into
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
-from graph_agent.models.decision import MAX_HISTORY_MESSAGES, STILL_WAITING, AnswerState, Message
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.decision import MAX_DONE_BEFORE, MAX_HISTORY_MESSAGES, STILL_WAITING, AnswerState, EarlierCall, Message
+from graph_agent.models.record import DecisionRecord, OperationState
 from graph_agent.ports import Clock, Confirmations
-from graph_agent.record.tables import decision_logs
+from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.writer import RecordedTurn
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 
@@ -48,6 +48,24 @@ HISTORY = (
     .where(messages.c.conversation_id == bindparam("conversation"))
     .order_by(messages.c.number.desc())
     .limit(MAX_HISTORY_MESSAGES)
+)
+_LAST_TURNS = (
+    select(messages.c.decision_id)
+    .where(messages.c.conversation_id == bindparam("conversation"))
+    .order_by(messages.c.number.desc())
+    .limit(MAX_HISTORY_MESSAGES)
+)
+UNKNOWN_CALLS = (
+    select(tool_invocation_logs.c.tool_name, tool_invocation_logs.c.parameters)
+    .join_from(
+        call_operations,
+        tool_invocation_logs,
+        (tool_invocation_logs.c.decision_id == call_operations.c.decision_id)
+        & (tool_invocation_logs.c.sequence == call_operations.c.sequence),
+    )
+    .where(call_operations.c.decision_id.in_(_LAST_TURNS), call_operations.c.state == OperationState.UNKNOWN)
+    .order_by(call_operations.c.intended_at.desc())
+    .limit(MAX_DONE_BEFORE)
 )
 TOUCH_CONVERSATION = PreparedStatement(
     update(conversations).where(conversations.c.id == bindparam("conversation")).values(updated_at=bindparam("now"))
@@ -155,6 +173,12 @@ def history(connection: Connection, conversation_id: str) -> list[Message]:
         Message(role=row.role.value, content=row.content, timestamp=row.created_at, decision_type=row.decision_type)
         for row in reversed(rows)
     ]
+
+
+def unknown_calls(connection: Connection, conversation_id: str) -> tuple[EarlierCall, ...]:
+    """Return the changes of the last messages of a conversation of which it is not known whether they were done."""
+    rows = connection.execute(UNKNOWN_CALLS, {"conversation": conversation_id})
+    return tuple(EarlierCall(tool_name=row.tool_name, arguments=row.parameters or {}, unknown=True) for row in rows)
 
 
 def stored_answer(connection: Connection, decision_id: str) -> ChatAnswer | None:

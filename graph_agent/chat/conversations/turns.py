@@ -30,6 +30,7 @@ from graph_agent.models.decision import (
     ApprovalRequest,
     ConfirmationAnswer,
     DecisionContext,
+    EarlierCall,
     Message,
     PendingAction,
     ShownQuestion,
@@ -326,6 +327,7 @@ class TurnStore:
         now = self._clock.now()
         decision_id = self._ids.new()
         history: list[Message] = []
+        unknown: tuple[EarlierCall, ...] = ()
         pending: PendingAction | None = None
         answers = request.answers
         asked_in = request.conversation_id
@@ -350,6 +352,7 @@ class TurnStore:
         self._limit.count(connection, request.user_id, self._turns_per_minute)
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
+            unknown = turn_rows.unknown_calls(connection, conversation_id)
         self._insert_message(connection, decision_id, conversation_id, request.content, now)
         # Calls and dry runs answer no question: the one that waits in the conversation goes on waiting.
         asks_nothing = bool(request.called) or request.dry_run
@@ -365,6 +368,7 @@ class TurnStore:
             dry_run=request.dry_run,
             called=request.called,
             undoes=request.undoes,
+            unknown=unknown,
         )
         opening = open_record(decision_id, context)
         self._audit.open(connection, opening)

@@ -19,7 +19,7 @@ from graph_agent.models.tools import ToolCall
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.receipts import is_committed
 from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
-from graph_agent.reply.fixed import COULD_NOT_GO_ON, as_notice, with_receipts
+from graph_agent.reply.fixed import COULD_NOT_GO_ON, INTERRUPTED_UNKNOWN, as_notice, with_receipts
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
 """The calls that the decision lists."""
@@ -85,7 +85,10 @@ def _reply(turn: Turn, policy: CompiledPolicy) -> Parts:
         end = by_code(COULD_NOT_GO_ON) if ending.kind is EndingKind.FAILURE else ending.authored
         return with_receipts(turn.report + by_code("\n\n") + end, *_receipts(turn.calls[len(turn.confirmed_calls) :], policy))
     if ending.kind in _WITH_RECEIPTS:
-        return with_receipts(ending.authored, *_receipts(turn.calls, policy))
+        done, unknown = _receipts(turn.calls, policy)
+        # A failure that invites to try again would invite to do a change twice.
+        failed = unknown and ending.kind is EndingKind.FAILURE and not turn.repeating
+        return with_receipts(by_code(INTERRUPTED_UNKNOWN) if failed else ending.authored, done, unknown)
     done, _ = _receipts(turn.confirmed_calls, policy)
     if not done or ending.kind is EndingKind.CONFIRMED:
         return ending.authored

@@ -25,6 +25,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.base import Frozen, located_violation
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMRequest, LLMResponse
+from graph_agent.reply.fixed import UNKNOWN_REPLY
 from graph_agent.reply.forms import ANSWER, ASK_USER
 
 _SLOT = re.compile(r"\{([\w.]+)\}")
@@ -155,10 +156,16 @@ def _report(responses: Sequence[FunctionResponse], reply: str, slots: Mapping[st
     """Return the reply, filled from the results; the reasons of the failed calls instead, if there are any."""
     failed = [one.response for one in responses if one.response.get("success") is not True]
     if failed:
-        reasons = [one.get("error") or one.get("outcome") or "the tool gave no reason" for one in failed]
-        return "\n".join(dict.fromkeys(f"That did not work: {reason}" for reason in reasons))
+        return "\n".join(dict.fromkeys(map(_failed, failed)))
     results = {one.name: one.response.get("data") for one in responses}
     return _SLOT.sub(lambda found: slots.get(found[1]) or _value(found[1], results), reply)
+
+
+def _failed(response: Mapping[str, Any]) -> str:
+    # The response has an outcome if it is not known; then nothing "did not work".
+    return (
+        UNKNOWN_REPLY if "outcome" in response else f"That did not work: {response.get('error') or 'the tool gave no reason'}"
+    )
 
 
 def _value(path: str, results: Mapping[str, Any]) -> str:
