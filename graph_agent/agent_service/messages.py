@@ -25,6 +25,7 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import STILL_WAITING, DecisionType, Message, PendingAction, unstorable
 from graph_agent.models.llm import TokenUsage
+from graph_agent.models.origin import Origin
 from graph_agent.turn.finished import FinishedTurn
 
 DATA_KEY = "graph_agent"
@@ -73,7 +74,10 @@ def _message(message: Any, number: int, now: datetime) -> Message | None:
         return None
     if len(text) > MAX_TEXT:
         text = text[:MAX_TEXT] + CUT
-    return Message(role=_READ_ROLES[role], content=text, timestamp=now, decision_type=_decision_type(message))
+    # A reply of ours has our data. Who has written another one, and what they had read, is not known.
+    ours = role == "user" or bool(_own_data(message)) or bool(message.get("tool_calls"))
+    origin = None if ours else Origin.FOREIGN
+    return Message(role=_READ_ROLES[role], content=text, timestamp=now, decision_type=_decision_type(message), origin=origin)
 
 
 def _text(message: Mapping[str, Any], number: int) -> str:

@@ -193,7 +193,8 @@ def view_of(
     request, action = stored.request, stored.request.action
     context = None if asked is None else asked.header.context
     message = "" if context is None else context.message
-    history = [one.content for one in context.message_history if one.role == "user"] if context is not None else []
+    said = () if context is None else context.message_history
+    history = [one.content for one in said if one.role == "user" and one.origin is None]
     return ApprovalView(
         **dict(summary_of(stored, policy, decided_elsewhere)),
         arguments=action.arguments,

@@ -17,6 +17,7 @@ from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
+from graph_agent.models.origin import Origin
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolCall
 from graph_agent.models.undo import UndoneCall, UndoneDecision
@@ -146,8 +147,9 @@ class Message(Frozen, kw_only=False):
     decision_type: DecisionType | None = Field(default=None, exclude_if=not_)
     """The type of the decision that this message of the assistant replied with; None if it is not known, or for a user."""
     # As above.
-    foreign: bool = Field(default=False, exclude_if=not_)
-    """True if neither the user nor a decision of this runtime has said it, as another agent of an application: it taints."""
+    origin: Origin | None = Field(default=None, exclude_if=not_)
+    """The origin, if it is not the one that the role says: FOREIGN for another agent of an application, whose words taint, and
+    MODEL for a message in place of the user's, which names the calls of a program."""
 
 
 class RulesDigests(Frozen):

@@ -25,7 +25,7 @@ def by_user(text: str) -> PromptMessage:
 
 def said_earlier(said: Message) -> PromptMessage:
     """Return a message of an earlier turn. What a conversation has read before is known from its record."""
-    origin = Origin.FOREIGN if said.foreign else Origin.USER if said.role == "user" else Origin.MODEL
+    origin = said.origin or (Origin.USER if said.role == "user" else Origin.MODEL)
     return PromptMessage(LLMMessage(role=said.role, content=said.content), origin)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from graph_agent.models.decision import DecisionContext, Message
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.origin import Origin
 from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, FoundSource, ReadCall, Source
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
@@ -190,7 +191,7 @@ class SourceFinder:
 
     def __init__(self, context: DecisionContext, policy: CompiledPolicy, earlier: EarlierCalls) -> None:
         """`earlier` are the calls of the turns before, in this conversation."""
-        said = [context.message, *(one.content for one in context.message_history if one.role == "user" and not one.foreign)]
+        said = [context.message, *(one.content for one in context.message_history if one.role == "user" and one.origin is None)]
         # Also as most keyboards write it: a user may write digits in full width.
         spellings = [form for text in said for form in dict.fromkeys((text, unicodedata.normalize("NFKC", text)))]
         # The message of a decision without a model is no text of the user: it names the calls.
@@ -198,12 +199,12 @@ class SourceFinder:
         self._context = context
         self._policy = policy
         self._types = {action.name: action.arguments for action in policy.actions}
-        said_by_others = [_message_of_others(one) for one in context.message_history if one.foreign]
+        said_by_others = [_message_of_others(one) for one in context.message_history if one.origin is Origin.FOREIGN]
         self._earlier = [self._read(call) for call in (*earlier.results, *said_by_others)]
         self._after = next((name for name in earlier.tools if not self._is_trusted(name)), None)
         self._after = self._after or _first_untrusted(self._earlier)
         if self._after is not None:
-            answers = [one.content for one in context.message_history if one.role == "assistant"]
+            answers = [one.content for one in context.message_history if one.role == "assistant" or one.origin is not None]
             self._earlier += [_Read(None, [text], {}, trusted=False) for text in answers]
         self._of_turn: list[_Read] = []
         self._declared: dict[str, frozenset[str]] = {}

@@ -8,6 +8,7 @@ import pytest
 from graph_agent.agent_service.messages import CUT, MAX_TEXT, History, read_history
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import Message, PendingAction, content_problem
+from graph_agent.models.origin import Origin
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 PENDING = PendingAction(
@@ -27,11 +28,11 @@ ASKED: dict[str, Any] = {
 YES = {"role": "user", "content": "yes"}
 
 
-def says(role: Any, content: str) -> Message:
-    return Message(role=role, content=content, timestamp=NOW)
+def says(role: Any, content: str, origin: Origin | None = None) -> Message:
+    return Message(role=role, content=content, timestamp=NOW, origin=origin)
 
 
-def test_what_was_said_is_kept_and_calls_and_results_are_not() -> None:
+def test_what_was_said_is_kept_and_a_reply_that_is_not_ours_is_foreign() -> None:
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "Be a pirate"},
         {"role": "user", "content": [{"type": "text", "text": "show"}, {"type": "text", "text": "tasks"}]},
@@ -40,13 +41,13 @@ def test_what_was_said_is_kept_and_calls_and_results_are_not() -> None:
         {"role": "assistant", "content": "None yet."},
         {"role": "user", "content": "thanks"},
     ]
-    earlier = (says("user", "show\ntasks"), says("assistant", "None yet."))
+    earlier = (says("user", "show\ntasks"), says("assistant", "None yet.", Origin.FOREIGN))
     assert read_history(messages, NOW) == History("thanks", earlier)
 
 
 def test_a_long_message_of_the_past_is_cut() -> None:
     earlier = read_history([{"role": "assistant", "content": "a" * MAX_TEXT + "b"}, YES], NOW).earlier
-    assert earlier == (says("assistant", "a" * MAX_TEXT + CUT),)
+    assert earlier == (says("assistant", "a" * MAX_TEXT + CUT, Origin.FOREIGN),)
 
 
 def test_conversation_and_waiting_action_come_with_the_last_message_of_the_assistant() -> None:

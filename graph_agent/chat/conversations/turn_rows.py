@@ -19,6 +19,7 @@ from graph_agent.chat.conversations.tables import Role, TurnState, conversations
 from graph_agent.db import Database, PreparedStatement, insert_into
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.decision import MAX_DONE_BEFORE, MAX_HISTORY_MESSAGES, STILL_WAITING, AnswerState, EarlierCall, Message
+from graph_agent.models.origin import Origin
 from graph_agent.models.record import DecisionRecord, OperationState
 from graph_agent.ports import Clock, Confirmations
 from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
@@ -44,7 +45,7 @@ STOP = (
 ANSWER = PreparedStatement(update(turns).where(_CLAIMED).values(state=TurnState.DONE, answer=bindparam("given")))
 
 HISTORY = (
-    select(messages.c.role, messages.c.content, messages.c.created_at, messages.c.decision_type)
+    select(messages.c.role, messages.c.content, messages.c.created_at, messages.c.decision_type, messages.c.authors)
     .where(messages.c.conversation_id == bindparam("conversation"))
     .order_by(messages.c.number.desc())
     .limit(MAX_HISTORY_MESSAGES)
@@ -170,7 +171,13 @@ def history(connection: Connection, conversation_id: str) -> list[Message]:
     """Return the last messages of a conversation, oldest first."""
     rows = connection.execute(HISTORY, {"conversation": conversation_id}).all()
     return [
-        Message(role=row.role.value, content=row.content, timestamp=row.created_at, decision_type=row.decision_type)
+        Message(
+            role=row.role.value,
+            content=row.content,
+            timestamp=row.created_at,
+            decision_type=row.decision_type,
+            origin=Origin.MODEL if row.role is Role.USER and row.authors is not None else None,
+        )
         for row in reversed(rows)
     ]
 

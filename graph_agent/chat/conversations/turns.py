@@ -353,7 +353,9 @@ class TurnStore:
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
             unknown = turn_rows.unknown_calls(connection, conversation_id)
-        self._insert_message(connection, decision_id, conversation_id, request.content, now)
+        # A message that names calls is none of the user's words.
+        by_code = bool(request.called) or request.undoes is not None
+        self._insert_message(connection, decision_id, conversation_id, request.content, now, by_code=by_code)
         # Calls and dry runs answer no question: the one that waits in the conversation goes on waiting.
         asks_nothing = bool(request.called) or request.dry_run
         context = DecisionContext(

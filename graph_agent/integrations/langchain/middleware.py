@@ -19,6 +19,7 @@ from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.llm.wire import OPENAI_NAME, WireNames
 from graph_agent.models.decision import Message
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.origin import Origin
 from graph_agent.models.record import CallDisposition, ToolInvocation
 from graph_agent.models.tools import ToolResult
 from graph_agent.reply.text import visible
@@ -90,7 +91,7 @@ def _read_of_others(messages: Sequence[AnyMessage]) -> Iterator[Message]:
     for message in messages:
         ours = isinstance(message, ToolMessage) and isinstance(message.artifact, dict) and "decision_id" in message.artifact
         if isinstance(message, ToolMessage) and not ours:
-            yield Message(role="assistant", content=visible(message.text)[:_MAX_READ], foreign=True)
+            yield Message(role="assistant", content=visible(message.text)[:_MAX_READ], origin=Origin.FOREIGN)
 
 
 def _answers(requested: list[ToolCall], turns: Sequence[FinishedTurn], parts: AnswerParts) -> Iterator[ToolMessage]:

@@ -33,6 +33,7 @@ from graph_agent.models.decision import (
     content_problem,
 )
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.origin import Origin
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.fixed import NO_ANSWER_TO_THIS
 from graph_agent.turn.engine import LLMAgentEngine
@@ -240,7 +241,7 @@ def _history(messages: Sequence[BaseMessage]) -> list[Message]:
             content=message.text,
             decision_type=message.response_metadata.get("decision", {}).get("decision_type"),
             # Another agent of the graph may have read anything.
-            foreign=isinstance(message, AIMessage) and "decision" not in message.response_metadata,
+            origin=None if isinstance(message, HumanMessage) or "decision" in message.response_metadata else Origin.FOREIGN,
         )
         for message in messages
         if isinstance(message, HumanMessage | AIMessage) and message.text.strip()
