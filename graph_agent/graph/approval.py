@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from graph_agent.graph.card import AskedCall, changed_before, earliest
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.models.approval import ApprovalState
@@ -16,12 +18,14 @@ from graph_agent.reply.text import quoted
 def open_request(turn: Turn, runtime: TurnRuntime, hand: CallInHand) -> ApprovalRequest:
     """Return the signed request for a call that waits. A closing decision whose object has changed opens its request anew."""
     closed, known, facts = turn.context.approval, hand.evidence.requests, hand.evidence.facts_shown
-    action, prompt = _action(turn, runtime, AskedCall.in_hand(hand)), runtime.snapshot.digests["prompt"]
+    assert known is not None
+    # The time of the database, by which it expires: the clocks of two hosts may differ.
+    created_at = known.at or runtime.ports.now()
+    action, prompt = _action(turn, runtime, AskedCall.in_hand(hand), created_at), runtime.snapshot.digests["prompt"]
     if closed is not None:
         earlier = closed.request
         changes = {"action": action, "facts": facts, "decision_id": turn.decision_id, "renewals": earlier.renewals + 1}
         return earlier.replace(**changes, prompt=prompt)
-    assert known is not None
     needs = hand.found.needs or NeededApproval((), ())
     return ApprovalRequest(
         action=action,
@@ -41,8 +45,8 @@ def open_request(turn: Turn, runtime: TurnRuntime, hand: CallInHand) -> Approval
     )
 
 
-def _action(turn: Turn, runtime: TurnRuntime, asked: AskedCall) -> PendingAction:
-    created_at, call = runtime.ports.now(), asked.call
+def _action(turn: Turn, runtime: TurnRuntime, asked: AskedCall, created_at: datetime) -> PendingAction:
+    call = asked.call
     action = PendingAction(
         id=runtime.ports.new_id(),
         tool_name=call.tool_name,

@@ -80,8 +80,6 @@ async def _measure_card(hand: CallInHand, batch: Batch) -> Evidence:
 
 
 async def _read_requests(hand: CallInHand, batch: Batch) -> Evidence:
-    if hand.setting.closes is not None:
-        return hand.evidence
     call_digest = digest([hand.name, hand.arguments])
     return hand.evidence._replace(requests=await batch.runtime.ports.known_requests(call_digest))
 

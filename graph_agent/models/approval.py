@@ -87,6 +87,8 @@ class KnownRequests(Frozen):
     """For a call that was denied in this conversation, until its request would have expired: who denied it, as a clause."""
     open: int = Field(default=0, exclude_if=not_)
     """The number of open requests of the user."""
+    at: UtcDatetime | None = Field(default=None, exclude_if=lambda at: at is None)
+    """The time of the database that was asked; None without one."""
 
 
 def count_approvals(answers: Iterable[ApprovalAnswer], requester: str) -> dict[str, int]:

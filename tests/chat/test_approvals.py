@@ -326,6 +326,15 @@ async def test_a_rule_about_a_fact_is_judged_by_the_fact_of_then(environment: En
     assert [one.state for one in await requests_of(chat).of_requester("ann")] == ["approved"]
 
 
+async def test_a_request_of_a_host_whose_clock_is_ahead_waits_as_long_as_any_other(
+    environment: Environment, clock: ManualClock
+) -> None:
+    environment.clock = ManualClock()
+    environment.clock.advance(hours=20)
+    action = request_of(await chat_of(environment, ADD).send("ann", "add bread")).action
+    assert (action.created_at, action.expires_at) == (clock.now(), clock.now() + timedelta(hours=24))
+
+
 async def test_aisvs_9_6_2_after_the_expiry_nothing_runs_although_enough_people_approved_it(
     each_environment: Environment, clock: ManualClock
 ) -> None:

@@ -111,6 +111,7 @@ class ApprovalStore:
                 same=same or "",
                 denied="" if refused is None else (denied_by(denial) if denial is not None else "it was denied").lower(),
                 open=count,
+                at=connection.execute(select(self._now)).scalar_one(),
             )
 
         try:
