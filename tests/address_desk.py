@@ -11,10 +11,7 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from tests.recording_desk import RecordingDesk
 from tests.scripted_turns import done, failed
 
-READ_ORDER = "(before is get_order(order_id = arguments.order_id))"
-UNDO_ADDRESS = (
-    "(undone by set_address(order_id = arguments.order_id, address = before.address.street) for 30 minutes) " + READ_ORDER
-)
+UNDO_ADDRESS = "(undone by set_address(order_id = arguments.order_id, address = order.address.street) for 30 minutes)"
 CONSTITUTION = f"""You are the desk of a shop.
 
 ## Available Tools
@@ -23,6 +20,9 @@ CONSTITUTION = f"""You are the desk of a shop.
 - add_note: Add a note (without confirmation) (undone by delete_note(note_id = result.note.id) for 2 hours)
 - delete_note: Delete a note (requires confirmation)
 - send_mail: Send a mail (without confirmation)
+
+## Facts
+- order: get_order(order_id = arguments.order_id)
 """
 TEXT = {"type": "string"}
 READS = {"get_order"}

@@ -16,6 +16,7 @@ from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
+from tests.fact_lines import split
 from tests.recording_desk import RecordingDesk
 from tests.scripted_turns import SECRET, asks, done, failed, grouped
 
@@ -46,11 +47,12 @@ DECLARATIONS = (
     ToolDeclaration(name="exchange", description="x", parameters=schema("order_id", order_id=TEXT, items=LINES)),
 )
 
-ORDER = '@order("get_order(order_id = arguments.order_id)")'
-BASE = '@id("base") {declared}\npermit (principal, action, resource);\n'
+ORDER = "- order: get_order(order_id = arguments.order_id)\n"
+BASE = '{declared}\n@id("base") permit (principal, action, resource);\n'
 
 
 def policy(declared: str, *rules: str) -> str:
+    """Return facts and rules in one text."""
     return BASE.format(declared=declared) + "\n".join(rules)
 
 
@@ -126,7 +128,11 @@ class Conversation:
         self.turns.append(finished)
         return finished
 
-    async def replayed(self, turn: FinishedTurn, **what_if: Any) -> ReplayReport:
+    async def replayed(self, turn: FinishedTurn, rules: str | None = None, **what_if: Any) -> ReplayReport:
+        """Replay a turn, also under other facts and rules."""
+        if rules is not None:
+            facts, conditions = split(rules)
+            what_if |= {"constitution": f"{CONSTITUTION}\n{facts}", "conditions": ConditionsFile(conditions)}
         return await replay(turn.record, (await self.engine.prepare()).texts, **what_if)
 
 
@@ -135,7 +141,8 @@ def conversation(rules: str | None, *script: Any, desk: OrderDesk | None = None,
     settings.setdefault("clock", ManualClock())
     settings.setdefault("ids", SequentialIds())
     settings.setdefault("signer", Signer(SECRET))
-    constitution = settings.pop("constitution", CONSTITUTION)
+    facts, rules = ("", None) if rules is None else split(rules)
+    constitution = f"{settings.pop('constitution', CONSTITUTION)}\n{facts}"
     conditions = None if rules is None else ConditionsFile(rules)
     engine = LLMAgentEngine(ScriptedAdapter(list(script)), desk, constitution, **grouped(conditions=conditions, **settings))
     return Conversation(desk, engine)

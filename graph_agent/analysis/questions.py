@@ -25,7 +25,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.cedar.evaluation import PERMIT, SOURCE_PARTS
 from graph_agent.policy.cedar.facts import Fact as DeclaredFact
-from graph_agent.policy.cedar.schema import ToolAction, quoted
+from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.compiled import CompiledPolicy
 
@@ -240,7 +240,7 @@ _READS_FOR_FACTS: Final = "the runtime may read '{}' by itself, and conditions t
 def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> list[AnalysisResult]:
     """Return, for each `forbid` of `promises`, whether it matches no accepted call. Raises `ConfigurationError`."""
     # On the same line, so that the lines of errors stay those of the file.
-    promised = policy.with_conditions(replace(promises, text=f"{_annotations(policy)} {PERMIT} {promises.text}")).conditions
+    promised = policy.with_conditions(replace(promises, text=f"{PERMIT} {promises.text}")).conditions
     assert promised is not None
     promised.require_valid()
     if promised.shadow:
@@ -281,14 +281,6 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
         return unknown or AnalysisResult(name, Answer.PROVED)
 
     return _answers(proved, ((promised.names[key], key) for key in conditions))
-
-
-def _annotations(policy: CompiledPolicy) -> str:
-    """Return the declarations of the facts of a policy, which its promises may name, in one line."""
-    if policy.conditions is None:
-        return ""
-    results = policy.conditions.results
-    return " ".join(f"@{name}({quoted(results.written[name])})" for name in results.declared)
 
 
 def _answers(ask: Callable[..., AnalysisResult | None], questions: Iterable[tuple[str, ...]]) -> list[AnalysisResult]:

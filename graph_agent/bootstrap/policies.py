@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +31,8 @@ forbid (principal, action in Action::"all writes", resource)
 unless { context.hidden.isEmpty() || context.confirmed };
 """
 _FACTS = """\
-// A fact is read by the runtime before it judges a call. Remove the slashes of one that a condition names.
+// A fact is read by the runtime before it judges a call. Add those that a condition names to the constitution:
+// ## Facts
 """
 _HEAD = """\
 // Conditions in Cedar (https://docs.cedarpolicy.com) for the tools of the constitution.
@@ -92,16 +93,19 @@ def settings_in(settings: Settings, version: Path) -> Settings:
     return settings.model_copy(update=update)
 
 
-def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str:
-    """Return the text of a file that permits what the constitution lists, with commented examples."""
+def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str], facts: Collection[str] = ()) -> str:
+    """Return the text of a file that permits what the constitution lists, with commented examples.
+
+    `facts` are those that the constitution declares.
+    """
     examples = "\n".join(
         "\n".join(f"// {line}" for line in example.split("\n")) + "\n" for example in _examples(actions, roles)
     )
     # Cedar refuses a condition on a group without a tool.
     closing = _CLOSING if any(action.writes for action in actions) else ""
-    declared = "".join(f"// {fact.declaration}\n" for fact in proposed_facts(actions))
+    declared = "".join(f"// {fact.declaration}\n" for fact in proposed_facts(actions) if fact.name not in facts)
     head = _HEAD.replace("{closing}", closing + draft_source_rules(actions)).replace(
-        "{facts}", declared and f"{_FACTS}{declared}"
+        "{facts}", declared and f"{_FACTS}{declared}\n"
     )
     return f"{head}\n{examples}"
 
@@ -130,9 +134,9 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
         marker = "; the constitution asks the user" if grant.requires_confirmation else ""
         yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no condition permits it'}{marker}"
         for fact in conditions.results.of_tool.get(grant.name, ()):
-            yield f"  '{fact.name}' is known before each call: {conditions.results.written[fact.name]}"
+            yield f"  '{fact.name}' is known before each call: {fact.text}"
         for condition_name, name in conditions.impossible_facts(grant.name):
-            yield f"  '{condition_name}' names '{name}', which no call of it can have: {conditions.results.written[name]}"
+            yield f"  '{condition_name}' names '{name}', which no call of it can have: {conditions.results.declared[name].text}"
         if roles := conditions.approval_roles(grant.name):
             yield f"  approvals count of people with the role {' or '.join(roles)}"
         for path, why in action.arguments.hidden():

@@ -27,14 +27,14 @@ class ProposedFact(NamedTuple):
 
     @property
     def declaration(self) -> str:
-        """The annotation of the first `permit`."""
-        tool = self.read.name if re.fullmatch(r"[A-Za-z0-9_.-]+", self.read.name) else f"'{self.read.name}'"
-        return f"@{self.name}({quoted(f'{tool}({self.argument} = arguments.{self.argument})')})"
+        """The line of the constitution."""
+        tool = self.read.name if re.fullmatch(r"[A-Za-z0-9_.-]+", self.read.name) else f'"{self.read.name}"'
+        return f"- {self.name}: {tool}({self.argument} = arguments.{self.argument})"
 
     def examples(self) -> Iterator[str]:
         """Yield two conditions about the object: that it is there, and what it is."""
         scope = ", ".join(f"Action::{quoted(one.name)}" for one in self.changes)
-        head = f"// needs @{self.name} above\nforbid (principal, action in [{scope}], resource)"
+        head = f"// needs the fact {self.name} of the constitution\nforbid (principal, action in [{scope}], resource)"
         known = f"context.result has {self.name}"
         field = _status(self.read.output)
         yield f"@id({quoted(f'only what {self.read.name} finds')})\n{head}\nunless {{ {known} }};"

@@ -102,7 +102,7 @@ async def _endpoint(context: _Context) -> str:
     clock = SystemClock()
     policy = context.policy
     tools = () if policy is None else policy.declarations
-    instruction = None if policy is None else policy.constitution.text
+    instruction = None if policy is None else policy.constitution.prompt
     with turn_deadline(clock, clock.monotonic() + context.settings.timeout_seconds):
         return await check_endpoint(context.adapter, instruction, tools)
 

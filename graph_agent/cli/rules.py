@@ -54,7 +54,8 @@ def check_constitution(settings: Settings) -> None:
 @with_files("mcp", "constitution")
 def new_policy(settings: Settings) -> None:
     """Print a file of conditions for the tools, with commented examples."""
-    typer.echo(draft_conditions(_actions(settings), settings.role_names), nl=False)
+    facts = Constitution.load(settings.constitution).facts
+    typer.echo(draft_conditions(_actions(settings), settings.role_names, facts), nl=False)
 
 
 @with_files("mcp", "constitution")
@@ -67,12 +68,12 @@ def schema(settings: Settings) -> None:
 def check_policy(settings: Settings) -> None:
     """Explain a file of conditions: those for each tool, and what they cannot see.
 
-    Exits with 1 if a condition does not fit the tools, or if no condition names a fact that the file declares.
+    Exits with 1 if a condition does not fit the tools, or if nothing names a fact that the constitution declares.
     """
     policy = run_with_database(load_policy, settings)
     for line in explained_conditions(policy):
         typer.echo(visible(line))
-    unused = [] if policy.conditions is None else list(policy.conditions.unused_facts())
+    unused = list(policy.unused_facts())
     for problem in unused:
         print_error(problem)
     raise typer.Exit(FAILED if unused else DONE)

@@ -26,6 +26,7 @@ from graph_agent.replays.replayer import Replayer, WhatIf
 from graph_agent.replays.sources import read_log
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import Settings
+from graph_agent.suggestions.rules import facts_of
 from graph_agent.suggestions.suggest import Suggested, records_in, suggest
 from graph_agent.suggestions.trial import Trial
 
@@ -70,6 +71,7 @@ def _borders(found: Suggested, policy: CompiledPolicy, file: ConditionsFile) -> 
     # Imported here, because the solver belongs to an extra.
     from graph_agent.analysis.borders import border_example
 
+    policy = policy.with_facts(facts_of(found.rules))
     for border in found.borders:
         of_rule, stricter = (policy.with_conditions(replace(file, text=text)) for text in (border.text, border.stricter))
         example = border_example(of_rule, stricter, border.tool, _BORDER_SECONDS)

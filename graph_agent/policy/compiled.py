@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from graph_agent.errors import ConfigurationError, ToolDefinitionError, ToolGrantError
+from graph_agent.errors import ConfigurationError, ConstitutionError, ToolDefinitionError, ToolGrantError
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
@@ -16,6 +16,7 @@ from graph_agent.models.tools import ToolTraits, Transport
 from graph_agent.policy import outcome_reads, undo
 from graph_agent.policy.cedar.compiled import Conditions, compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.cedar.facts import Fact, ordered
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.key_location import KeyLocation, KeyPlace
@@ -75,12 +76,27 @@ class CompiledPolicy:
             for name, rule in self.rules.items()
         ]
 
+    def unused_facts(self) -> Iterator[str]:
+        """Yield, with its line, each fact of the constitution that neither a condition, a marker nor another fact names."""
+        facts = self.constitution.facts
+        named = set() if self.conditions is None else {fact.name for fact in self.conditions.gathers.results.order}
+        for rule in self.rules.values():
+            named |= rule.grant.facts
+        used = {one.name for one in ordered(facts, named & facts.keys())}
+        for fact in facts.values():
+            if fact.name not in used:
+                yield str(ConstitutionError(f"nothing names the fact '{fact.name}'", fact.line))
+
+    def with_facts(self, facts: Mapping[str, Fact]) -> CompiledPolicy:
+        """Return this policy with more facts, as if its constitution declared them."""
+        return replace(self, constitution=replace(self.constitution, facts={**self.constitution.facts, **facts}))
+
     def with_conditions(self, file: ConditionsFile, recorded: str | None = None) -> CompiledPolicy:
         """Return this policy with the conditions of `file`. `recorded` is the text of a record that they come from.
 
         Raises `ConfigurationError` if they cannot be read.
         """
-        return replace(self, conditions=compile_conditions(file, self.actions, recorded))
+        return replace(self, conditions=compile_conditions(file, self.actions, self.constitution.facts, recorded))
 
     @property
     def declarations(self) -> list[ToolDeclaration]:
@@ -202,7 +218,7 @@ def compile_policy(
     for name, rule in rules.items():
         for granted, marker in _named_tools(rule.grant):
             if granted not in names:
-                raise ToolGrantError(name, f"the tool '{name}' has ({marker} {granted} ...), which is not granted")
+                raise ToolGrantError(name, f"the tool '{name}' has ({marker}), and {granted} is not granted")
         if problem := outcome_reads.problem_of(rule.grant, rules, servers) or undo.problem_of(rule.grant, rules, servers):
             raise ToolGrantError(name, f"the tool '{name}' {problem}")
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
@@ -212,11 +228,11 @@ def compile_policy(
 def _named_tools(grant: ToolGrant) -> Iterator[tuple[str, str]]:
     """Yield the tools that the markers of a line name, each with the words before it."""
     if grant.done_if is not None:
-        yield grant.done_if.tool, "done if"
+        yield grant.done_if.tool, f"done if {grant.done_if.fact}"
     if grant.undone_by is not None:
-        yield grant.undone_by.tool, "undone by"
+        yield grant.undone_by.tool, "undone by ..."
         if grant.undone_by.before is not None:
-            yield grant.undone_by.before.tool, "before is"
+            yield grant.undone_by.before.tool, "undone by ..."
 
 
 def _operation_key(grant: ToolGrant, declaration: ToolDeclaration, traits: ToolTraits) -> OperationKey | None:

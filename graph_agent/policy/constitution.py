@@ -1,7 +1,7 @@
 """The constitution: the system prompt and the policy in one text.
 
-The whole text is the prompt, verbatim. Its section `## Available Tools` is also parsed into the whitelist and the rules of each
-tool, so that prompt and enforcement cannot drift apart:
+The text is the prompt, verbatim but for its section `## Facts` (`fact_lines.py`). Its section `## Available Tools` is also
+parsed into the whitelist and the rules of each tool, so that prompt and enforcement cannot drift apart:
 
     ## Available Tools
     - list_tasks: View user's tasks (reads)
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -32,6 +32,8 @@ from typing import Any, NamedTuple
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
+from graph_agent.policy.cedar.facts import Fact
+from graph_agent.policy.fact_lines import FACTS_SECTION, NO_FACTS, read_facts, read_of_call
 from graph_agent.policy.key_location import LOCATION, KeyLocation
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.reply.text import visible
@@ -43,9 +45,8 @@ MAX_CHARACTERS = 256 * 1024
 MARKERS = (
     "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
     "(ARGUMENT is the signed-in user), (operation key in ARGUMENT), (operation key in header HEADER), "
-    "(operation key in _meta NAME), (done if TOOL(PARAMETER = ARGUMENT) PATH), (complete), "
-    "(complete after N minutes), "
-    "(undone by TOOL(PARAMETER = WHERE) for N minutes), (before is TOOL(PARAMETER = arguments.ARGUMENT))"
+    "(operation key in _meta NAME), (done if FACT PATH), (complete), (complete after N minutes), "
+    "(undone by TOOL(PARAMETER = WHERE) for N minutes)"
 )
 
 LEAST_DELAY = 30
@@ -56,23 +57,20 @@ MOST_DELAY = 600
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 # MCP allows names that could be read as something else here, such as "1st: tool"; ASCII, so that none is a look-alike.
 _QUOTED_NAME = r'"(?=[^"]*[!#-~])[ !#-~]{1,192}"'
-_FILLED = r"[A-Za-z_][A-Za-z0-9_-]* = [A-Za-z_][A-Za-z0-9_-]*"
-_WHERE = (
-    r"[A-Za-z_][A-Za-z0-9_-]* = "
-    r"(?:arguments\.[A-Za-z_][A-Za-z0-9_-]*|(?:result|before)\.[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\])*)"
-)
+_WHERE = r"[A-Za-z_][A-Za-z0-9_-]* = [A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\])*"
 _ENTRY = re.compile(rf"- (?P<name>{_NAME}|{_QUOTED_NAME}): (?P<rest>\S.*)")
 _MARKER = re.compile(
     r"(?P<before>.*?) "
     r"\((?P<words>requires confirmation|without confirmation|reads|trusted results"
     r"|at most (?P<limit>[1-9][0-9]{0,2}) per message|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user"
     rf"|operation key in {LOCATION}"
-    rf"|done if (?P<reader>{_NAME}|{_QUOTED_NAME})\((?P<filled>{_FILLED}(?:, {_FILLED})*)\) (?P<path>\$[!#-'*-~ ]*)"
+    r"|done if (?P<fact>[A-Za-z_][A-Za-z0-9_]*)(?: (?P<path>\$[!#-'*-~ ]*))?"
     r"|complete(?: after (?P<delay>[1-9][0-9]{0,2}) (?P<unit_of_delay>second|minute)s?)?"
     rf"|undone by (?P<undo>{_NAME}|{_QUOTED_NAME})\((?P<wheres>{_WHERE}(?:, {_WHERE})*)\)"
-    r" for (?P<number>[1-9][0-9]{0,3}) (?P<unit>minute|hour|day)s?"
-    rf"|before is (?P<look>{_NAME}|{_QUOTED_NAME})\((?P<looked>{_WHERE}(?:, {_WHERE})*)\))\)"
+    r" for (?P<number>[1-9][0-9]{0,3}) (?P<unit>minute|hour|day)s?)\)"
 )
+_PLAIN_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\])*")
+_HEADINGS = ("# ", "## ")
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
 _LATIN = re.compile(r"[ -~À-ɏ]*")
@@ -87,8 +85,9 @@ _COMMENT = re.compile(r"<!-- (?![\s-])[^<>]+(?<!-) -->")
 
 @dataclass(frozen=True, slots=True)
 class DoneIf:
-    """A read that tells whether a change was made: it was, if the path selects a value in the result."""
+    """A fact that tells whether a change was made: it was, if the path selects a value in the result of its read."""
 
+    fact: str
     tool: str
     parameters: tuple[tuple[str, str], ...]
     """The parameters of the read, each with the argument of the change that fills it."""
@@ -98,11 +97,16 @@ class DoneIf:
 
 
 class Where(NamedTuple):
-    """The place of a value: an argument of a call, or a path in its result or in what was read before it."""
+    """The place of a value: an argument of a call, or a path in its result or in a fact that was read before it."""
 
     root: str
-    """"arguments", "result" or "before"."""
+    """"arguments", "result", or the name of a fact."""
     path: str
+    """For a fact the path in the result of its read."""
+
+    @property
+    def is_fact(self) -> bool:
+        return self.root not in ("arguments", "result")
 
     def __str__(self) -> str:
         return f"{self.root}.{self.path}"
@@ -113,7 +117,8 @@ class BeforeRead:
     """A read of what a change is about, made before and after it."""
 
     tool: str
-    parameters: tuple[tuple[str, Where], ...]
+    parameters: tuple[tuple[str, str], ...]
+    """The parameters of the read, each with the argument of the change that fills it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ class UndoneBy:
     @property
     def restored(self) -> tuple[str, ...]:
         """The paths in what was read before the change that the call restores. A later change of one of them prevents it."""
-        return tuple(dict.fromkeys(where.path for _, where in self.parameters if where.root == "before"))
+        return tuple(dict.fromkeys(where.path for _, where in self.parameters if where.is_fact))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +163,35 @@ class ToolGrant:
     line: int = field(default=0, compare=False)
     """The number of the line, counted from 1."""
 
+    @property
+    def facts(self) -> frozenset[str]:
+        """The facts that its markers name."""
+        restored = () if self.undone_by is None else self.undone_by.parameters
+        found = {where.root for _, where in restored if where.is_fact}
+        return frozenset(found if self.done_if is None else {*found, self.done_if.fact})
+
 
 @dataclass(frozen=True)
 class Constitution:
-    """A parsed constitution; `text` is the system prompt."""
+    """A parsed constitution."""
 
     text: str
     grants: tuple[ToolGrant, ...]
     prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The prompts of MCP servers that the gateway offers, each as `server.prompt`, with the text of its line."""
+    facts: Mapping[str, Fact] = field(default_factory=lambda: NO_FACTS, hash=False)
+    """The facts that the runtime reads, by name."""
+
+    @cached_property
+    def prompt(self) -> str:
+        """The system prompt: the text without the section of the facts, which only code reads."""
+        lines = self.text.split("\n")
+        start = _find_section([line.removesuffix("\r") for line in lines], FACTS_SECTION)
+        if start is None:
+            return self.text
+        end = next((n for n, line in enumerate(lines[start:], start) if line.startswith(_HEADINGS)), len(lines))
+        kept = "\n".join([*lines[: start - 1], *lines[end:]])
+        return kept if end < len(lines) else f"{kept.rstrip()}\n"
 
     @cached_property
     def digest(self) -> str:
@@ -187,7 +212,9 @@ class Constitution:
         start = _find_section(lines, SECTION)
         if start is None:
             raise ConstitutionError(f"there is no section '{SECTION}'")
-        grants = _read_entries(lines, start)
+        facts_start = _find_section(lines, FACTS_SECTION)
+        facts = NO_FACTS if facts_start is None else read_facts(_lines_of(lines, facts_start))
+        grants = _read_entries(lines, start, facts)
         if not grants:
             raise ConstitutionError(f"'{SECTION}' lists no tool", start)
         prompts_start = _find_section(lines, PROMPTS_SECTION)
@@ -197,7 +224,7 @@ class Constitution:
                 raise ConstitutionError(f"a prompt is named with its server: 'server.{prompt.name}'", prompt.line)
             if prompt != ToolGrant(prompt.name, prompt.summary):
                 raise ConstitutionError("a prompt has no markers", prompt.line)
-        return cls(text, grants, {prompt.name: prompt.summary for prompt in prompts})
+        return cls(text, grants, {prompt.name: prompt.summary for prompt in prompts}, facts)
 
     @classmethod
     def load(cls, path: Path | None = None) -> Constitution:
@@ -249,41 +276,39 @@ def _find_section(lines: list[str], section: str) -> int | None:
     return found
 
 
-def _read_entries(lines: list[str], start: int) -> tuple[ToolGrant, ...]:
-    """Return the lines of a section, which begins after line `start` and ends at the next heading."""
-    entries: dict[str, ToolGrant] = {}
+def _lines_of(lines: list[str], start: int) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines of a section but for comments; it begins after line `start` and ends at the next heading."""
     for number, line in enumerate(lines[start:], start + 1):
-        if line.startswith(("# ", "## ")):
-            break
-        if not line.strip() or (_COMMENT.fullmatch(line.rstrip()) and line.isprintable()):
-            continue
-        entry = _read_entry(line, number)
+        if line.startswith(_HEADINGS):
+            return
+        if line.strip() and not (_COMMENT.fullmatch(line.rstrip()) and line.isprintable()):
+            yield number, line
+
+
+def _read_entries(lines: list[str], start: int, facts: Mapping[str, Fact] = NO_FACTS) -> tuple[ToolGrant, ...]:
+    entries: dict[str, ToolGrant] = {}
+    for number, line in _lines_of(lines, start):
+        entry = _read_entry(line, number, facts)
         if entry.name in entries:
             raise ConstitutionError(f"'{entry.name}' is listed twice", number)
         entries[entry.name] = entry
     return tuple(entries.values())
 
 
-def _read_entry(line: str, number: int) -> ToolGrant:
+def _read_entry(line: str, number: int, facts: Mapping[str, Fact]) -> ToolGrant:
     match = _ENTRY.fullmatch(line.rstrip())
     if match is None:
         raise ConstitutionError(f"expected '- name: summary', optionally followed by markers: {MARKERS}", number)
     name = match["name"].strip('"')
     if name in REPLY_FORMS:
         raise ConstitutionError(f"'{name}' is a reply form and cannot be granted", number)
-    summary, markers = _split_markers(match["rest"], number)
+    summary, markers = _split_markers(match["rest"], number, facts)
     if (seconds := markers.pop("complete", None)) is not None:
         if "done_if" not in markers:
             raise ConstitutionError("(complete) stands beside (done if ...), about its read", number)
         if not LEAST_DELAY <= seconds <= MOST_DELAY:
             raise ConstitutionError(f"(complete after ...) takes {LEAST_DELAY} seconds to {MOST_DELAY // 60} minutes", number)
         markers["done_if"] = replace(markers["done_if"], complete_after=seconds)
-    if (before := markers.pop("before", None)) is not None:
-        if "undone_by" not in markers:
-            raise ConstitutionError("(before is ...) stands beside (undone by ...), which restores what it reads", number)
-        markers["undone_by"] = replace(markers["undone_by"], before=before)
-    if (undone_by := markers.get("undone_by")) is not None:
-        _require_before(undone_by, number)
     if not summary:
         raise ConstitutionError(f"'{name}' has no summary", number)
     grant = ToolGrant(name, summary, line=number, **markers)
@@ -297,13 +322,13 @@ def _read_entry(line: str, number: int) -> ToolGrant:
     return grant
 
 
-def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
+def _split_markers(text: str, number: int, facts: Mapping[str, Fact]) -> tuple[str, dict[str, Any]]:
     """Return the summary of a line, and its markers as fields of `ToolGrant`."""
     markers: dict[str, Any] = {}
     # From the end of the line: a marker elsewhere stays in the summary, where its brackets are an error.
     while marker := _MARKER.fullmatch(text):
         text, words = marker["before"].rstrip(), marker["words"]
-        name, value = _field_of(marker)
+        name, value = _field_of(marker, number, facts)
         if name in markers:
             raise ConstitutionError(f"the marker ({words}) is repeated or contradicts another one", number)
         markers[name] = value
@@ -315,44 +340,47 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
     return text, markers
 
 
-def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
+def _field_of(marker: re.Match[str], number: int, facts: Mapping[str, Fact]) -> tuple[str, Any]:
     if marker["limit"]:
         return "max_per_message", int(marker["limit"])
     if marker["words"].startswith("complete"):
         return "complete", int(marker["delay"] or LEAST_DELAY) * (60 if marker["unit_of_delay"] == "minute" else 1)
     if (key := KeyLocation.found(marker)) is not None:
         return "key", key
-    if marker["reader"]:
-        filled = tuple(
-            (parameter, name) for parameter, _, name in (one.partition(" = ") for one in marker["filled"].split(", "))
-        )
-        return "done_if", DoneIf(marker["reader"].strip('"'), filled, marker["path"].strip())
+    if marker["fact"]:
+        read = read_of_call(facts, marker["fact"], "(done if ...)", number)
+        path = read.path + (marker["path"] or "").strip().removeprefix("$")
+        if path == "$":
+            raise ConstitutionError(f"(done if {marker['fact']}) needs a path to what the change has made", number)
+        return "done_if", DoneIf(marker["fact"], read.tool, read.parameters, path)
     if marker["undo"]:
-        lifetime = timedelta(**{f"{marker['unit']}s": int(marker["number"])})
-        return "undone_by", UndoneBy(marker["undo"].strip('"'), _places(marker["wheres"]), lifetime)
-    if marker["look"]:
-        return "before", BeforeRead(marker["look"].strip('"'), _places(marker["looked"]))
+        return "undone_by", _undone_by(marker, number, facts)
     return ("bound_argument", marker["argument"]) if marker["argument"] else (marker["words"].replace(" ", "_"), True)
 
 
-def _places(filled: str) -> tuple[tuple[str, Where], ...]:
-    pairs = (one.partition(" = ") for one in filled.split(", "))
-    return tuple((parameter, Where(*where.split(".", 1))) for parameter, _, where in pairs)
-
-
-def _require_before(undone_by: UndoneBy, number: int) -> None:
-    if undone_by.before is None and undone_by.restored:
-        text = f"before.{undone_by.restored[0]} needs (before is TOOL(PARAMETER = arguments.ARGUMENT)) beside it"
-        raise ConstitutionError(text, number)
-    if undone_by.before is not None and not undone_by.restored:
-        raise ConstitutionError("(before is ...) stands beside (undone by ...) that restores a before.PATH", number)
-    read = () if undone_by.before is None else undone_by.before.parameters
-    if any(where.root != "arguments" for _, where in read):
-        raise ConstitutionError("(before is ...) is read before the call: its values are arguments.ARGUMENT", number)
-    for named in (undone_by.parameters, read):
-        names = [parameter for parameter, _ in named]
-        if repeated := [name for name in names if names.count(name) > 1]:
-            raise ConstitutionError(f"the parameter '{repeated[0]}' is filled twice", number)
+def _undone_by(marker: re.Match[str], number: int, facts: Mapping[str, Fact]) -> UndoneBy:
+    lifetime = timedelta(**{f"{marker['unit']}s": int(marker["number"])})
+    pairs = [one.partition(" = ") for one in marker["wheres"].split(", ")]
+    places: dict[str, Where] = {}
+    reads: dict[BeforeRead, str] = {}
+    for parameter, _, text in pairs:
+        if parameter in places:
+            raise ConstitutionError(f"the parameter '{parameter}' is filled twice", number)
+        root, path = re.fullmatch(r"([A-Za-z0-9_]+)(.*)", text).groups()  # type: ignore[union-attr]  # by the marker
+        if root in ("arguments", "result"):
+            if not path.startswith(".") or (root == "arguments" and not re.fullmatch(r"\.[A-Za-z0-9_-]+", path)):
+                raise ConstitutionError(f"'{text}' is no place of a value: arguments.NAME, result.PATH or FACT.PATH", number)
+            places[parameter] = Where(root, path[1:])
+            continue
+        read = read_of_call(facts, root, "(undone by ...)", number)
+        whole = f"{read.path}{path}".removeprefix("$").removeprefix(".")
+        if not _PLAIN_PATH.fullmatch(whole):
+            raise ConstitutionError(f"(undone by ...) restores one value, and '{text}' is none", number)
+        places[parameter] = Where(root, whole)
+        reads[BeforeRead(read.tool, read.parameters)] = root
+    if len(reads) > 1:
+        raise ConstitutionError(f"(undone by ...) restores from one read, and not from {' and '.join(reads.values())}", number)
+    return UndoneBy(marker["undo"].strip('"'), tuple(places.items()), lifetime, next(iter(reads), None))
 
 
 def _require_plain_text(summary: str, number: int) -> None:

@@ -116,7 +116,7 @@ def _differ(found: Any, given: Any) -> bool:
 
 
 def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -> str | None:
-    tool = f"has (done if {declared.tool} ...), "
+    tool = f"has (done if {declared.fact}), which reads {declared.tool}, "
     if reader.mutating:
         return f"{tool}which may change something: its line needs (reads)"
     if reader.grant.requires_confirmation:
@@ -130,7 +130,7 @@ def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -
     if missing := sorted(set(schema.get("required", ())) - given.keys() - {reader.grant.bound_argument, "user_id"}):
         return f"{tool}whose parameter '{missing[0]}' is not filled"
     if absent := sorted(set(given.values()) - own.keys()):
-        return f"{tool}which reads '{absent[0]}', and that is no argument of the call"
+        return f"{tool}which needs '{absent[0]}', and that is no argument of the call"
     return None
 
 

@@ -57,6 +57,7 @@ class PolicySnapshot:
         """
         rules = self.policy.rules
         same = all(self.digests.get(name) == earlier.digests.get(name) for name in ("tools", "conditions"))
+        same = same and self.policy.constitution.facts == earlier.policy.constitution.facts
         return same and all(
             name in rules and _permits(rules[name].grant, rule.grant) for name, rule in earlier.policy.rules.items()
         )

@@ -54,7 +54,7 @@ def read_arguments(declared: UndoneBy, arguments: Mapping[str, Any]) -> dict[str
     """Return the arguments of the read before a call; None if the call leaves out one of them, or nothing is read."""
     if declared.before is None:
         return None
-    given = {parameter: arguments.get(where.path) for parameter, where in declared.before.parameters}
+    given = {parameter: arguments.get(name) for parameter, name in declared.before.parameters}
     return None if None in given.values() else given
 
 
@@ -90,10 +90,10 @@ def _value(where: Where, arguments: Mapping[str, Any], result: ToolResult, befor
     match where.root:
         case "arguments":
             value = arguments.get(where.path)
-        case "before":
-            value = before.get(where.path)
-        case _:
+        case "result":
             value = (values_in(_path(where), result) or [None])[0]
+        case _:
+            value = before.get(where.path)
     if value is None:
         raise NotUndoableError(f"{where} is not known")
     return value
@@ -115,7 +115,7 @@ def _undo_problem(declared: UndoneBy, rule: ToolRule, rules: Mapping[str, ToolRu
 def _read_problem(declared: UndoneBy, rule: ToolRule, rules: Mapping[str, ToolRule], servers: Mapping[str, str]) -> str | None:
     if (before := declared.before) is None or (reader := rules.get(before.tool)) is None:
         return None
-    tool = f"has (before is {before.tool} ...), "
+    tool = f"has (undone by {declared.tool} ...), which reads {before.tool}, "
     if reader.mutating:
         return f"{tool}which may change something: its line needs (reads)"
     if reader.grant.requires_confirmation:
@@ -124,12 +124,12 @@ def _read_problem(declared: UndoneBy, rule: ToolRule, rules: Mapping[str, ToolRu
     if not same and reader.traits.untrusted and not reader.grant.trusted_results:
         return f"{tool}whose server is another one and not trusted: its line needs (trusted results)"
     own = rule.served.parameters.get("properties", {})
-    if absent := [where.path for _, where in before.parameters if where.path not in own]:
-        return f"{tool}which reads '{absent[0]}', and that is no argument of the call"
+    if absent := [name for _, name in before.parameters if name not in own]:
+        return f"{tool}which needs '{absent[0]}', and that is no argument of the call"
     return _misfit(tool, reader, dict(before.parameters))
 
 
-def _misfit(tool: str, called: ToolRule, given: Mapping[str, Where]) -> str | None:
+def _misfit(tool: str, called: ToolRule, given: Mapping[str, object]) -> str | None:
     schema = called.declaration.parameters
     if unknown := sorted(given.keys() - schema.get("properties", {}).keys()):
         return f"{tool}which has no parameter '{unknown[0]}'"

@@ -89,7 +89,7 @@ class WhatIf:
         of_record = None if recorded.conditions is None else recorded.conditions.file
         if (file := self.conditions or of_record) is not None:
             policy = policy.with_conditions(file)
-        prompt = constitution.text if snapshot.prompt == recorded.constitution.text else snapshot.prompt
+        prompt = constitution.prompt if snapshot.prompt == recorded.constitution.prompt else snapshot.prompt
         return PolicySnapshot(policy, snapshot.config, prompt)
 
 

@@ -40,7 +40,7 @@ class ReadPath(NamedTuple):
 
     @property
     def declaration(self) -> str:
-        """The value of the annotation that declares the fact."""
+        """The declaration of the fact."""
         tool = self.tool if _TOOL.fullmatch(self.tool) else f"'{self.tool}'"
         return f"{tool}({self.parameter} = arguments.{self.argument})"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from graph_agent.policy.cedar.facts import Fact, parse_fact
 from graph_agent.policy.cedar.schema import quoted
 from graph_agent.policy.cedar.syntax import attribute, unique_ids
 from graph_agent.policy.cedar.types import NUMBERS, Kind
@@ -34,9 +35,12 @@ _HEAD = """\
 // Suggested from the record: {period}.
 // Outside of what was ordinary, the user is asked. Delete `unless {{ context.confirmed }}` to refuse instead.
 // Read each rule, and delete what was chance. Values of fewer than {enough} users are not in this file.
-
+{facts}
 @id("what the constitution lists")
-{facts}permit (principal, action, resource);
+permit (principal, action, resource);
+"""
+_FACTS = """\
+// They need these lines in the section `## Facts` of the constitution:
 """
 
 
@@ -70,10 +74,16 @@ def policy_text(
     """Return the file of conditions, or the part of it that is about one tool."""
     printed = [one for one in suggestions if tool in (None, one.tool)]
     period = f"{evidence.calls} calls from {evidence.first} to {evidence.last}" if evidence.calls else "it has no calls"
-    declared = {one.fact.fact: one.fact.declaration for one in printed if one.fact is not None}
-    facts = "".join(f"@{name}({quoted(text)})\n" for name, text in sorted(declared.items()))
+    declared = "".join(f"// - {name}: {fact.text}\n" for name, fact in sorted(facts_of(printed).items()))
+    facts = declared and f"{_FACTS}{declared}"
     head = _HEAD.format(period=period, enough=enough, facts=facts)
     return "\n".join([head, *(one.text(shadow=shadow) for one in printed)])
+
+
+def facts_of(suggestions: Iterable[Suggestion]) -> dict[str, Fact]:
+    """Return the facts that rules name, as the constitution has to declare them."""
+    named = (one.fact for one in suggestions if one.fact is not None)
+    return {path.fact: parse_fact(path.fact, path.declaration) for path in named}
 
 
 def suggested(evidence: Evidence, enough: int, roles: Sequence[str]) -> list[Suggestion]:

@@ -17,7 +17,7 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import MAX_CHARACTERS
 from graph_agent.suggestions.effect import Effect, Judge
 from graph_agent.suggestions.evidence import Evidence
-from graph_agent.suggestions.rules import Suggestion, left_out, policy_text, suggested
+from graph_agent.suggestions.rules import Suggestion, facts_of, left_out, policy_text, suggested
 from graph_agent.suggestions.seen import SeenCalls
 
 Records = Callable[[], AsyncIterator[Mapping[str, Any]]]
@@ -95,7 +95,9 @@ async def suggest(
     found = suggested(evidence, enough, file.roles)
     # A fact of whose types the tools say something else cannot be used, and no rule in the shadow can name one.
     rules = [
-        one for one in found if one.fact is None or (not shadow and _fits(policy, file, policy_text([one], evidence, enough)))
+        one
+        for one in found
+        if one.fact is None or (not shadow and _fits(policy, file, one, policy_text([one], evidence, enough)))
     ]
     reasons = list(left_out(evidence, enough))
     if shadow and any(one.fact is not None for one in found):
@@ -104,6 +106,7 @@ async def suggest(
     rules.sort(key=lambda rule: (-evidence.tools[rule.tool].calls, rule.tool))
     while len(text := policy_text(rules, evidence, enough)) + len("@shadow ") * len(rules) > MAX_CHARACTERS:
         rules.pop()
+    policy = policy.with_facts(facts_of(rules))
     _compiled(policy, file, text).require_valid()
     # Each rule is about one tool, so a call is judged by those about its own: by all of them it takes twice as long.
     judges = {one.name: _judge(policy, file, rules, evidence, enough, one.name) for one in actions}
@@ -130,9 +133,12 @@ def _judge(
     return Judge(*files)
 
 
-def _fits(policy: CompiledPolicy, file: ConditionsFile, text: str) -> bool:
+def _fits(policy: CompiledPolicy, file: ConditionsFile, rule: Suggestion, text: str) -> bool:
+    facts, own = facts_of([rule]), policy.constitution.facts
+    if any(name in own and own[name] != fact for name, fact in facts.items()):
+        return False
     try:
-        _compiled(policy, file, text).require_valid()
+        _compiled(policy.with_facts(facts), file, text).require_valid()
     except ConfigurationError:
         return False
     return True

@@ -83,7 +83,7 @@ class LLMAgentEngine(TurnSetup):
             allow_missing_tools=options.allow_missing_tools,
             conditions=options.conditions,
         )
-        prompt = options.system_prompt or constitution
+        prompt = options.system_prompt or self.constitution.prompt
         super().__init__(ports, external, served, config, prompt, model_name(llm_adapter), options.graph)
         self._hooks = tuple(options.hooks)
 

@@ -22,7 +22,12 @@ TOOLS = (
     ShopTool("ship", schema("id", id=TEXT)),
 )
 NAMES = ("pay", "ship")
-FACTS = '@o("get(id = arguments.id)") @tags("o $.tags[*]") @many("count o $.tags[*]") permit (principal, action, resource);\n'
+FACTS = """## Facts
+- o: get(id = arguments.id)
+- tags: o $.tags[*]
+- many: count o $.tags[*]
+
+"""
 FIELDS: dict[str, dict[str, Any]] = {
     "status": TEXT,
     "due": TEXT,
@@ -131,8 +136,9 @@ def policy_about(rules: list[str], output: dict[str, Any] | None) -> CompiledPol
     """Return a policy with these rules about `pay` and `ship`; `output` is the output schema of the tool that is read."""
     traits = {one.name: ToolTraits(read_only=one.reads, output=output if one.name == "get" else None) for one in TOOLS}
     servers = {one.name: one.server for one in TOOLS}
-    policy = compile_policy(Constitution.parse(constitution_of(TOOLS)), declarations_of(TOOLS), traits, servers=servers)
-    policy = policy.with_conditions(ConditionsFile(FACTS + "\n".join(rules)))
+    constitution = Constitution.parse(FACTS + constitution_of(TOOLS))
+    policy = compile_policy(constitution, declarations_of(TOOLS), traits, servers=servers)
+    policy = policy.with_conditions(ConditionsFile("permit (principal, action, resource);\n" + "\n".join(rules)))
     assert policy.conditions is not None
     policy.conditions.require_valid()
     return policy

@@ -24,6 +24,7 @@ from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
+from tests.fact_lines import facts_in
 from tests.policy.cedar_shop import TEXT, ShopTool, facts, judge, policy_of, schema
 
 LONG_MAX = 2**63 - 1
@@ -52,18 +53,18 @@ TOOLS = (
     ShopTool("u", schema(), "srv", reads=True),
     ShopTool("v", schema(), "srv"),
 )
-FACTS = '@f("u()")\n@g("u() $.l[*]")\n@c("count u() $.l[*]")\n'
-"""Facts about one object, about a set and about a number, for the first permit."""
+FACTS = "- f: u()\n- g: u() $.l[*]\n- c: count u() $.l[*]\n"
+"""Facts about one object, about a set and about a number."""
 PATTERNS = ("a*", "*b", "a*b", "*a*", "*", "ab", "a*b*", "*é*", "**a", "\\*", "")
-BASE = policy_of(TOOLS, None)
+BASE = policy_of(TOOLS, None).with_facts(facts_in(FACTS))
 EVERYTHING = BASE.with_conditions(
     ConditionsFile(
-        f"""{FACTS}permit (principal, action, resource) when {{ context == context }};
-forbid (principal, action, resource) when {{
+        """permit (principal, action, resource) when { context == context };
+forbid (principal, action, resource) when {
   context.result.f.s == "" && context.result.f.n > 0 && context.result.f.d.lessThan(decimal("0.0")) && context.result.f.b &&
   context.result.f.t < context.time.now && context.result.f has o && context.result.f.o == "" &&
   context.result.g.contains("") && context.result.c > 0
-}};"""
+};"""
     )
 )
 """A policy that reads all of a call, and of the facts all that random rules name."""
@@ -306,8 +307,7 @@ class RandomPolicies:
 
     def _rules(self) -> str:
         pick = self._random.choice
-        facts = FACTS if self._with_facts else ""
-        rules = f"{facts}permit (principal, action, resource)" + pick(["", f" when {{ {self._condition(1)} }}"]) + ";\n"
+        rules = "permit (principal, action, resource)" + pick(["", f" when {{ {self._condition(1)} }}"]) + ";\n"
         for _ in range(self._random.randrange(1, 4)):
             scope = [
                 pick(["principal", 'principal in Role::"q"', 'principal == User::"ann"', "principal is User"]),

@@ -14,7 +14,6 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from tests.analysis.random_fact_edits import OUTPUT, RandomFactEdits, is_looser, policy_about, verdict
-from tests.analysis.random_policies import FACTS as FACTS_OF_RANDOM
 from tests.analysis.random_policies import RandomPolicies
 from tests.policy.cedar_shop import PERMIT, TEXT, ShopTool, policy_of, schema
 
@@ -28,13 +27,12 @@ TOOLS = [
     ShopTool("book", schema("lines", lines=LINES)),
 ]
 READ = "get_order(order_id = arguments.order_id)"
-FACTS = f"""@id("base")
-@order("{READ}")
-@paid_with("order $.payments[0].method")
-@skus("order $.lines[*].sku")
-@methods("last find_customer $.methods[*].id")
-@booked("arguments $.lines[*].sku")
-permit (principal, action, resource);
+FACTS = f"""- order: {READ}
+- paid_with: order $.payments[0].method
+- skus: order $.lines[*].sku
+- methods: last find_customer $.methods[*].id
+- booked: arguments $.lines[*].sku
+@id("base") permit (principal, action, resource);
 """
 ORDER = "context.result has order && context.result.order"
 PENDING = (
@@ -111,7 +109,7 @@ def test_an_example_names_the_facts_that_it_assumes(tool: str, condition: str, e
 def test_a_promise_that_uses_a_fact_as_another_type_is_unknown() -> None:
     found = proved(PENDING, "cancel", f"{ORDER}.status == 5")
     assert (found.answer, found.why) == (Answer.UNKNOWN, "the type of 'context.result.order.status' changed")
-    with pytest.raises(ConfigurationError, match="no annotation of the first `permit` declares the fact 'other'"):
+    with pytest.raises(ConfigurationError, match="no line of the constitution declares the fact 'other'"):
         proved(PENDING, "cancel", "context.result has other")
 
 
@@ -238,7 +236,7 @@ def test_no_random_call_breaks_a_random_promise_that_is_proved(pairs: int, seed:
         accepted, promises = made.policy(), ConditionsFile(made.promise(), roles=("p", "q"))
         try:
             (found,) = prove(accepted, promises, SECONDS)
-            forbidden = accepted.with_conditions(replace(promises, text=f"{FACTS_OF_RANDOM}{PERMIT}{promises.text}")).conditions
+            forbidden = accepted.with_conditions(replace(promises, text=f"{PERMIT}{promises.text}")).conditions
         except ConfigurationError:
             continue  # It does not fit the tools.
         answers[found.answer] += 1
@@ -262,7 +260,7 @@ def test_no_random_call_breaks_a_random_promise_that_is_proved(pairs: int, seed:
 )
 def test_a_promise_about_a_read_counts_the_reads_of_the_runtime(rule: str, answer: Answer) -> None:
     # The runtime reads the order of each call of `cancel`, and conditions that name facts do not judge this read.
-    declared = FACTS.replace("@paid_with", '@customer("last find_customer")\n@paid_with')
+    declared = FACTS.replace("- paid_with", "- customer: last find_customer\n- paid_with")
     restricted = f'@id("by rule") forbid (principal, action == Action::"get_order", resource) {rule};'
     promise = (
         '@id("it") forbid (principal, action == Action::"get_order", resource) when { context.arguments.order_id == "x" };'

@@ -59,8 +59,8 @@ async def test_the_roles_of_a_configured_claim_decide(
 async def test_the_list_of_tasks_is_judged_with_the_facts_that_its_rules_name(
     environment: Environment, served: Served, title: str, status: int
 ) -> None:
-    rules = """@id("base") @known("list_tasks(status = arguments.status) $.tasks[*].description")
-    permit (principal, action, resource);
+    rules = """- known: list_tasks(status = arguments.status) $.tasks[*].description
+    @id("base") permit (principal, action, resource);
     @id("no secrets") forbid (principal, action == Action::"list_tasks", resource)
     unless { context.result has known && !context.result.known.contains("a secret") };"""
     client = served(environment.runtime(conditions=ConditionsFile(rules)))

@@ -11,16 +11,18 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.constitution import Constitution
 from tests.api.test_record import SECRET, headers
 from tests.chat.environment import Environment
+from tests.fact_lines import split
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
 SHADOW = """permit (principal, action, resource);
 @shadow @id("no milk") forbid (principal, action, resource)
 when { context.arguments has description && context.arguments.description like "*milk*" };"""
-KNOWN = """@id("base") @known("list_tasks() $.tasks[*].description")
-permit (principal, action, resource);
+KNOWN = """- known: list_tasks() $.tasks[*].description
+@id("base") permit (principal, action, resource);
 @id("no other call") forbid (principal, action == Action::"add_task", resource)
 when { context.result has known && context.result.known.contains("call dad") };"""
 
@@ -71,7 +73,8 @@ async def test_a_rule_about_a_fact_decides_in_the_lab_by_what_the_decision_has_r
         assert (await client.post("/api/chat", json={"content": text})).status_code == 200
 
     async def flow(conditions: str) -> tuple[str, str, str | None]:
-        asked = {"last": 1, "rules": {"conditions": conditions}}
+        facts, rules = split(conditions)
+        asked = {"last": 1, "rules": {"constitution": facts + Constitution.load().text, "conditions": rules}}
         [item] = events(await client.post("/api/replay/flows", json=asked))[1][1]["items"]
         return item["before"], item["after"], item["why"]
 

@@ -12,6 +12,7 @@ from mcp.server.mcpserver import MCPServer
 from tests.chat.lossy_server import LossyServer
 
 BEFORE, CHANGED = "Elm 1", "Birch 9"
+_FACTS = "\n## Facts\n- order: get_order(order_id = arguments.order_id)\n"
 _KEY = " (operation key in idempotency_key)"
 
 
@@ -28,11 +29,10 @@ class AddressServer(LossyServer):
 
     @property
     def constitution(self) -> str:
-        undone = "(undone by set_address(order_id = arguments.order_id, address = before.address) for 2 days)"
-        read = "(before is get_order(order_id = arguments.order_id))"
+        undone = "(undone by set_address(order_id = arguments.order_id, address = order.address) for 2 days)"
         key = _KEY if self.keyed else ""
-        change = f"- set_address: Change the address (without confirmation){key} {undone} {read}"
-        return f"# Desk\n\n## Available Tools\n{change}\n- get_order: Get an order (reads)\n"
+        change = f"- set_address: Change the address (without confirmation){key} {undone}"
+        return f"# Desk\n\n## Available Tools\n{change}\n- get_order: Get an order (reads)\n{_FACTS}"
 
     def moved(self, order_id: str, address: str, key: str = "") -> dict[str, Any]:
         if not key or key not in self._keys:

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ from graph_agent.settings import Settings
 from graph_agent.task_server.store import TaskPages
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.fact_lines import split
 from tests.scripted_turns import grouped
 
 D = TypeVar("D", bound=Database)
@@ -65,12 +66,16 @@ class Environment:
         constitution: str | None = None,
         evidence: AnswerEvidence | None = None,
     ) -> LLMAgentEngine:
-        """Return the engine of another process."""
+        """Return the engine of another process. The text of the conditions may begin with lines of facts."""
         approvals = ApprovalStore(database or self.database, record_key=self.record_key, evidence=evidence)
+        constitution = constitution or Constitution.load(None).text
+        if conditions is not None:
+            facts, rules = split(conditions.text)
+            constitution, conditions = f"{constitution}\n{facts}", replace(conditions, text=rules)
         engine = LLMAgentEngine(
             model or EmbeddedAdapter(),
             tools or self.tools,
-            constitution or Constitution.load(None).text,
+            constitution,
             **grouped(
                 config=AgentEngineConfig(timeout_seconds=timeout_seconds or self.timeout_seconds),
                 audit=DatabaseAuditWriter(

@@ -13,7 +13,7 @@ from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
 from tests.chat.environment import open_environment
 from tests.chat.payment_servers import Kind
-from tests.chat.payment_shop import COMPLETE, LINES
+from tests.chat.payment_shop import COMPLETE, LINES, constitution_of
 from tests.scripted_turns import calls, says
 
 
@@ -26,7 +26,7 @@ def engine_settings(url: str, kind: Kind, amount: int) -> dict[str, Any]:
     return {
         "model": ScriptedAdapter(script),
         "tools": McpServerGroup([config], granted=[line.partition(":")[0] for line in lines]),
-        "constitution": "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in lines),
+        "constitution": constitution_of(lines),
         "timeout_seconds": 60,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -34,11 +34,16 @@ LINES = {
     "header": ["header.pay: Pay an amount (without confirmation) (operation key in header Idempotency-Key)"],
     "meta": [f"meta.pay: Pay an amount (without confirmation) (operation key in _meta {META_NAME})"],
     "listed": [
-        "listed.pay: Pay an amount (without confirmation) (done if listed.find_payments(reference = reference) $.payments[*])",
+        "listed.pay: Pay an amount (without confirmation) (done if paid $.payments[*])",
         "listed.find_payments: Find payments (reads)",
     ],
     "plain": ["plain.pay: Pay an amount (without confirmation)"],
 }
+
+
+def constitution_of(lines: Sequence[str]) -> str:
+    tools = "".join(f"- {line}\n" for line in lines)
+    return f"# Shop\n\n## Available Tools\n{tools}\n## Facts\n- paid: listed.find_payments(reference = arguments.reference)\n"
 
 
 COMPLETE = [LINES["listed"][0] + " (complete)", LINES["listed"][1]]
@@ -65,7 +70,7 @@ class Shop:
         self.clock = SystemClock()
         self.audit = DatabaseAuditWriter(log, clock=self.clock)
         self.tools = McpServerGroup([server.config], granted=[line.partition(":")[0] for line in lines])
-        self.constitution = "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in lines)
+        self.constitution = constitution_of(lines)
 
     def engine(self, *script: LLMResponse, constitution: str = "", clock: Clock | None = None) -> LLMAgentEngine:
         ports = {"audit": self.audit, "clock": clock or self.clock, "ids": RandomIds(), "signer": Signer(SECRET)}

@@ -36,7 +36,7 @@ from graph_agent.tools.transport import HttpServer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.sent_calls import SentCalls
 from tests.chat.payment_servers import KEYED, META_NAME, Kind
-from tests.chat.payment_shop import COMPLETE, LINES, opened
+from tests.chat.payment_shop import COMPLETE, LINES, constitution_of, opened
 from tests.lost_answer import LOSSES, Fault
 from tests.record.trees import verified
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
@@ -231,7 +231,7 @@ async def test_a_line_that_gets_a_read_settles_the_calls_before_it(log: Database
     plain = ["listed.pay: Pay an amount (without confirmation)", LINES["listed"][1]]
     async with opened(log, "listed", plain) as shop:
         await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
-        with_read = "# Shop\n\n## Available Tools\n" + "".join(f"- {line}\n" for line in LINES["listed"])
+        with_read = constitution_of(LINES["listed"])
         assert await shop.settler(with_read).settle() == 1
         assert shop.server.requests == 1
 

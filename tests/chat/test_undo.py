@@ -216,10 +216,11 @@ async def test_a_process_that_stops_in_a_change_leaves_nothing_that_is_undone_wr
     assert 3 < n < _COMMITS
 
 
+_FACTS = "\n## Facts\n- noted: find_notes(text = arguments.text)\n"
 _BY = {
     "ledger": "(undone by delete_note(note_id = result.note.id) for 2 hours)",
     "key": "(operation key in key) (undone by delete_note(note_id = result.note.id) for 2 hours)",
-    "read": "(done if find_notes(text = text) $.notes[*]) (undone by delete_note(note_id = arguments.text) for 2 hours)",
+    "read": "(done if noted $.notes[*]) (undone by delete_note(note_id = arguments.text) for 2 hours)",
 }
 """The markers of a change whose outcome is learned so."""
 
@@ -269,7 +270,7 @@ async def test_a_change_whose_outcome_was_learned_after_its_turn_is_undone(
     lines = [f"add_note: Add a note (without confirmation) {_BY[by]}", "find_notes: Find notes (reads)"]
     deletes = "delete_note: Delete a note (requires confirmation)"
     tools = "".join(f"- {line}\n" for line in [*lines, deletes])
-    engine: dict[str, Any] = {"tools": desk, "constitution": f"You keep notes.\n\n## Available Tools\n{tools}"}
+    engine: dict[str, Any] = {"tools": desk, "constitution": f"You keep notes.\n\n## Available Tools\n{tools}{_FACTS}"}
     script = [calls(("add_note", {"text": "call back"})), says("I do not know.")]
     chat = environment.chat(ScriptedAdapter(script), **engine)
     made = await chat.send("ann", "note it")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.conftest import Cli
+from tests.fact_lines import write_rules
 
 
 def test_the_latest_decisions_come_first_and_can_be_filtered(cli: Cli) -> None:
@@ -110,15 +111,15 @@ def test_turns_with_refused_calls_are_marked_and_can_be_selected(cli: Cli, scrip
 
 
 def test_show_prints_the_reads_that_conditions_needed(cli: Cli, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.cedar"
-    policy.write_text(
-        """@id("base") @known("list_tasks() $.tasks[*].description")
-        permit (principal, action, resource);
+    policy = write_rules(
+        tmp_path,
+        """- known: list_tasks() $.tasks[*].description
+        @id("base") permit (principal, action, resource);
         @id("nothing twice") forbid (principal, action == Action::"add_task", resource)
-        when { context.result has known && context.result.known.contains(context.arguments.description) };"""
+        when { context.result has known && context.result.known.contains(context.arguments.description) };""",
     )
-    cli("ask", "add a task to call mom", "--policy", str(policy))
-    refused = cli("ask", "add a task to call mom", "--policy", str(policy), "--json").json()
+    cli("ask", "add a task to call mom", *policy)
+    refused = cli("ask", "add a task to call mom", *policy, "--json").json()
     assert refused["decision"]["notices"] == [
         """Not done: add task: description = 'call mom'. Nothing twice (known = ["call mom"])."""
     ]
@@ -126,5 +127,5 @@ def test_show_prints_the_reads_that_conditions_needed(cli: Cli, tmp_path: Path) 
     assert "rules read    list_tasks {}, " in shown
     assert """known = ["call mom"]""" in shown
     assert "The runtime read list_tasks {} for the conditions: known = [" in shown
-    replayed = cli("replay", refused["decision_id"], "--policy", str(policy))
+    replayed = cli("replay", refused["decision_id"], *policy)
     assert replayed.code == 0, replayed.out

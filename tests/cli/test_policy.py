@@ -13,6 +13,7 @@ from graph_agent.bootstrap.policies import draft_conditions
 from graph_agent.bootstrap.proposed_facts import proposed_facts
 from graph_agent.policy.cedar.types import arguments_type
 from tests.cli.conftest import Cli
+from tests.fact_lines import write_rules
 from tests.policy.cedar_shop import COUNT, PERMIT, SHOP, TEXT, ShopTool, policy_of, schema
 
 RULES = """// rules for tests
@@ -82,20 +83,17 @@ def test_check_explains_each_tool_and_warns_of_deny_lists(cli: Cli, policy: Path
     assert "there is no policy file" in cli("policy", "check").err
 
 
-FACTS = """@id("base")
-@tasks("list_tasks()")
-// @unused("none")
-@open("count tasks $.tasks[*]")
-permit (principal, action, resource);
+FACTS = """- tasks: list_tasks()
+- open: count tasks $.tasks[*]
+@id("base") permit (principal, action, resource);
 
 @id("not with many tasks") forbid (principal, action == Action::"add_task", resource)
 when { context.result has open && context.result.open > 100 };
 """
 
 
-def test_check_says_which_facts_are_known_before_a_call(cli: Cli, policy: Path) -> None:
-    policy.write_text(FACTS, encoding="utf-8")
-    checked = cli("policy", "check", "--policy", str(policy))
+def test_check_says_which_facts_are_known_before_a_call(cli: Cli, tmp_path: Path) -> None:
+    checked = cli("policy", "check", *write_rules(tmp_path, FACTS))
     assert checked.code == 0
     lines = checked.out.splitlines()
     assert lines[lines.index("add_task (server 'tasks'): permit 'base', forbid 'not with many tasks'") + 1 :][:2] == [
@@ -103,29 +101,38 @@ def test_check_says_which_facts_are_known_before_a_call(cli: Cli, policy: Path) 
         "  'open' is known before each call: count tasks $.tasks[*]",
     ]
     impossible = 'forbid (principal, action == Action::"list_tasks", resource) unless { context.result has one };'
-    policy.write_text(f'@one("list_tasks(status = arguments.description)") {PERMIT}@id("odd") {impossible}', encoding="utf-8")
-    assert "'odd' names 'one', which no call of it can have" in cli("policy", "check", "--policy", str(policy)).out
+    files = write_rules(tmp_path, f'- one: list_tasks(status = arguments.description)\n{PERMIT}@id("odd") {impossible}')
+    assert "'odd' names 'one', which no call of it can have" in cli("policy", "check", *files).out
 
 
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("result.open > 100", "result.tasks == 1", "line 7: the fact 'tasks' is a whole object"),
-        ("has open && context.result.open > 100", "has tasks", "line 4: no condition names the fact 'open'"),
-        ('"count tasks', '"count task', "line 4: no annotation of the first `permit` declares the fact 'task'"),
-        ("count tasks $.tasks[*]", "open $.a", "line 4: the fact 'open' is made from itself"),
-        ("list_tasks()", "lists_tasks()", "line 2: @tasks: there is no tool 'lists_tasks'"),
-        ("list_tasks()", "add_task()", "line 2: @tasks: the tool 'add_task' may change something: only reads give facts"),
-        ("list_tasks()", "list_tasks(x = arguments.description)", "line 2: @tasks: the tool 'list_tasks' has no parameter 'x'"),
-        ("list_tasks()", "list_tasks(status = arguments.x)", "line 2: @tasks: no tool has an argument 'x'"),
-        ("$.tasks[*]", "$.tasks[", "line 4: @open: the path $.tasks[ cannot be read"),
-        ("open > 100", 'open > 100 && context.result.tasks.cunt == "a"', "line 7: 'tasks' has no field 'cunt'"),
+        ("result.open > 100", "result.tasks == 1", "line 5: the fact 'tasks' is a whole object"),
+        ("has open && context.result.open > 100", "has tasks", "line 3: nothing names the fact 'open'"),
+        ("count tasks", "count task", "line 3: no line of the constitution declares the fact 'task'"),
+        ("count tasks $.tasks[*]", "open $.a", "line 3: the fact 'open' is made from itself"),
+        ("list_tasks()", "lists_tasks()", "line 2: the fact 'tasks': there is no tool 'lists_tasks'"),
+        (
+            "list_tasks()",
+            "add_task()",
+            "the tool 'add_task' may change something: only reads give facts",
+        ),
+        (
+            "list_tasks()",
+            "list_tasks(x = arguments.description)",
+            "line 2: the fact 'tasks': the tool 'list_tasks' has no",
+        ),
+        ("list_tasks()", "list_tasks(status = arguments.x)", "line 2: the fact 'tasks': no tool has an argument 'x'"),
+        ("$.tasks[*]", "$.tasks[", "line 3: the fact 'open': the path $.tasks[ cannot be read"),
+        ("open > 100", 'open > 100 && context.result.tasks.cunt == "a"', "line 5: 'tasks' has no field 'cunt'"),
     ],
 )
-def test_a_mistake_about_a_fact_is_an_error_with_its_line(cli: Cli, policy: Path, right: str, wrong: str, message: str) -> None:
+def test_a_mistake_about_a_fact_is_an_error_with_its_line(
+    cli: Cli, tmp_path: Path, right: str, wrong: str, message: str
+) -> None:
     assert right in FACTS
-    policy.write_text(FACTS.replace(right, wrong), encoding="utf-8")
-    ended = cli("policy", "check", "--policy", str(policy))
+    ended = cli("policy", "check", *write_rules(tmp_path, FACTS.replace(right, wrong)))
     assert ended.code == 1
     assert message in ended.err
 
@@ -171,7 +178,7 @@ def test_each_example_of_a_draft_fits_the_tools(tools: list[ShopTool]) -> None:
     policy_of(tools, draft)
     examples = re.findall(r"(?m)(?:^// .*\n)+", draft.partition("remove the slashes")[2])
     assert len(examples) in (4, 5, 7, 15)
-    facts = "".join(re.findall(r"(?m)^// (@.*\n)", draft.partition("remove the slashes")[0]))
+    facts = "".join(re.findall(r"(?m)^// (- .*\n)", draft.partition("remove the slashes")[0]))
     for example in examples:
         policy_of(tools, facts + PERMIT + re.sub(r"(?m)^// (?!needs)", "", example))
     policy_of(tools, re.sub(r"(?m)^// (?=@|forbid|when|unless)", "", draft))
@@ -188,11 +195,11 @@ def test_a_draft_proposes_facts_about_what_changes_and_reads_have_in_common() ->
     ]
     actions = policy_of(tools, None).actions
     [proposed] = proposed_facts(actions)
-    assert proposed.declaration == '@order("get_order(order_id = arguments.order_id)")'
+    assert proposed.declaration == "- order: get_order(order_id = arguments.order_id)"
     there, pending = proposed.examples()
     assert there == (
         '@id("only what get_order finds")\n'
-        "// needs @order above\n"
+        "// needs the fact order of the constitution\n"
         'forbid (principal, action in [Action::"cancel_order", Action::"send_order"], resource)\n'
         "unless { context.result has order };"
     )

@@ -102,13 +102,14 @@ def npm(name: str) -> str:
     return f"npm/node_modules/.bin/mcp-server-{name}"
 
 
+FACT = "- written: it.read_text_file(path = arguments.path)"
 FOREIGN = {
     "filesystem": ForeignServer(
         npm("filesystem"),
         lambda folder: [str(folder)],
         "write_file",
         lambda folder, n: {"path": str(folder / f"{n}.txt"), "content": "tea"},
-        marker=" (done if it.read_text_file(path = path) $.content)",
+        marker=" (done if written $.content)",
         reader="read_text_file",
     ),
     "memory": ForeignServer(
@@ -210,7 +211,7 @@ async def call_often(name: str, count: int, folder: Path, installed: Path = INST
     more = {} if foreign.environment is None else foreign.environment(files)
     parameters = StdioServerParameters(command=sys.executable, args=command, env={**os.environ, **more}, cwd=ROOT)
     config = ServerConfig("it", parameters, prefixed=True, timeout=TIMEOUT, start_timeout=120)
-    constitution = "\n".join(["# Server", "", "## Available Tools", *foreign.lines(), ""])
+    constitution = "\n".join(["# Server", "", "## Available Tools", *foreign.lines(), "", "## Facts", FACT, ""])
     granted = [line.split(":")[0].removeprefix("- ") for line in foreign.lines()]
     tools = McpServerGroup([config], granted=granted, clock=(clock := ToolsClock()))
     async with open_stores(Settings(GRAPH_AGENT_HOME=folder / "home")) as stores:

@@ -352,8 +352,8 @@ async def test_a_condition_on_what_a_message_has_used_asks_for_each_call(environ
     assert await environment.descriptions() == ["call mom"]
 
 
-NO_DOUBLES = """@id("base") @known("list_tasks() $.tasks[*].description")
-permit (principal, action, resource);
+NO_DOUBLES = """- known: list_tasks() $.tasks[*].description
+@id("base") permit (principal, action, resource);
 @id("nothing twice") forbid (principal, action == Action::"add_task", resource)
 when { context.result has known && context.result.known.contains(context.arguments.description) };
 @id("only what is known") forbid (principal, action == Action::"list_tasks", resource)

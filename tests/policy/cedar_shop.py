@@ -13,6 +13,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.past_call import PastCall
+from tests.fact_lines import split
 from tests.judging import judge_batch
 
 ROLES = ("manager", "support")
@@ -130,11 +131,13 @@ def declarations_of(tools: Iterable[ShopTool]) -> tuple[ToolDeclaration, ...]:
 
 
 def policy_of(tools: Iterable[ShopTool], rules: str | None, roles: Sequence[str] = ROLES) -> CompiledPolicy:
-    """Return the policy that grants all `tools`, with conditions that fit them, or with none."""
+    """Return the policy that grants all `tools`, with facts and conditions that fit them, or with none."""
     tools = tuple(tools)
     traits = {tool.name: ToolTraits(read_only=tool.reads) for tool in tools}
     servers = {tool.name: tool.server for tool in tools}
-    policy = compile_policy(Constitution.parse(constitution_of(tools)), declarations_of(tools), traits, servers=servers)
+    facts, rules = ("", None) if rules is None else split(rules)
+    constitution = Constitution.parse(facts + constitution_of(tools))
+    policy = compile_policy(constitution, declarations_of(tools), traits, servers=servers)
     if rules is None:
         return policy
     policy = policy.with_conditions(ConditionsFile(rules, roles=tuple(roles)))

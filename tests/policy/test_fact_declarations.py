@@ -15,6 +15,7 @@ from graph_agent.policy.cedar.facts import Fact, FactKind, Source, parse_fact
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.selection import Selection
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
+from tests.fact_lines import facts_in, split
 
 TEXT, COUNT, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
 STRING = CedarType(Kind.STRING)
@@ -49,18 +50,21 @@ ACTIONS = (
     ),
     ToolAction.of("rename", "shop", schema("name", name=TEXT), writes=True),
 )
-ORDER = '@order("get_order(order_id = arguments.order_id)")'
 HAS_ORDER = "context.result has order"
-TYPED_ORDER = '@order("get_typed(order_id = arguments.order_id)")'
+ORDER = "- order: get_order(order_id = arguments.order_id)\n"
+TYPED_ORDER = "- order: get_typed(order_id = arguments.order_id)\n"
+
+
+def compiled(text: str) -> CedarConditions:
+    return CedarConditions(ConditionsFile(split(text)[1]), ACTIONS, facts=facts_in(text))
 
 
 def conditions(declared: str, clause: str, scope: str = 'action == Action::"cancel"') -> CedarConditions:
-    text = f"""// the facts
-        @id("base") {declared}
-        permit (principal, action, resource);
+    text = f"""{declared}// the rules
+        @id("base") permit (principal, action, resource);
         @id("rule")
         forbid (principal, {scope}, resource) unless {{ {clause} }};"""
-    found = CedarConditions(ConditionsFile(text), ACTIONS)
+    found = compiled(text)
     found.require_valid()
     return found
 
@@ -133,21 +137,16 @@ def test_a_declaration_that_can_give_no_value_is_an_error(text: str) -> None:
         parse_fact("f", text)
 
 
-def test_only_annotations_that_something_names_have_to_be_facts() -> None:
-    found = conditions(f'@note("a note") @owner("the shop, since 2024") {ORDER}', "context.result has order")
+def test_only_facts_that_something_names_are_read() -> None:
+    found = conditions(f"{ORDER}- old: order $.a\n", "context.result has order")
     assert [fact.name for fact in found.results.order] == ["order"]
-    assert found.results.unused == []
-    assert conditions(f'{ORDER} @old("order $.a")', "context.result has order").results.unused == ["old"]
-    with pytest.raises(ConfigurationError, match="line 2: @note is not TOOL"):
-        conditions('@note("a note")', "context.result has note")
 
 
-def test_only_the_first_permit_declares_facts() -> None:
-    text = f"""permit (principal, action, resource);
-        {ORDER} permit (principal, action == Action::"rename", resource);
-        forbid (principal, action, resource) unless {{ context.result has order }};"""
-    with pytest.raises(ConfigurationError, match="line 3: no annotation of the first `permit` declares the fact 'order'"):
-        CedarConditions(ConditionsFile(text), ACTIONS).require_valid()
+def test_an_annotation_of_a_condition_declares_no_fact() -> None:
+    text = """@order("get_order(order_id = arguments.order_id)") permit (principal, action, resource);
+        forbid (principal, action, resource) unless { context.result has order };"""
+    with pytest.raises(ConfigurationError, match="line 2: no line of the constitution declares the fact 'order'"):
+        compiled(text).require_valid()
 
 
 @pytest.mark.parametrize(
@@ -184,11 +183,11 @@ def test_the_output_schema_says_the_types_that_the_use_leaves_open() -> None:
     clause = "context.result has order && context.result.order has total && context.result.order.customer.id == "
     found = types(TYPED_ORDER, f"{clause} context.result.order.status")["order"]
     assert found.field("total") == Field("total", CedarType(Kind.DECIMAL), False)
-    assert types(f'{TYPED_ORDER} @all("order $.total")', "context.result has all") == {"all": CedarType(Kind.DECIMAL)}
+    assert types(f"{TYPED_ORDER}- all: order $.total\n", "context.result has all") == {"all": CedarType(Kind.DECIMAL)}
 
 
 def test_a_parameter_says_the_type_of_the_fact_that_fills_it() -> None:
-    customer = '@customer("get_customer(user_id = order.user_id) $.name")'
+    customer = "- customer: get_customer(user_id = order.user_id) $.name\n"
     clause = "context.result has customer && context.result has order && context.result.order has user_id"
     assert types(f"{ORDER} {customer}", clause)["order"].fields == (Field("user_id", STRING, False),)
     with pytest.raises(ConfigurationError, match=r"order.user_id is a whole number, and the parameter 'user_id' a text"):
@@ -202,35 +201,47 @@ def test_a_parameter_says_the_type_of_the_fact_that_fills_it() -> None:
         (ORDER, 'context.result.order.a == "x" && context.result.order.a.b == 5', "line 4: the uses of a fact do not fit"),
         (ORDER, "context.result.order.a < context.result.order.b", "line 4: nothing says whether 'order.a' is a whole number"),
         (ORDER, 'context.result.order == "x"', "line 4: the fact 'order' is a whole object"),
-        (ORDER, 'context.result.customer == "x"', "line 4: no annotation of the first `permit` declares the fact 'customer'"),
+        (ORDER, 'context.result.customer == "x"', "line 4: no line of the constitution declares the fact 'customer'"),
         (TYPED_ORDER, 'context.result.order.statos == "x"', "line 4: 'order' has no field 'statos'"),
         (TYPED_ORDER, "context.result.order.status == 5", "line 4: 'order.status' is a whole number here, and a text in"),
         (TYPED_ORDER, 'context.result.order.status.a == "x"', "line 4: 'order.status' is a text in the output schema"),
-        (f'{TYPED_ORDER} @ids("order $.linez[*].id")', 'context.result.ids.contains("x")', "@ids: there is no field 'linez'"),
-        (f'{ORDER} @ids("order $.l[*].id")', 'context.result.ids == "x"', "line 4: the fact 'ids' is a set"),
-        (f'{ORDER} @n("count order $.l[*]")', 'context.result.n == "x"', "line 4: the fact 'n' is a number of values"),
-        ('@a("get_customer(user_id = b.id)") @b("get_customer(user_id = a.id)")', 'context.result.a.x == "x"', "from itself"),
-        ('@a("nothing $.id")', 'context.result.a == "x"', "the fact 'nothing', which @a names"),
         (
-            '@a("get_ordr(order_id = arguments.order_id)")',
-            'context.result.a.x == "x"',
-            "line 2: @a: there is no tool 'get_ordr'",
+            f"{TYPED_ORDER}- ids: order $.linez[*].id\n",
+            'context.result.ids.contains("x")',
+            "the fact 'ids': there is no field 'linez'",
         ),
-        ('@a("last nothing $.id")', 'context.result.a == "x"', "line 2: @a: there is no tool 'nothing'"),
+        (f"{ORDER}- ids: order $.l[*].id\n", 'context.result.ids == "x"', "line 5: the fact 'ids' is a set"),
+        (f"{ORDER}- n: count order $.l[*]\n", 'context.result.n == "x"', "line 5: the fact 'n' is a number of values"),
+        ("- a: get_customer(user_id = b.id)\n- b: get_customer(user_id = a.id)\n", 'context.result.a.x == "x"', "from itself"),
+        ("- a: nothing $.id\n", 'context.result.a == "x"', "the fact 'nothing', which 'a' names"),
         (
-            '@a("cancel(order_id = arguments.order_id)")',
+            "- a: get_ordr(order_id = arguments.order_id)\n",
             'context.result.a.x == "x"',
-            "line 2: @a: the tool 'cancel' may change",
+            "line 2: the fact 'a': there is no tool 'get_ordr'",
         ),
-        ('@a("get_order(id = arguments.order_id)")', 'context.result.a.x == "x"', "line 2: @a: .* has no parameter 'id'"),
-        ('@a("get_order()")', 'context.result.a.x == "x"', "line 2: @a: .* needs the parameter 'order_id'"),
+        ("- a: last nothing $.id\n", 'context.result.a == "x"', "line 2: the fact 'a': there is no tool 'nothing'"),
         (
-            '@a("get_order(order_id = arguments.ordre)")',
+            "- a: cancel(order_id = arguments.order_id)\n",
             'context.result.a.x == "x"',
-            "line 2: @a: no tool has an argument 'ordre'",
+            "line 2: the fact 'a': the tool 'cancel' may change",
         ),
-        ('@a("foreign(order_id = arguments.order_id)")', 'context.result.a.x == "x"', r"line 2: @a: .*\(trusted results\)"),
-        ('@a("last foreign $.id")', 'context.result.a == "x"', r"line 2: @a: .*\(trusted results\)"),
+        (
+            "- a: get_order(id = arguments.order_id)\n",
+            'context.result.a.x == "x"',
+            "line 2: the fact 'a': .* no parameter 'id'",
+        ),
+        ("- a: get_order()\n", 'context.result.a.x == "x"', "line 2: the fact 'a': .* needs the parameter 'order_id'"),
+        (
+            "- a: get_order(order_id = arguments.ordre)\n",
+            'context.result.a.x == "x"',
+            "line 2: the fact 'a': no tool has an argument 'ordre'",
+        ),
+        (
+            "- a: foreign(order_id = arguments.order_id)\n",
+            'context.result.a.x == "x"',
+            r"line 2: .*\(trusted results\)",
+        ),
+        ("- a: last foreign $.id\n", 'context.result.a == "x"', r"line 2: .*\(trusted results\)"),
     ],
 )
 def test_a_fact_that_does_not_fit_is_an_error_with_its_line(declared: str, clause: str, problem: str) -> None:
@@ -260,8 +271,8 @@ def test_a_condition_about_one_tool_gives_the_facts_of_another_one_no_type() -> 
         f'forbid (principal, action == Action::"{name}", resource) when {{ {HAS_ORDER} && context.result.order.{test} }};'
         for name, test in tests.items()
     )
-    text = f"{ORDER} permit (principal, action, resource);\n" + "\n".join(rules)
-    found = CedarConditions(ConditionsFile(text), ACTIONS)
+    text = f"{ORDER}permit (principal, action, resource);\n" + "\n".join(rules)
+    found = compiled(text)
     found.require_valid()
     assert {name: types["order"].fields for name, types in found.results.types.items() if types} == {
         "cancel": (Field("a", STRING),),
@@ -273,21 +284,20 @@ def test_a_condition_about_one_tool_gives_the_facts_of_another_one_no_type() -> 
 
 
 def test_facts_are_read_after_those_that_they_need() -> None:
-    declared = f'@a_method("customer $.methods[0]") @customer("get_customer(user_id = order.user_id)") {ORDER}'
+    declared = f"- a_method: customer $.methods[0]\n- customer: get_customer(user_id = order.user_id)\n{ORDER}"
     found = conditions(declared, 'context.result has a_method && context.result.a_method == "x"')
     assert [fact.name for fact in found.results.of_tool["cancel"]] == ["order", "customer", "a_method"]
 
 
 def test_a_bound_parameter_need_not_be_filled() -> None:
-    found = conditions('@me("own_profile()")', "context.result has me && context.result.me.blocked == false")
+    found = conditions("- me: own_profile()\n", "context.result has me && context.result.me.blocked == false")
     assert [fact.name for fact in found.results.of_tool["cancel"]] == ["me"]
 
 
 def test_without_facts_the_schema_has_no_results() -> None:
-    found = CedarConditions(ConditionsFile(f"{ORDER} permit (principal, action, resource);"), ACTIONS)
+    found = compiled(f"{ORDER}permit (principal, action, resource);")
     found.require_valid()
     assert '"result"' not in found.schema
-    assert found.results.unused == ["order"]
 
 
 OBJECT: dict[str, Any] = {
@@ -360,8 +370,8 @@ def test_what_a_path_names_and_a_value_does_not_have_is_never_left_out(path: str
 
 
 def test_a_clause_that_is_a_fact_alone_makes_it_a_truth_value() -> None:
-    text = f"""{ORDER} permit (principal, action, resource);
+    text = f"""{ORDER}permit (principal, action, resource);
         forbid (principal, action == Action::"cancel", resource)
         when {{ context.result has order }} when {{ context.result.order.locked }};"""
-    found = CedarConditions(ConditionsFile(text), ACTIONS)
+    found = compiled(text)
     assert found.results.types["cancel"]["order"].field("locked") == Field("locked", CedarType(Kind.BOOL), True)

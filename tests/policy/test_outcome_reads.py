@@ -19,17 +19,27 @@ FIND = {"type": "object", "properties": {"reference": TEXT, "page": {"type": "in
 UNTRUSTED = ToolTraits(untrusted=True, destructive=None)
 
 
-def policy(done_if: str, traits: ToolTraits = UNTRUSTED, *, line: str = "(reads)", **servers: str) -> CompiledPolicy:
-    text = f"## Available Tools\n- pay: Pay (without confirmation) {done_if}\n- find: Find {line}\n"
+READ = "(done if paid $.a)"
+FACTS = """## Facts
+- paid: find(reference = arguments.reference)
+"""
+
+
+def policy(
+    done_if: str, traits: ToolTraits = UNTRUSTED, *, line: str = "(reads)", facts: str = FACTS, **servers: str
+) -> CompiledPolicy:
+    text = f"{facts}## Available Tools\n- pay: Pay (without confirmation) {done_if}\n- find: Find {line}\n"
     tools = [ToolDeclaration(name=name, description="", parameters=one) for name, one in (("pay", PAY), ("find", FIND))]
     return compile_policy(Constitution.parse(text), tools, {"pay": traits, "find": UNTRUSTED}, servers=servers)
 
 
-def test_a_line_names_the_read_its_parameters_and_the_path() -> None:
-    line = "- pay: Pay (done if find(reference = reference, page = amount) $.payments[?@.amount == 5]) (complete)"
-    [grant] = Constitution.parse(f"## Available Tools\n{line}\n").grants
+@pytest.mark.parametrize("named", ["paid $.payments[?@.amount == 5]", "all $[?@.amount == 5]", "five"])
+def test_a_line_names_the_fact_that_finds_the_change(named: str) -> None:
+    facts = "## Facts\n- paid: find(reference = arguments.reference, page = arguments.amount)\n"
+    facts += "- all: paid $.payments\n- five: paid $.payments[?@.amount == 5]\n"
+    [grant] = Constitution.parse(f"{facts}## Available Tools\n- pay: Pay (done if {named}) (complete)\n").grants
     filled = (("reference", "reference"), ("page", "amount"))
-    assert grant.done_if == DoneIf("find", filled, "$.payments[?@.amount == 5]", complete_after=30)
+    assert grant.done_if == DoneIf(named.split(" ")[0], "find", filled, "$.payments[?@.amount == 5]", complete_after=30)
     assert grant.summary == "Pay"
 
 
@@ -37,32 +47,32 @@ def test_a_line_names_the_read_its_parameters_and_the_path() -> None:
     "line",
     [
         "- pay: Pay (done if find $.payments[*])",
-        "- pay: Pay (done if find() $.payments[*])",
-        "- pay: Pay (done if find(reference = 'x') $.payments[*])",
-        "- pay: Pay (done if find(reference = reference) payments)",
+        "- pay: Pay (done if find(reference = arguments.reference) $.payments[*])",
+        "- pay: Pay (done if paid)",
+        "- pay: Pay (done if paid payments)",
         "- pay: Pay (complete)",
-        "- pay: Pay (reads) (done if find(reference = reference) $.payments[*])",
-        "- pay: Pay (done if a(b = c) $.d) (done if a(b = c) $.e)",
+        "- pay: Pay (reads) (done if paid $.payments[*])",
+        "- pay: Pay (done if paid $.d) (done if paid $.e)",
     ],
 )
 def test_a_line_with_another_form_is_refused(line: str) -> None:
     with pytest.raises(ConstitutionError):
-        Constitution.parse(f"## Available Tools\n{line}\n")
+        Constitution.parse(f"{FACTS}## Available Tools\n{line}\n")
 
 
 @pytest.mark.parametrize(
     ("done_if", "more", "why"),
     [
-        ("(done if other(reference = reference) $.a)", {}, "is not granted"),
-        ("(done if find(id = reference) $.a)", {}, "no parameter 'id'"),
-        ("(done if find(page = amount) $.a)", {}, "'reference' is not filled"),
-        ("(done if find(reference = order) $.a)", {}, "reads 'order', and that is no argument"),
-        ("(done if find(reference = reference) $..a)", {}, "`..` finds a field wherever it is"),
-        ("(done if find(reference = reference) $.a[)", {}, "cannot be read"),
-        ("(done if find(reference = reference) $.a[0]) (complete)", {}, "selects one value"),
-        ("(done if find(reference = reference) $.a)", {"line": "(without confirmation)"}, "may change something"),
-        ("(done if find(reference = reference) $.a)", {"line": "(reads) (requires confirmation)"}, "asks the user first"),
-        ("(done if find(reference = reference) $.a)", {"pay": "bank", "find": "mail"}, "not trusted"),
+        (READ, {"facts": "## Facts\n- paid: other(reference = arguments.reference)\n"}, "is not granted"),
+        (READ, {"facts": "## Facts\n- paid: find(id = arguments.reference)\n"}, "no parameter 'id'"),
+        (READ, {"facts": "## Facts\n- paid: find(page = arguments.amount)\n"}, "'reference' is not filled"),
+        (READ, {"facts": "## Facts\n- paid: find(reference = arguments.order)\n"}, "needs 'order', and that is no argument"),
+        ("(done if paid $..a)", {}, "`..` finds a field wherever it is"),
+        ("(done if paid $.a[)", {}, "cannot be read"),
+        ("(done if paid $.a[0]) (complete)", {}, "selects one value"),
+        (READ, {"line": "(without confirmation)"}, "may change something"),
+        (READ, {"line": "(reads) (requires confirmation)"}, "asks the user first"),
+        (READ, {"pay": "bank", "find": "mail"}, "not trusted"),
     ],
 )
 def test_a_read_that_cannot_tell_the_outcome_is_refused(done_if: str, more: dict[str, str], why: str) -> None:
@@ -72,12 +82,11 @@ def test_a_read_that_cannot_tell_the_outcome_is_refused(done_if: str, more: dict
 
 def test_a_tool_with_a_ledger_needs_no_read() -> None:
     with pytest.raises(ToolGrantError, match="keeps a ledger"):
-        policy("(done if find(reference = reference) $.a)", traits=ToolTraits(ledger=True))
+        policy(READ, traits=ToolTraits(ledger=True))
 
 
 def test_another_server_may_tell_the_outcome_if_its_results_are_trusted() -> None:
-    read = "(done if find(reference = reference) $.a)"
-    assert policy(read, line="(reads) (trusted results)", pay="bank", find="mail").rules["pay"].grant.done_if is not None
+    assert policy(READ, line="(reads) (trusted results)", pay="bank", find="mail").rules["pay"].grant.done_if is not None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.policy.cedar_shop import ShopTool, policy_of, schema
 ITEM = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
 TOOLS = [ShopTool("order", schema("lines", lines={"type": "array", "items": ITEM}))]
 RULES = (
-    '@id("base") @skus("arguments $.lines[*].sku") @number("count arguments $.lines[*]")\n'
+    '@id("base") \n- skus: arguments $.lines[*].sku\n- number: count arguments $.lines[*]\n'
     "permit (principal, action, resource);\n"
     + forbid("no bombs", "order", 'context.result has skus && !context.result.skus.contains("bomb")')
     + forbid("few", "order", "context.result has number && context.result.number < 5")

@@ -1,4 +1,4 @@
-"""The markers `(undone by ...)` and `(before is ...)`: their grammar, and which lines are refused."""
+"""The marker `(undone by ...)` and the facts that it restores from: the grammar, and which lines are refused."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from graph_agent.policy.constitution import BeforeRead, Constitution, UndoneBy, 
 from graph_agent.policy.undo import NotUndoableError, filled, in_words, kept_of
 from tests.address_desk import CONSTITUTION, DECLARATIONS, READS
 
-BEFORE = "(before is get_order(order_id = arguments.order_id))"
-UNDO = "(undone by set_address(order_id = arguments.order_id, address = before.address) for 30 minutes)"
+ORDER = "order: get_order(order_id = arguments.order_id)"
+UNDO = "(undone by set_address(order_id = arguments.order_id, address = order.address) for 30 minutes)"
 
 
-def policy(line: str, **more: str) -> CompiledPolicy:
+def policy(line: str, fact: str = ORDER, **more: str) -> CompiledPolicy:
     lines = {"get_order": "Get order (reads)", "set_address": f"Move it (without confirmation) {line}", **more}
-    text = "\n".join(["## Available Tools", *(f"- {name}: {rest}" for name, rest in lines.items())])
+    tools = [f"- {name}: {rest}" for name, rest in lines.items()]
+    text = "\n".join(["## Available Tools", *tools, "## Facts", f"- {fact}"])
     traits = {one.name: ToolTraits(read_only=one.name in READS) for one in DECLARATIONS}
     return compile_policy(Constitution.parse(text), DECLARATIONS, traits)
 
@@ -30,9 +31,9 @@ def test_a_line_says_what_undoes_a_change_and_for_how_long() -> None:
     order = ("order_id", Where("arguments", "order_id"))
     assert move.undone_by == UndoneBy(
         "set_address",
-        (order, ("address", Where("before", "address.street"))),
+        (order, ("address", Where("order", "address.street"))),
         timedelta(minutes=30),
-        BeforeRead("get_order", (order,)),
+        BeforeRead("get_order", (("order_id", "order_id"),)),
     )
     assert move.undone_by.restored == ("address.street",)
     assert note.undone_by == UndoneBy("delete_note", (("note_id", Where("result", "note.id")),), timedelta(hours=2))
@@ -50,18 +51,13 @@ def test_a_time_is_named_in_its_largest_unit(number: int, words: str) -> None:
     [
         ("(undone by set_address(order_id = arguments.order_id))", "looks like a misspelt or misplaced marker"),
         ("(undone by set_address() for 30 minutes)", "looks like a misspelt or misplaced marker"),
-        ("(undone by set_address(order_id = order_id) for 30 minutes)", "looks like a misspelt or misplaced marker"),
+        ("(undone by set_address(order_id = order_id) for 30 minutes)", "names the fact 'order_id', which no line of"),
+        ("(undone by set_address(order_id = arguments) for 30 minutes)", "'arguments' is no place of a value"),
         ("(undone by set_address(order_id = arguments.order_id) for 0 minutes)", "looks like a misspelt"),
         ("(undone by set_address(order_id = arguments.order_id) for ever)", "looks like a misspelt or misplaced marker"),
         ("(undone by set_address(order_id = arguments.order_id) for 30 seconds)", "looks like a misspelt"),
-        (f"{UNDO} {UNDO} {BEFORE}", "is repeated or contradicts another one"),
-        (UNDO, "before.address needs (before is TOOL(PARAMETER = arguments.ARGUMENT)) beside it"),
-        (BEFORE, "(before is ...) stands beside (undone by ...), which restores what it reads"),
-        (
-            f"(undone by set_address(order_id = arguments.order_id) for 1 day) {BEFORE}",
-            "stands beside (undone by ...) that restores a before.PATH",
-        ),
-        (f"{UNDO} (before is get_order(order_id = result.id))", "is read before the call"),
+        (f"{UNDO} {UNDO}", "is repeated or contradicts another one"),
+        (UNDO.replace("order.address", "order"), "restores one value, and 'order' is none"),
         (
             "(undone by set_address(order_id = arguments.order_id, order_id = result.id) for 1 day)",
             "the parameter 'order_id' is filled twice",
@@ -74,6 +70,23 @@ def test_a_marker_with_an_error_is_refused_with_its_line(line: str, why: str) ->
     assert why in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        ("order: last get_order", "that is not what one read of a call finds"),
+        ("order: count get_order(order_id = arguments.order_id) $.lines[*]", "that is not what one read of a call finds"),
+        ("order: get_order(order_id = arguments.orders[*].id) $.address", "that is not what one read of a call finds"),
+        ("order: get_order(order_id = arguments.order_id) $.lines[*]", "restores one value, and 'order.address' is none"),
+        ("order: get_order(order_id = principal)", "whose read needs more than arguments of the call"),
+        ("order: get_order(order_id = arguments.order.id)", "whose read needs more than arguments of the call"),
+    ],
+)
+def test_an_undo_restores_from_one_read_of_the_call(fact: str, why: str) -> None:
+    with pytest.raises(ConstitutionError, match="line 3") as refused:
+        policy(UNDO, fact)
+    assert why in str(refused.value)
+
+
 def test_a_read_has_no_undo() -> None:
     with pytest.raises(ConstitutionError, match=r"a line with \(reads\) has none of"):
         Constitution.parse("## Available Tools\n- get_order: Get (reads) (undone by a(b = arguments.c) for 1 day)")
@@ -82,8 +95,7 @@ def test_a_read_has_no_undo() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("(undone by cancel(order_id = arguments.order_id) for 1 day)", "has (undone by cancel ...), which is not granted"),
-        (UNDO + " (before is peek(order_id = arguments.order_id))", "has (before is peek ...), which is not granted"),
+        ("(undone by cancel(order_id = arguments.order_id) for 1 day)", "has (undone by ...), and cancel is not granted"),
         ("(undone by get_order(order_id = arguments.order_id) for 1 day)", "has (undone by get_order ...), which only reads"),
         (
             "(undone by set_address(order_id = arguments.order_id, street = arguments.address) for 1 day)",
@@ -94,12 +106,6 @@ def test_a_read_has_no_undo() -> None:
             "(undone by set_address(order_id = arguments.id, address = arguments.address) for 1 day)",
             "which reads 'id', and that is no argument of the call",
         ),
-        (UNDO + " (before is get_order(order_id = arguments.id))", "which reads 'id', and that is no argument of the call"),
-        (UNDO + " (before is get_order(id = arguments.order_id))", "which has no parameter 'id'"),
-        (
-            UNDO + " (before is set_address(order_id = arguments.order_id))",
-            "has (before is set_address ...), which may change something",
-        ),
     ],
 )
 def test_a_line_that_does_not_fit_the_tools_is_refused_with_one_sentence(line: str, why: str) -> None:
@@ -109,8 +115,24 @@ def test_a_line_that_does_not_fit_the_tools_is_refused_with_one_sentence(line: s
     assert why in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        ("order: peek(order_id = arguments.order_id)", "has (undone by ...), and peek is not granted"),
+        ("order: get_order(order_id = arguments.id)", "which needs 'id', and that is no argument of the call"),
+        ("order: get_order(id = arguments.order_id)", "which has no parameter 'id'"),
+        ("order: set_address(order_id = arguments.order_id)", "which reads set_address, which may change something"),
+    ],
+)
+def test_a_fact_that_does_not_fit_the_tools_is_refused_with_one_sentence(fact: str, why: str) -> None:
+    with pytest.raises(ToolGrantError) as refused:
+        policy(UNDO, fact)
+    assert str(refused.value).startswith("the tool 'set_address' ")
+    assert why in str(refused.value)
+
+
 def test_a_tool_that_is_undone_by_itself_and_asks_is_allowed() -> None:
-    assert policy(f"{UNDO} {BEFORE}").rules["set_address"].grant.undone_by is not None
+    assert policy(UNDO).rules["set_address"].grant.undone_by is not None
 
 
 def test_a_value_that_is_missing_or_null_is_not_guessed() -> None:

@@ -36,8 +36,8 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
 
+FACTS = "\n## Facts\n- tasks: list_tasks()\n"
 COUNTED = ConditionsFile(
-    '@tasks("list_tasks()")'
     "permit (principal, action, resource) when { context.time.hour < 24 && (context.tainted || context.used.day.writes < 99) };"
     'forbid (principal, action == Action::"add_task", resource) unless { context.result has tasks };'
 )
@@ -149,7 +149,7 @@ class RandomTurns:
         engine = LLMAgentEngine(
             model,
             tools or self.server,
-            Constitution.load().text,
+            Constitution.load().text + FACTS,
             **grouped(
                 config=AgentEngineConfig(**config),
                 audit=writer or self.writer,

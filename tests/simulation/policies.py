@@ -59,7 +59,7 @@ def conditions(*, budgets: bool, approvals: bool, policy: str) -> ConditionsFile
     """Return the conditions of a process that has this policy; None if there are none."""
     if not budgets and not approvals:
         return None
-    rules = ['@id("all") @object("look_up(token = arguments.token)") permit (principal, action, resource);']
+    rules = ['@id("all") permit (principal, action, resource);']
     if budgets:
         rules += [*_not_frozen(sorted(CONFIRMED)), *_budgets()]
     if approvals:

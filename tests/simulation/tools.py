@@ -37,6 +37,9 @@ You are an assistant.
 
 ## Behavioral Rules
 1. Do what the user says.
+
+## Facts
+- object: look_up(token = arguments.token)
 """
 READS = frozenset({"look_up"})
 WITH_LEDGER = frozenset({"add_task", "drop_task", "pay_out"})

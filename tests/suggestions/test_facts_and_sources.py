@@ -63,9 +63,9 @@ def ordinary(count: int, **options: Any) -> list[dict[str, Any]]:
     return [decision(number, one, cancels=one == "pending", **options) for number, one in enumerate(statuses)]
 
 
-async def test_a_fact_that_held_before_nearly_all_calls_is_a_rule_with_its_annotation() -> None:
+async def test_a_fact_that_held_before_nearly_all_calls_is_a_rule_with_its_declaration() -> None:
     found = await suggestion(ordinary(600), TOOLS)
-    assert '@order("get_order(order_id = arguments.order_id)")\npermit (principal, action, resource);' in found.text
+    assert "// - order: get_order(order_id = arguments.order_id)\n" in found.text
     assert (
         'when { !(context.result has order && context.result.order has "status" && '
         '["pending"].contains(context.result.order.status)) }'

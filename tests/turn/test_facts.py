@@ -23,6 +23,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.fact_lines import split
 from tests.order_desk import (
     CONSTITUTION,
     NOT_SENT,
@@ -142,7 +143,7 @@ async def test_a_field_that_is_asked_for_may_be_missing() -> None:
 
 async def test_a_fact_can_be_made_from_another_one() -> None:
     declared = (
-        f'{ORDER} @methods("get_customer(user_id = order.user_id) $.methods.*.id") @paid_with("order $.payments[0].method")'
+        f"{ORDER}- methods: get_customer(user_id = order.user_id) $.methods.*.id\n- paid_with: order $.payments[0].method\n"
     )
     rules = policy(
         declared,
@@ -171,7 +172,7 @@ async def test_a_fact_can_be_made_from_another_one() -> None:
 
 
 async def test_a_missing_part_of_one_fact_refuses_what_needs_another() -> None:
-    declared = f'{ORDER} @customer("get_customer(user_id = order.user_id)")'
+    declared = f"{ORDER}- customer: get_customer(user_id = order.user_id)\n"
     rules = policy(
         declared, forbid("not Bob", "cancel_order", 'context.result has customer && context.result.customer.name != "Bob"')
     )
@@ -185,7 +186,7 @@ async def test_a_missing_part_of_one_fact_refuses_what_needs_another() -> None:
     assert run.desk.made == ["get_order W9"]
 
 
-PRODUCTS = '@ok("get_product(product_id = arguments.items[*].product_id) $.available")'
+PRODUCTS = "- ok: get_product(product_id = arguments.items[*].product_id) $.available\n"
 ALL_AVAILABLE = policy(
     PRODUCTS, forbid("all available", "exchange", "context.result has ok && !context.result.ok.contains(false)")
 )
@@ -218,7 +219,7 @@ async def test_an_element_that_does_not_exist_is_neither_left_out_nor_absent() -
 
 
 async def test_a_path_reads_inside_a_list_of_objects_in_the_arguments() -> None:
-    declared = '@wanted("arguments $.items[*].product_id") @number("count arguments $.items[*]")'
+    declared = "- wanted: arguments $.items[*].product_id\n- number: count arguments $.items[*]\n"
     rules = policy(
         declared,
         forbid("only cups", "exchange", 'context.result has wanted && ["p1", "p3"].containsAll(context.result.wanted)'),
@@ -244,7 +245,7 @@ async def test_without_a_path_the_list_of_objects_stays_hidden() -> None:
 
 
 async def test_the_newest_result_of_a_tool_says_who_was_identified(log: Database) -> None:
-    declared = f'{ORDER} @who("last find_customer $.user_id")'
+    declared = f"{ORDER}- who: last find_customer $.user_id\n"
     rules = policy(
         declared,
         forbid("only the customer's own", "cancel_order", "context.result has who && context.result has order && "
@@ -351,12 +352,12 @@ async def test_the_words_of_a_server_are_quoted_and_cut() -> None:
 async def test_the_other_rules_of_a_what_if_replay_see_what_was_read() -> None:
     run = conversation(ONLY_PENDING, calls(cancel("W1")), says("."))
     finished = await run.say()
-    renamed = ONLY_PENDING.replace("order(", "o(", 1).replace("has order", "has o").replace("result.order", "result.o")
-    renamed = renamed.replace("@o(", "@o(")
-    same = await run.replayed(finished, conditions=ConditionsFile(ONLY_PENDING))
-    assert same.identical
+    renamed = ONLY_PENDING.replace("order:", "o:").replace("has order", "has o").replace("result.order", "result.o")
+    for other in (ONLY_PENDING, renamed):
+        same = await run.replayed(finished, other)
+        assert same.identical
     stricter = ONLY_PENDING.replace('== "pending"', '== "sent"')
-    report = await run.replayed(finished, conditions=ConditionsFile(stricter))
+    report = await run.replayed(finished, stricter)
     assert [str(one) for one in report.refused] == [
         "cancel_order would have been refused: only a pending order (order 'W1': status = 'pending')"
     ]
@@ -368,7 +369,7 @@ async def test_the_other_rules_of_a_what_if_replay_see_what_was_read() -> None:
         (ONLY_PENDING.replace("status", "total_state"), "order.total_state"),
         (ONLY_PENDING.replace("get_order(order_id", "get_customer(user_id"), "order.status"),
         (
-            policy('@paid("get_order(order_id = arguments.order_id) $.payments[0].method")',
+            policy('- paid: get_order(order_id = arguments.order_id) $.payments[0].method\n',
                    forbid("by card", "cancel_order", 'context.result has paid && context.result.paid == "card_1"')),
             "paid",
         ),
@@ -377,11 +378,11 @@ async def test_the_other_rules_of_a_what_if_replay_see_what_was_read() -> None:
 async def test_a_what_if_replay_never_guesses_what_was_not_read(other: str, missing: str) -> None:
     run = conversation(ONLY_PENDING, calls(cancel("W1")), says("."))
     finished = await run.say()
-    report = await run.replayed(finished, conditions=ConditionsFile(other))
+    report = await run.replayed(finished, other)
     assert not report.identical
     assert f"undecidable: this decision did not read {missing}" in str(report.departure)
     bare = conversation(None, calls(cancel("W1")), says("."))
-    without = await bare.replayed(await bare.say(), conditions=ConditionsFile(ONLY_PENDING))
+    without = await bare.replayed(await bare.say(), ONLY_PENDING)
     assert "undecidable: this decision did not read order.status" in str(without.departure)
 
 
@@ -571,11 +572,13 @@ async def test_a_server_that_sends_json_as_text_gives_facts_over_mcp(structured:
         orders[order_id]["status"] = "cancelled"
         return "done"
 
-    constitution = "## Available Tools\n- get_order: Get order (reads)\n- cancel_order: Cancel order (without confirmation)\n"
-    async with McpToolExecutor(server, trusted=True) as tools:
+    facts, rules = split(ONLY_PENDING)
+    tools = "- get_order: Get order (reads)\n- cancel_order: Cancel order (without confirmation)\n"
+    constitution = f"## Available Tools\n{tools}{facts}"
+    async with McpToolExecutor(server, trusted=True) as executor:
         engine = LLMAgentEngine(
-            ScriptedAdapter([calls(cancel("W1"), cancel("W2")), says(".")]), tools, constitution,
-            **grouped(conditions=ConditionsFile(ONLY_PENDING)),
+            ScriptedAdapter([calls(cancel("W1"), cancel("W2")), says(".")]), executor, constitution,
+            **grouped(conditions=ConditionsFile(rules)),
         )  # fmt: skip
         finished = await engine.run(asks())
     assert orders == {"W1": {"status": "cancelled"}, "W2": {"status": "delivered"}}

@@ -21,6 +21,7 @@ from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.lossy_server import LossyServer
+from tests.fact_lines import split
 from tests.order_desk import ORDER, cancel, conversation, forbid, policy
 from tests.record.trees import KEY, tree_of, verified
 from tests.scripted_turns import asks, calls, done, failed, grouped, says
@@ -34,10 +35,11 @@ CHEAP = policy(
     forbid("cheap", "cancel_order", 'context.result has order && context.result.order.total.lessThan(decimal("10.0"))'),
 )
 NO_PARTS = policy(
-    f'@parts("{READ} $.parts[*]")', forbid("none", "cancel_order", "context.result has parts && context.result.parts.isEmpty()")
+    f"- parts: {READ} $.parts[*]\n",
+    forbid("none", "cancel_order", "context.result has parts && context.result.parts.isEmpty()"),
 )
 PARTS = policy(
-    f'@number("count {READ} $.parts[*]")',
+    f"- number: count {READ} $.parts[*]\n",
     forbid("two", "cancel_order", "context.result has number && context.result.number == 2"),
 )
 
@@ -100,7 +102,7 @@ async def test_a_change_is_followed_by_a_new_read_also_of_another_server_with_th
 - shop.cancel_order: Cancel order (without confirmation)
 """
     rules = policy(
-        """@order("'mirror.get_order'(order_id = arguments.order_id)")""",
+        "- order: mirror.get_order(order_id = arguments.order_id)\n",
         forbid("pending", "shop.cancel_order", 'context.result has order && context.result.order.status == "pending"'),
     )
     connections = {"shop": (LossyServer(""), shop), "mirror": (LossyServer(""), mirror)}
@@ -114,6 +116,8 @@ async def test_a_change_is_followed_by_a_new_read_also_of_another_server_with_th
         stack.push_async_callback(tools.aclose)
         both = [("shop.cancel_order", {"order_id": "W1", "reason": reason}) for reason in ("first", "second")]
         script = [calls(*both), says(".")]
+        facts, rules = split(rules)
+        constitution += f"\n{facts}"
         engine = LLMAgentEngine(ScriptedAdapter(script), tools, constitution, **grouped(conditions=ConditionsFile(rules)))
         finished = await engine.run(asks())
     assert made == ["read", "cancel first", "read"]
@@ -149,7 +153,7 @@ async def test_the_newest_result_is_read_alike_in_its_turn_and_in_a_later_one(
     log: Database, results: list[ToolResult], is_made: bool, in_one_turn: bool
 ) -> None:
     rules = policy(
-        '@customer("last find_customer")',
+        "- customer: last find_customer\n",
         forbid("own", "cancel_order", 'context.result has customer && context.result.customer.user_id == "u1"'),
     )
     asked = [calls(("find_customer", {"mail": f"{number}@example.com"})) for number in range(len(results))]

@@ -24,6 +24,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.fact_values import of_arguments, read_of
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
+from tests.fact_lines import split
 from tests.judging import judge_batch
 from tests.order_desk import CONSTITUTION, DECLARATIONS, ORDER, OrderDesk, cancel, conversation, forbid, policy
 from tests.scripted_turns import calls, done, failed, says
@@ -50,8 +51,8 @@ def text_of(rules: Rules) -> str:
         else:
             yes = " unless { context.confirmed }" if rule.kind == "asks" else ""
             texts.append(f'@id("rule {number}") forbid ({_SCOPE}) when {{ {rule.clause} }}{yes};')
-    declared = [f'@{name}("{fact}")' for name, fact in rules.declared.items()]
-    return policy(" ".join([ORDER, *declared]), *texts)
+    declared = [f"- {name}: {fact}\n" for name, fact in rules.declared.items()]
+    return policy("".join([ORDER, *declared]), *texts)
 
 
 def random_result(dice: random.Random) -> tuple[ToolResult, Any]:
@@ -92,7 +93,9 @@ def _in_text(dice: random.Random, order: dict[str, Any]) -> tuple[ToolResult, An
 def policy_of(rules: str) -> CompiledPolicy:
     desk = OrderDesk()
     traits = {tool.name: desk.traits(tool.name) for tool in DECLARATIONS}
-    found = compile_policy(Constitution.parse(CONSTITUTION), DECLARATIONS, traits).with_conditions(ConditionsFile(rules))
+    facts, rules = split(rules)
+    policy = compile_policy(Constitution.parse(f"{CONSTITUTION}\n{facts}"), DECLARATIONS, traits)
+    found = policy.with_conditions(ConditionsFile(rules))
     assert found.conditions is not None
     found.conditions.require_valid()
     return found

@@ -134,7 +134,6 @@ def test_only_a_forbid_can_be_in_the_shadow_and_the_annotation_is_never_a_fact()
     conditions = policy_of(SHOP, PERMIT + "@shadow forbid (principal, action, resource);").conditions
     assert conditions is not None
     assert conditions.results.declared == {}
-    assert list(conditions.unused_facts()) == []
 
 
 @pytest.mark.parametrize("value", ["false", "true", "no", "0", " ", "until May", "find_order(order = principal)"])

@@ -16,6 +16,7 @@ from graph_agent.validation.case_writer import dump_fixtures, fixture_from_recor
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
+from tests.fact_lines import split
 from tests.order_desk import CONSTITUTION, ORDER, cancel, conversation, exchange, forbid, policy
 from tests.scripted_turns import calls, done, says
 
@@ -34,15 +35,15 @@ def needs(declared: str, condition: str) -> str:
 
 
 FACTS = [
-    (f'@methods("{_READ} $.payments[*].method")', 'context.result has methods && context.result.methods.contains("gift")'),
-    ('@methods("order $.payments[*].method")', 'context.result has methods && context.result.methods.contains("gift")'),
-    ('@paid("order $.payments[?@.paid == true].method")', 'context.result has paid && !context.result.paid.contains("gift")'),
-    ('@second("order $.payments[1].method")', 'context.result has second && context.result.second == "gift"'),
-    ('@number("count order $.payments[?@.paid == true]")', "context.result has number && context.result.number == 2"),
-    ('@all("order $.payments") @one("all $[0].method")', 'context.result has one && context.result.one == "card"'),
-    ('@state("order $.status")', 'context.result has state && context.result.state == "pending"'),
+    (f"- methods: {_READ} $.payments[*].method\n", 'context.result has methods && context.result.methods.contains("gift")'),
+    ("- methods: order $.payments[*].method\n", 'context.result has methods && context.result.methods.contains("gift")'),
+    ("- paid: order $.payments[?@.paid == true].method\n", 'context.result has paid && !context.result.paid.contains("gift")'),
+    ("- second: order $.payments[1].method\n", 'context.result has second && context.result.second == "gift"'),
+    ("- number: count order $.payments[?@.paid == true]\n", "context.result has number && context.result.number == 2"),
+    ("- all: order $.payments\n- one: all $[0].method\n", 'context.result has one && context.result.one == "card"'),
+    ("- state: order $.status\n", 'context.result has state && context.result.state == "pending"'),
     (
-        '@methods("order $.payments[*].method") @paid("order $.payments[?@.paid == true].method")',
+        "- methods: order $.payments[*].method\n- paid: order $.payments[?@.paid == true].method\n",
         "context.result has methods && context.result has paid && context.result has order && "
         'context.result.methods.contains("gift") && !context.result.paid.contains("gift") && '
         'context.result.order.status == "pending" && !(context.result.order has note)',
@@ -61,7 +62,9 @@ async def recorded(rules: str, *script: Any, result: Any = RESULT) -> tuple[Deci
 
 
 async def failures(fixture: Fixture, rules: str, *script: Any) -> list[str]:
-    runner = EngineRunner(ScriptedAdapter([*script]), PlayedTools([]), CONSTITUTION, conditions=ConditionsFile(rules))
+    facts, rules = split(rules)
+    constitution, conditions = f"{CONSTITUTION}\n{facts}", ConditionsFile(rules)
+    runner = EngineRunner(ScriptedAdapter([*script]), PlayedTools([]), constitution, conditions=conditions)
     report = await ValidationService(runner).run_validation([fixture])
     return list(report.results[0].failures)
 
@@ -97,7 +100,7 @@ async def test_a_case_of_a_fact_that_was_not_known_refuses_for_the_recorded_reas
 @pytest.mark.parametrize(
     "other",
     [
-        needs('@methods("order $.payments[*].paid")', 'context.result has methods && context.result.methods.contains("x")'),
+        needs("- methods: order $.payments[*].paid\n", 'context.result has methods && context.result.methods.contains("x")'),
         needs("", 'context.result has order && context.result.order.total == "x"'),
         needs("", "context.result has order && !(context.result.order has total)"),
     ],
@@ -122,7 +125,7 @@ async def test_the_reads_of_the_runtime_and_the_calls_of_the_model_get_each_thei
 
 async def test_a_read_that_is_filled_with_the_user_is_made_for_the_user_of_the_case() -> None:
     rules = policy(
-        '@own("get_customer(user_id = principal) $.cards[*]")',
+        "- own: get_customer(user_id = principal) $.cards[*]\n",
         forbid("own", "cancel_order", 'context.result has own && context.result.own.contains("c1")'),
     )
     run = conversation(rules, calls(cancel("W1")), says("."))
@@ -135,7 +138,7 @@ async def test_a_read_that_is_filled_with_the_user_is_made_for_the_user_of_the_c
 
 async def test_each_read_of_a_list_has_its_own_values() -> None:
     rules = policy(
-        '@available("get_product(product_id = arguments.items[*].product_id) $.available")',
+        "- available: get_product(product_id = arguments.items[*].product_id) $.available\n",
         forbid("all", "exchange", "context.result has available && !context.result.available.contains(false)"),
     )
     run = conversation(rules, calls(exchange("W1", "p1", "p2")), says("."))

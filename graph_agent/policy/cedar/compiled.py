@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.cedar.schema import ToolAction
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 Conditions: TypeAlias = "CedarConditions"
 
 
-def compile_conditions(file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> Conditions:
-    """Return the conditions of `file` for these tools. `recorded` is the text of a record that they are compiled from.
+def compile_conditions(
+    file: ConditionsFile, actions: Sequence[ToolAction], facts: Mapping[str, Fact], recorded: str | None = None
+) -> Conditions:
+    """Return the conditions of `file` for these tools and facts. `recorded` is the text of a record that they come from.
 
     Raises `ConfigurationError` if the conditions cannot be read, or if the extra is not installed.
     """
@@ -27,4 +30,4 @@ def compile_conditions(file: ConditionsFile, actions: Sequence[ToolAction], reco
     except ModuleNotFoundError as exc:
         needed = "needs the extra 'policy': pip install 'graph-agent[policy]'"
         raise ConfigurationError(f"the policy file {file.name} {needed}") from exc
-    return CedarConditions(file, actions, recorded)
+    return CedarConditions(file, actions, recorded, facts=facts)

@@ -11,7 +11,7 @@ from cedarpy import pst
 from graph_agent.models.canonical import canonical_json
 from graph_agent.policy.cedar.fact_errors import FactError
 from graph_agent.policy.cedar.fact_types import RESULT, FactTypes
-from graph_agent.policy.cedar.facts import ARGUMENTS, PRINCIPAL, Fact, FactKind, ordered, parse_fact, usable
+from graph_agent.policy.cedar.facts import ARGUMENTS, PRINCIPAL, Fact, FactKind, ordered, usable
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads, covers
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
@@ -24,22 +24,12 @@ class DeclaredFacts:
     conditions name the fact.
     """
 
-    def __init__(self, by_key: Mapping[str, pst.Template], actions: Mapping[str, ToolAction]) -> None:
-        """`by_key` are the conditions in the order of the file. Raises `FactError` for what does not depend on the tools."""
+    def __init__(
+        self, by_key: Mapping[str, pst.Template], actions: Mapping[str, ToolAction], declared: Mapping[str, Fact]
+    ) -> None:
+        """`by_key` are the conditions in the order of the file, `declared` the facts of the constitution by name."""
         self._by_key, self._actions = by_key, actions
-        self.key: str | None = next((key for key, condition in by_key.items() if condition.effect == "permit"), None)
-        """The condition whose annotations declare the facts: the first `permit`."""
-        self.declared: dict[str, Fact] = {}
-        """Every annotation that has the form of a fact, by name."""
-        self.written: dict[str, str] = {} if self.key is None else dict(by_key[self.key].annotations)
-        """The texts of all annotations, by name."""
-        self._unreadable: dict[str, FactError] = {}
-        for name, text in self.written.items():
-            try:
-                self.declared |= {} if name == "id" else {name: parse_fact(name, text)}
-            except FactError as exc:
-                # Another annotation, such as a note, unless something names it.
-                self._unreadable[name] = FactError(str(exc), fact=name)
+        self.declared = declared
         self.order: Sequence[Fact] = ()
         """The facts that conditions name and those that they need, each after those that it needs."""
         self.types: dict[str, Mapping[str, CedarType]] = {}
@@ -76,13 +66,8 @@ class DeclaredFacts:
         self._name_fields()
         for fact in self.order:
             if (why := self._problem(fact)) is not None:
-                self.problems[fact.name] = FactError(f"@{fact.name}: {why}", fact=fact.name)
+                self.problems[fact.name] = FactError(f"the fact '{fact.name}': {why}", fact=fact.name)
         self.of_tool = {name: facts for name, action in actions.items() if (facts := self._facts_of(action))}
-
-    @property
-    def unused(self) -> list[str]:
-        """The facts that neither a condition nor another fact names."""
-        return sorted(self.declared.keys() - {fact.name for fact in self.order})
 
     @property
     def last(self) -> list[Fact]:
@@ -124,10 +109,6 @@ class DeclaredFacts:
         }
 
     def _ordered(self, names: Iterable[str]) -> list[Fact]:
-        names = list(names)
-        needed = {*names, *(one for name in self.declared.values() for one in name.needs)}
-        if (found := next((name for name in sorted(needed & self._unreadable.keys())), None)) is not None:
-            raise self._unreadable[found]
         return ordered(self.declared, names)
 
     def _name_fields(self) -> None:

@@ -20,12 +20,13 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from cedarpy import AuthzResult, Entities, PolicySet, is_authorized_batch, policies_to_pst, pst, validate_policies
 from cedarpy import Decision as CedarDecision
 
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.base import nearest_name
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
@@ -45,6 +46,7 @@ from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.evaluations import POLICY_ID, Evaluations, failed_keys
 from graph_agent.policy.cedar.fact_conversion import cedar_values
 from graph_agent.policy.cedar.fact_values import described
+from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.seen_arguments import hidden_arguments
 from graph_agent.policy.cedar.syntax import (
@@ -89,8 +91,18 @@ _ANNOTATIONS: Final = ("id", _SHADOW)
 class CedarConditions:
     """The compiled conditions of a file."""
 
-    def __init__(self, file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> None:
-        """Raises `ConfigurationError` with the line of the first condition that cannot be used."""
+    def __init__(
+        self,
+        file: ConditionsFile,
+        actions: Sequence[ToolAction],
+        recorded: str | None = None,
+        *,
+        facts: Mapping[str, Fact] = MappingProxyType({}),
+    ) -> None:
+        """`facts` are those that the constitution declares.
+
+        Raises `ConfigurationError` with the line of the first condition that cannot be used.
+        """
         self.file = file
         self._statements = list(_statements(file.text))
         for number, (_, statement) in enumerate(self._statements):
@@ -109,7 +121,7 @@ class CedarConditions:
         self.shadow: Mapping[str, str] = {key: self.names[key] for key in sorted(in_shadow, key=_number)}
         """The names of the rules in the shadow, by key: they decide nothing."""
         self._every_one: Mapping[str, pst.Template] = dict(tree.static_policies)
-        self._given_actions = {action.name: action for action in actions}
+        self._given_actions, self._facts = {action.name: action for action in actions}, facts
         if not any(condition.effect == "permit" for condition in self._every_one.values()):
             raise ConfigurationError(f"the policy file {file.name} permits nothing: begin it with `{PERMIT}`")
         for key, condition in tree.static_policies.items():
@@ -151,7 +163,7 @@ class CedarConditions:
         """The conditions that decide."""
         self.reads = Reads(condition.clauses for condition in self.by_key.values())
         in_order = dict(sorted(self.by_key.items(), key=lambda item: _number(item[0])))
-        self.results = DeclaredFacts(in_order, self._given_actions)
+        self.results = DeclaredFacts(in_order, self._given_actions, self._facts)
         """The facts from the results of tools."""
         self.actions: Mapping[str, ToolAction] = self.results.actions()
         """The tools that the conditions see, by name."""
@@ -203,7 +215,9 @@ class CedarConditions:
     def require_valid(self) -> None:
         """Raise `ConfigurationError`, with the line, for the first condition or fact that does not fit the tools."""
         if (of_fact := self.gathers.results.first_problem()) is not None:
-            raise self._error(_number(of_fact.key or self.results.key or ""), str(of_fact), of_fact.fact)
+            if (declared := self.results.declared.get(of_fact.fact or "")) is not None:
+                raise ConstitutionError(str(of_fact), declared.line)
+            raise self._error(_number(of_fact.key or ""), str(of_fact))
         self._require_known_annotations()
         result = validate_policies(self.file.text, self.schema)
         if result.validation_passed:
@@ -228,16 +242,9 @@ class CedarConditions:
             if condition.annotations.get(_SHADOW):
                 raise self._error(_number(key), f"@{_SHADOW} has no value: leave it out, and without @{_SHADOW} a rule decides")
         for key, condition in sorted(self.by_key.items(), key=lambda item: _number(item[0])):
-            # Those of the first `permit` declare facts.
-            for name in () if key == self.results.key else condition.annotations:
+            for name in condition.annotations:
                 if name not in _ANNOTATIONS and (meant := nearest_name(name, _ANNOTATIONS, 0.8)) is not None:
                     raise self._error(_number(key), f"@{name} has no effect; the nearest annotation is @{meant}", name)
-
-    def unused_facts(self) -> Iterator[str]:
-        """Yield, with the line, the facts that are declared and that neither a condition nor another fact names."""
-        for name in self.gathers.results.unused:
-            text = f"no condition names the fact '{name}'"
-            yield str(self._error(_number(self.results.key or ""), text, name))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
         """Return what a condition reads and `facts` do not have: "used", "succeeded", "attempted" or "last"."""

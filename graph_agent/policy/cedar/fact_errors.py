@@ -7,7 +7,7 @@ class FactError(Exception):
     """A declaration or a use of a fact that cannot be used."""
 
     def __init__(self, text: str, key: str | None = None, fact: str | None = None) -> None:
-        """`key` is that of the condition at fault, or `fact` the declaration; without either it is the first `permit`."""
+        """`key` is that of the condition at fault, or `fact` the name of the declaration."""
         super().__init__(text)
         self.key = key
         self.fact = fact

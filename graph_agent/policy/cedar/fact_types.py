@@ -254,7 +254,8 @@ class FactTypes:
             elif kind is not declared.type.kind and not {kind, declared.type.kind} <= {Kind.LONG, Kind.DECIMAL}:
                 kinds = _described(kind), _described(declared.type.kind)
                 raise FactError(
-                    f"@{fact.name}: {source} is {kinds[0]}, and the parameter '{parameter}' {kinds[1]}", fact=fact.name
+                    f"the fact '{fact.name}': {source} is {kinds[0]}, and the parameter '{parameter}' {kinds[1]}",
+                    fact=fact.name,
                 )
 
     def _of_fact(self, fact: Fact, variable: _Variable) -> CedarType:
@@ -338,7 +339,7 @@ class FactTypes:
                 return None
             if (field := found.field(step)) is None:
                 names = ", ".join(one.name for one in found.fields[:20])
-                text = f"@{fact.name}: there is no field '{step}': the output schema of its tool declares {names}"
+                text = f"the fact '{fact.name}': there is no field '{step}': the output schema of its tool declares {names}"
                 raise FactError(text, fact=fact.name)
             found = field.type
         return found if selection is None or selection.is_plain else None

@@ -1,26 +1,25 @@
-"""The declarations of facts: what conditions know about the objects of a call, from the results of tools.
+"""The declarations of facts: what the runtime knows about the objects of a call, from the results of tools.
 
-A fact is an annotation of the first `permit` of the file, in Cedar's own syntax. Its key is the name of the fact, and its value
-says where the fact comes from:
+A fact is a line of the section `## Facts` of the constitution. Its name comes first, then where it comes from:
 
-    @order("get_order(order_id = arguments.order_id)")              a read that the runtime makes before it judges a call
-    @products("get_product(id = arguments.items[*].id) $.name")     one read for each element of a list; the fact is a set
-    @customer("last find_by_mail, find_by_name")                    the newest result of one of these tools in this conversation
-    @paid_with("order $.payments[0].method")                        one value in another fact, by a JSONPath (RFC 9535)
-    @methods("customer $.methods[*].id")                            several values in it: a set
-    @cards("arguments $.payments[*].card_id")                       the same in the arguments of the call
-    @refunds("count order $.refunds[*]")                            how many values a path selects
+    - order: get_order(order_id = arguments.order_id)             a read that the runtime makes before it judges a call
+    - products: get_product(id = arguments.items[*].id) $.name    one read for each element of a list; the fact is a set
+    - customer: last find_by_mail, find_by_name                   the newest result of one of these tools in this conversation
+    - paid_with: order $.payments[0].method                       one value in another fact, by a JSONPath (RFC 9535)
+    - methods: customer $.methods[*].id                           several values in it: a set
+    - cards: arguments $.payments[*].card_id                      the same in the arguments of the call
+    - refunds: count order $.refunds[*]                           how many values a path selects
 
 A parameter of a read is filled from an argument of the call, from another fact, or with the id of the user, `principal`.
-Without a path the fact is the whole object, whose fields conditions name. Conditions see the facts as `context.result.NAME`,
-always optional. An annotation that no condition and no other fact names, and that has another form, is no fact.
+Without a path the fact is the whole object, whose fields are named by those who use it. Conditions see the facts as
+`context.result.NAME`, always optional; the markers `(undone by ...)` and `(done if ...)` name them too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -34,18 +33,19 @@ if TYPE_CHECKING:
 ARGUMENTS, PRINCIPAL = "arguments", "principal"
 EACH = "[*]"
 """The step of a `Source` that leads to each element of a list."""
-RESERVED = frozenset({"id", ARGUMENTS, PRINCIPAL, "last", "count"})
-"""The keys that are no names of facts."""
+RESERVED = frozenset({"id", ARGUMENTS, PRINCIPAL, "result", "last", "count"})
+"""The words that are no names of facts."""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_TOOL = r"[A-Za-z0-9_.-]+|'[^']+'"
+_TOOL = r"""[A-Za-z0-9_.-]+|'[^']+'|"[^"]+\""""
 _COUNT = r"(?P<count>count\s+)?"
 _PATH = r"(?P<path>\$.*)"
 _READ = re.compile(rf"{_COUNT}(?P<tool>{_TOOL})\s*\((?P<parameters>[^()]*)\)\s*{_PATH}?", re.DOTALL)
 _LAST = re.compile(rf"{_COUNT}last\s+(?P<tools>(?:{_TOOL})(?:\s*,\s*(?:{_TOOL}))*)\s*{_PATH}?", re.DOTALL)
 _PART = re.compile(rf"{_COUNT}(?P<of>{_NAME})\s+{_PATH}", re.DOTALL)
-_SOURCE = re.compile(rf"(?P<root>{_NAME})(?P<steps>(?:\.{_NAME}|\[\*\])*)")
-_STEP = re.compile(rf"\.({_NAME})|(\[\*\])")
+_FIELD = r"[A-Za-z_][A-Za-z0-9_-]*"
+_SOURCE = re.compile(rf"(?P<root>{_NAME})(?P<steps>(?:\.{_FIELD}|\[\*\])*)")
+_STEP = re.compile(rf"\.({_FIELD})|(\[\*\])")
 _FORMS = "TOOL(PARAMETER = SOURCE, …), last TOOL, or FACT $PATH"
 
 
@@ -94,16 +94,24 @@ class Fact:
     """The JSONPath; empty for the whole object."""
     count: bool = False
     """True if the fact is the number of values that the path selects."""
+    text: str = field(default="", compare=False)
+    """The declaration as it is written."""
+    line: int = field(default=0, compare=False)
+    """The number of its line in the constitution."""
 
     @cached_property
     def selection(self) -> Selection | None:
         """The compiled path. Raises `FactError`."""
         if not self.path:
             return None
-        # Imported here, because few installations have a path, and the library takes 50 ms.
-        from graph_agent.policy.cedar.selection import Selection
+        try:
+            # Imported here, because few installations have a path, and the library takes 50 ms.
+            from graph_agent.policy.cedar.selection import Selection
+        except ImportError:
+            needed = "has a path, which needs the extra 'policy': pip install 'graph-agent[policy]'"
+            raise FactError(f"the fact '{self.name}' {needed}") from None
 
-        return Selection(self.path, f"@{self.name}")
+        return Selection(self.path, f"the fact '{self.name}'")
 
     @property
     def of_each(self) -> bool:
@@ -130,8 +138,8 @@ class Fact:
         return frozenset(named)
 
 
-def parse_fact(name: str, text: str) -> Fact:
-    """Return the fact that an annotation declares. Raises `FactError`."""
+def parse_fact(name: str, text: str, line: int = 0) -> Fact:
+    """Return the fact that a line declares. Raises `FactError`."""
     text = text.strip()
     if name in RESERVED:
         raise FactError(f"no fact can have the name '{name}'")
@@ -145,9 +153,9 @@ def parse_fact(name: str, text: str) -> Fact:
     elif found := _PART.fullmatch(text):
         fact = Fact(name, FactKind.PART, of=found["of"], path=_path(found), count=bool(found["count"]))
     else:
-        raise FactError(f"@{name} is not {_FORMS}")
+        raise FactError(f"the fact '{name}' is not {_FORMS}")
     _require_usable(fact)
-    return fact
+    return replace(fact, text=text, line=line)
 
 
 def ordered(facts: Mapping[str, Fact], wanted: Iterable[str]) -> list[Fact]:
@@ -161,10 +169,8 @@ def ordered(facts: Mapping[str, Fact], wanted: Iterable[str]) -> list[Fact]:
         if name in path:
             raise FactError(f"the fact '{name}' is made from itself", fact=name)
         if name not in facts:
-            by = f", which @{path[-1]} names" if path else ""
-            raise FactError(
-                f"no annotation of the first `permit` declares the fact '{name}'{by}", fact=path[-1] if path else None
-            )
+            by = f", which '{path[-1]}' names" if path else ""
+            raise FactError(f"no line of the constitution declares the fact '{name}'{by}", fact=path[-1] if path else None)
         if name not in found:
             for needed in sorted(facts[name].needs):
                 add(needed, (*path, name))
@@ -189,7 +195,7 @@ def _path(found: re.Match[str]) -> str:
 
 
 def _tool_name(text: str) -> str:
-    return text.strip("'")
+    return text.strip("'\"")
 
 
 def _parameters(name: str, text: str) -> Iterable[tuple[str, Source]]:
@@ -198,16 +204,16 @@ def _parameters(name: str, text: str) -> Iterable[tuple[str, Source]]:
         parameter, equals, source = (one.strip() for one in part.partition("="))
         match = _SOURCE.fullmatch(source)
         if not equals or not parameter or match is None:
-            raise FactError(f"@{name}: '{part}' is not PARAMETER = arguments.NAME, a fact, or principal")
+            raise FactError(f"the fact '{name}': '{part}' is not PARAMETER = arguments.NAME, a fact, or principal")
         if parameter in given:
-            raise FactError(f"@{name} fills the parameter '{parameter}' twice")
+            raise FactError(f"the fact '{name}' fills the parameter '{parameter}' twice")
         given.add(parameter)
         yield parameter, Source(match["root"], tuple(field or each for field, each in _STEP.findall(match["steps"])))
 
 
 def _require_usable(fact: Fact) -> None:
     """Raise `FactError` for a declaration that can never give a value."""
-    where = f"@{fact.name}"
+    where = f"the fact '{fact.name}'"
     lists = {(source.root, source.each) for _, source in fact.parameters if source.each is not None}
     if len(lists) > 1 or any(source.steps.count(EACH) > 1 for _, source in fact.parameters):
         raise FactError(f"{where} makes a read for each element of one list, not of several")
