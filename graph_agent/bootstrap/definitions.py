@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from graph_agent.bootstrap.toolbox import checked_tools, connect, lock_file_of, open_tools, pins_of
+from graph_agent.bootstrap.proposed_facts import proposed_facts
+from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, connect, lock_file_of, open_tools, pins_of
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.cedar.facts import Fact, FactKind, Source
+from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
+from graph_agent.policy.fact_lines import FACTS_SECTION
 from graph_agent.policy.operation_key import takes_key
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.undo import in_words
@@ -57,6 +62,7 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
     tools is only shown, as a comment. Raises `ConfigurationError`.
     """
     drafted, closed, left_out = [], [], {}
+    actions: list[ToolAction] = []
     async with open_tools(database, settings) as tools:
         await connect(tools)
         for tool in tools.declarations():
@@ -67,17 +73,24 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
             line = _draft_line(name, claims)
             try:
                 granted = Constitution.parse(f"{SECTION}\n{line}\n")
-                compile_policy(granted, [tool.replace(name=name)], {name: tools.traits(tool.name)})
+                policy = compile_policy(granted, [tool.replace(name=name)], {name: tools.traits(tool.name)})
             except ConfigurationError as exc:
                 left_out[name] = str(exc)
             else:
                 drafted.append(line)
+                actions += policy.actions
                 closed += [name] if claims.server.trusted and claims.hints.get("openWorldHint") is False else []
                 drafted += [*_key_comments(tool, tools.traits(tool.name)), *_read_comments(tool, claims, tools)]
     if not drafted:
         raise ConfigurationError("no tool of these servers can be granted")
-    grants = [*drafted, *([_CLOSED.format(names=", ".join(closed))] if closed else [])]
+    grants = [*drafted, *([_CLOSED.format(names=", ".join(closed))] if closed else []), *_facts(actions)]
     return _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(grants)), left_out
+
+
+def _facts(actions: Sequence[ToolAction]) -> list[str]:
+    """Return the section of the facts that rules may need: the object of each change, as a read finds it."""
+    declared = [fact.declaration for fact in proposed_facts(actions)]
+    return ["", FACTS_SECTION, *declared] if declared else []
 
 
 def _key_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:
@@ -107,7 +120,8 @@ def _read_comments(tool: ToolDeclaration, claims: Claims, tools: McpServerGroup)
     prefixed = len(tools.executors) > 1
     named = [(f"{read.server.name}.{read.tool}" if prefixed else read.tool, name) for read, name in found]
     return [
-        f"<!-- if {read} finds what was done, add (done if {read}({name} = {name}) PATH) to the line above -->"
+        f"<!-- if {read} finds what was done, declare the fact `- done: {read}({name} = arguments.{name})` in a section "
+        f"{FACTS_SECTION}, and add (done if done PATH) to the line above -->"
         for read, name in named
     ]
 
@@ -130,8 +144,8 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
     """
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, settings, constitution) as tools:
-        policy, problems = await checked_tools(constitution, tools)
-        return [*_explained(policy, tools), *_left_out(policy, tools)], problems
+        policy, problems = await checked_tools(constitution, tools, conditions_of(settings))
+        return [*_explained(policy, tools), *_facts_read(policy), *_left_out(policy, tools)], problems
 
 
 def _explained(policy: CompiledPolicy, tools: McpServerGroup) -> list[str]:
@@ -173,6 +187,27 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
     if grant.bound_argument is not None:
         promises.append(f"with '{grant.bound_argument}' set to the signed-in user")
     return promises
+
+
+def _facts_read(policy: CompiledPolicy) -> Iterator[str]:
+    """Yield which facts the runtime reads for the calls of each tool, when, and what they cost."""
+    results = None if policy.conditions is None else policy.conditions.gathers.results
+    for grant in policy.constitution.grants:
+        needed = () if results is None else results.of_tool.get(grant.name, ())
+        if reads := [fact for fact in needed if fact.kind is FactKind.READ]:
+            calls = " and ".join(f"{fact.tools[0]}{_each(fact)}" for fact in reads)
+            yield f"{grant.name} is judged after reading {', '.join(one.name for one in needed)}: calls of {calls}"
+        if (undone_by := grant.undone_by) is not None and undone_by.before is not None:
+            yield f"{grant.name} is undone by what was read: calls of {undone_by.before.tool} before and after each change"
+        if grant.done_if is not None:
+            yield f"{grant.name} is looked up as {grant.done_if.fact} after a lost answer: calls of {grant.done_if.tool}"
+    yield from policy.unused_facts()
+
+
+def _each(fact: Fact) -> str:
+    """Return for which elements a read is made, if it is made more than once."""
+    lists = [Source(one.root, one.each) for _, one in fact.parameters if one.each is not None]
+    return f" (one for each of {lists[0]})" if lists else ""
 
 
 def _left_out(policy: CompiledPolicy, tools: McpServerGroup) -> list[str]:

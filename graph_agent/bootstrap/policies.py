@@ -12,8 +12,8 @@ from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, pins_of,
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
-from graph_agent.policy.cedar.schema import ToolAction, quoted
-from graph_agent.policy.cedar.syntax import MAX_ID, attribute
+from graph_agent.policy.cedar.schema import ToolAction, attribute, quoted
+from graph_agent.policy.cedar.syntax import MAX_ID
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from graph_agent.policy.cedar.facts import RESERVED
-from graph_agent.policy.cedar.schema import ToolAction, quoted
-from graph_agent.policy.cedar.syntax import CEDAR_WORDS, attribute
+from graph_agent.policy.cedar.schema import CEDAR_WORDS, ToolAction, attribute, quoted
 from graph_agent.policy.cedar.types import CedarType, Kind
 
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")

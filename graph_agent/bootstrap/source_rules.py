@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.schema import ToolAction, quoted
-from graph_agent.policy.cedar.syntax import attribute, unique_ids
+from graph_agent.policy.cedar.schema import ToolAction, attribute, quoted
+from graph_agent.policy.cedar.syntax import unique_ids
 from graph_agent.policy.cedar.types import CedarType, Kind
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.sourced_values import SourceCount, source_count

@@ -37,9 +37,9 @@ def new_constitution(settings: Settings) -> None:
         print_error(f"the tool {name!a} is left out: {reason}")
 
 
-@with_files("mcp", "constitution")
+@with_files()
 def check_constitution(settings: Settings) -> None:
-    """Explain a constitution line by line: what each tool may do, and what it promises.
+    """Explain a constitution line by line: what each tool may do, what it promises, and which facts are read for its calls.
 
     Exits with 1 if the constitution and the servers do not fit together, or if a server does not answer.
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from graph_agent.policy.cedar.facts import Fact, parse_fact
-from graph_agent.policy.cedar.schema import quoted
-from graph_agent.policy.cedar.syntax import attribute, unique_ids
+from graph_agent.policy.cedar.schema import attribute, quoted
+from graph_agent.policy.cedar.syntax import unique_ids
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import AMBIGUOUS
 from graph_agent.reply.text import one_line

@@ -30,6 +30,7 @@ from graph_agent.llm.embedded.templates import all_templates
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
 from graph_agent.policy.compiled import compile_policy
+from graph_agent.policy.constitution import SECTION
 from graph_agent.policy.receipts import confirmed_reply
 from graph_agent.reply.authored import plain
 from graph_agent.settings import read_settings
@@ -239,8 +240,10 @@ def compare_picture(_page: Page, block: Block) -> Iterator[str]:
         yield "it is not what `graph-agent diagram` prints"
 
 
-def read_constitution(_page: Page, block: Block) -> Iterator[str]:
-    Constitution.parse(f"You help.\n\n{block.text}")
+def read_constitution(page: Page, block: Block) -> Iterator[str]:
+    """Parse a constitution, or its section of facts, which the rules after it may name."""
+    tools = "" if SECTION in block.text else f"{SECTION}\n- find_order: Find an order (reads)\n"
+    page.facts = Constitution.parse(f"You help.\n\n{tools}{block.text}").facts
     yield from ()
 
 
@@ -302,13 +305,14 @@ def compare_text(page: Page, block: Block) -> Iterator[str]:
         yield "nothing compares this text"
 
 
-def check_conditions(_page: Page, block: Block) -> Iterator[str]:
+def check_conditions(page: Page, block: Block) -> Iterator[str]:
     """Check rules against the tools of the shop that the pages speak of, and the shipped ones."""
     shipped = [ShopTool(tool.name, tool.parameters, "tasks") for tool in TASK_TOOLS]
     # A file of promises has no permit.
     rules = block.text if "permit (" in block.text else PERMIT + block.text
+    facts = "".join(f"- {fact.name}: {fact.text}\n" for fact in page.facts.values())
     try:
-        policy_of([*SHOP, GIVE_BACK, *shipped], rules)
+        policy_of([*SHOP, GIVE_BACK, *shipped], facts + rules)
     except errors.ConfigurationError as exc:
         yield str(exc)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from graph_agent.policy.cedar.facts import Fact
 from tests.documentation.blocks import all_blocks
 from tests.documentation.shell import Shell
 from tests.documentation.site import ROOT
@@ -150,6 +151,8 @@ class Page:
     def __init__(self, name: str, folder: Path, commands: Path, places: Mapping[str, str]) -> None:
         self.name = name
         self.folder = folder
+        self.facts: Mapping[str, Fact] = {}
+        """The facts of the last constitution that the page has shown."""
         shown = PORTS.get(name, ())
         self.port, *ports = free_ports(1 + len(shown))
         self.ports = dict(zip(shown, map(str, ports), strict=True))

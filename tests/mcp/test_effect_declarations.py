@@ -48,8 +48,8 @@ def shop(tmp_path: Path, servers: Servers) -> Path:
 def test_a_new_constitution_only_suggests_a_key_and_a_read(cli: Cli, shop: Path) -> None:
     drafted = cli("constitution", "new", "--mcp", str(shop)).out
     assert "<!-- if a key takes effect once at this server, add (operation key in reference) to the line above -->" in drafted
-    read = "(done if find_payments(reference = reference) PATH)"
-    assert f"<!-- if find_payments finds what was done, add {read} to the line above -->" in drafted
+    fact = "- done: find_payments(reference = arguments.reference)"
+    assert f"<!-- if find_payments finds what was done, declare the fact `{fact}` in a section ## Facts" in drafted
     assert [line for line in drafted.splitlines() if "operation key" in line or "done if" in line if line[0] != "<"] == []
     assert "find_by_day(" not in drafted
 

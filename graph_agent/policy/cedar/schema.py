@@ -22,6 +22,7 @@ from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.cedar.types import RESERVED, CedarType, Field, Kind, arguments_type
 from graph_agent.policy.schema.keywords import BRANCHES, REFERENCES
 
+CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
 ALL_TOOLS, ALL_WRITES, ALL_READS = "all tools", "all writes", "all reads"
 _COUNT = CedarType(Kind.LONG, low=0)
 _PEOPLE = CedarType(Kind.LONG, low=0, high=EVERYBODY)
@@ -152,6 +153,11 @@ def quoted(text: str) -> str:
         f"\\{c}" if c in '"\\' else f"\\u{{{ord(c):x}}}" if unicodedata.category(c)[0] in "CZ" and c != " " else c for c in text
     )
     return f'"{"".join(escaped)}"'
+
+
+def attribute(name: str) -> str:
+    """Return the access to a field of a record, as in `.amount` and `["to whom"]`."""
+    return f".{name}" if name.isidentifier() and name.isascii() and name not in CEDAR_WORDS else f"[{quoted(name)}]"
 
 
 def _text(type_: CedarType) -> str:

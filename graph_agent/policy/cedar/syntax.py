@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from cedarpy import pst
 
-from graph_agent.policy.cedar.schema import ToolAction, quoted
+from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.reply.text import one_line, visible
 
 Path = tuple[str, ...]
@@ -20,17 +20,11 @@ MAX_ID: Final = 200
 """Limit for an `@id` in characters."""
 MAX_NESTING = 300
 """The parser takes 100 levels, which are at most 300 by `nesting`. At 800 its stack overflows, and the process ends."""
-CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
 _NESTED = re.compile(
     COMMENT_OR_TEXT + r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)"
     r"|(?P<join>&&|\|\||[-+*]|\b(?:if|else)\b)|(?P<operator>[.!])",
     re.DOTALL,
 )
-
-
-def attribute(name: str) -> str:
-    """Return the access to a field of a record, as in `.amount` and `["to whom"]`."""
-    return f".{name}" if name.isidentifier() and name.isascii() and name not in CEDAR_WORDS else f"[{quoted(name)}]"
 
 
 def is_id(text: str) -> bool:
