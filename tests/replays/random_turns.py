@@ -149,7 +149,7 @@ class RandomTurns:
         engine = LLMAgentEngine(
             model,
             tools or self.server,
-            Constitution.load().text + FACTS,
+            Constitution.load().text + ("" if conditions is None else FACTS),
             **grouped(
                 config=AgentEngineConfig(**config),
                 audit=writer or self.writer,
