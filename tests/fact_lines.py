@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.constitution import SECTION, Constitution
 from graph_agent.policy.fact_lines import FACTS_SECTION
+from graph_agent.policy.facts import Fact
 
 _LINE = re.compile(r"^[ ]*(?:// )?(- [A-Za-z_][A-Za-z0-9_]*: .*\n?)", re.MULTILINE)
 

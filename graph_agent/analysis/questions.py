@@ -24,10 +24,10 @@ from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile, Verdict
 from graph_agent.policy.cedar.evaluation import PERMIT, SOURCE_PARTS
-from graph_agent.policy.cedar.facts import Fact as DeclaredFact
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.facts import Fact as DeclaredFact
 
 Fact = tuple[tuple[str, str, bool], ...]
 """One of these holds in any state to which accepted calls lead: a set of the context ("attempted") has a tool or not."""

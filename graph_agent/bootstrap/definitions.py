@@ -13,11 +13,11 @@ from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.cedar.facts import Fact, FactKind, Source
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.fact_lines import FACTS_SECTION
+from graph_agent.policy.facts import Fact, FactKind, Source
 from graph_agent.policy.operation_key import takes_key
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.undo import in_words

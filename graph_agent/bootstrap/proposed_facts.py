@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from graph_agent.policy.cedar.facts import RESERVED
 from graph_agent.policy.cedar.schema import CEDAR_WORDS, ToolAction, attribute, quoted
 from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.facts import RESERVED
 
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _ID = re.compile(r"(?i)_?id$|_?number$")

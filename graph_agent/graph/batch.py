@@ -16,7 +16,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import Before, CallInHand, GuardVerdict, Setting
-from graph_agent.policy.cedar.facts import Fact
+from graph_agent.policy.facts import Fact
 from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
 from graph_agent.policy.guard import foresee
 from graph_agent.policy.past_call import PastCall

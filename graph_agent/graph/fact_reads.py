@@ -15,9 +15,9 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import Before, CallInHand, Setting
 from graph_agent.policy.cedar.call_facts import CallFacts
-from graph_agent.policy.cedar.fact_errors import UnreadableError
 from graph_agent.policy.cedar.fact_values import filled, of_arguments, read_of, selected_last, shown_facts
-from graph_agent.policy.cedar.facts import Fact, FactKind
+from graph_agent.policy.fact_errors import UnreadableError
+from graph_agent.policy.facts import Fact, FactKind
 from graph_agent.policy.guard import judge_fact_read
 from graph_agent.policy.past_call import PastCall
 

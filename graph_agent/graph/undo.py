@@ -13,7 +13,7 @@ from graph_agent.models.facts import FactRead
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.undo import RestoredObject, UndoneCall
 from graph_agent.policy.call_in_hand import CallInHand
-from graph_agent.policy.cedar.fact_errors import UnreadableError
+from graph_agent.policy.fact_errors import UnreadableError
 from graph_agent.policy.undo import kept_of, read_arguments
 
 

@@ -16,9 +16,9 @@ from graph_agent.models.tools import ToolTraits, Transport
 from graph_agent.policy import outcome_reads, undo
 from graph_agent.policy.cedar.compiled import Conditions, compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.cedar.facts import Fact, ordered
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
+from graph_agent.policy.facts import Fact, ordered
 from graph_agent.policy.key_location import KeyLocation, KeyPlace
 from graph_agent.policy.operation_key import KeyArgumentError, OperationKey
 from graph_agent.policy.schema.check import ArgumentCheck

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
-from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.fact_lines import FACTS_SECTION, NO_FACTS, read_facts, read_of_call
+from graph_agent.policy.facts import Fact
 from graph_agent.policy.key_location import LOCATION, KeyLocation
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.reply.text import visible

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from graph_agent.errors import ConstitutionError
-from graph_agent.policy.cedar.fact_errors import FactError
-from graph_agent.policy.cedar.facts import ARGUMENTS, Fact, FactKind, ordered, parse_fact
+from graph_agent.policy.fact_errors import FactError
+from graph_agent.policy.facts import ARGUMENTS, Fact, FactKind, ordered, parse_fact
 
 FACTS_SECTION: Final = "## Facts"
 NO_FACTS: Final[Mapping[str, Fact]] = MappingProxyType({})

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.fact_errors import FactError, UnreadableError
 from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.constitution import DoneIf, ToolGrant
+from graph_agent.policy.fact_errors import FactError, UnreadableError
 from graph_agent.policy.tool_rule import ToolRule
 
 _MORE = frozenset(
@@ -44,7 +44,7 @@ _TOTALS = frozenset({"count", "total", "totalcount", "totalitems", "totalresults
 
 if TYPE_CHECKING:
     # Its library belongs to an extra.
-    from graph_agent.policy.cedar.selection import Selection
+    from graph_agent.policy.selection import Selection
 
 
 def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping[str, str]) -> str | None:
@@ -139,7 +139,7 @@ def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -
 def selection_of(path: str, where: str = "(done if ...)") -> Selection:
     """Return the compiled path of a marker, `where`. Raises ValueError, and ImportError without the extra."""
     # Imported here, because its library belongs to an extra.
-    from graph_agent.policy.cedar.selection import Selection
+    from graph_agent.policy.selection import Selection
 
     try:
         return Selection(path, where)

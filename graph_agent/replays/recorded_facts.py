@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graph_agent.errors import GraphAgentError
 from graph_agent.models.facts import FactRead, Selected
 from graph_agent.policy.cedar.compiled import Conditions
-from graph_agent.policy.cedar.facts import Fact
+from graph_agent.policy.facts import Fact
 
 if TYPE_CHECKING:
     # Only named in signatures: it imports Cedar, which belongs to an extra.

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from graph_agent.policy.cedar.facts import RESERVED
 from graph_agent.policy.cedar.schema import CEDAR_WORDS, ToolAction
 from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.facts import RESERVED
 from graph_agent.suggestions.recorded_reads import SeenRead
 from graph_agent.suggestions.samples import Choices, Users
 

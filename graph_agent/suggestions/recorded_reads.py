@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from graph_agent.models.facts import FactRead
 from graph_agent.models.record import EntryKind
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.fact_errors import UnreadableError
 from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.fact_errors import UnreadableError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graph_agent.policy.cedar.facts import Fact, parse_fact
 from graph_agent.policy.cedar.schema import attribute, quoted
 from graph_agent.policy.cedar.syntax import unique_ids
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import AMBIGUOUS
+from graph_agent.policy.facts import Fact, parse_fact
 from graph_agent.reply.text import one_line
 from graph_agent.suggestions.evidence import Evidence, Part, Path, ToolEvidence
 from graph_agent.suggestions.facts import FactEvidence, ReadPath

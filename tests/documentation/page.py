@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from graph_agent.policy.cedar.facts import Fact
+from graph_agent.policy.facts import Fact
 from tests.documentation.blocks import all_blocks
 from tests.documentation.shell import Shell
 from tests.documentation.site import ROOT

@@ -9,12 +9,12 @@ import pytest
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.evaluation import CedarConditions
-from graph_agent.policy.cedar.fact_errors import FactError, UnreadableError
 from graph_agent.policy.cedar.fact_types import PRESENCE
-from graph_agent.policy.cedar.facts import Fact, FactKind, Source, parse_fact
 from graph_agent.policy.cedar.schema import ToolAction
-from graph_agent.policy.cedar.selection import Selection
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
+from graph_agent.policy.fact_errors import FactError, UnreadableError
+from graph_agent.policy.facts import Fact, FactKind, Source, parse_fact
+from graph_agent.policy.selection import Selection
 from tests.fact_lines import facts_in, split
 
 TEXT, COUNT, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}

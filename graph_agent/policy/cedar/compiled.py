@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.facts import Fact
 
 if TYPE_CHECKING:
     # Only named in signatures, because Cedar belongs to an extra.

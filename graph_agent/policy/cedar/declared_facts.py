@@ -9,12 +9,12 @@ from typing import Any
 from cedarpy import pst
 
 from graph_agent.models.canonical import canonical_json
-from graph_agent.policy.cedar.fact_errors import FactError
 from graph_agent.policy.cedar.fact_types import RESULT, FactTypes
-from graph_agent.policy.cedar.facts import ARGUMENTS, PRINCIPAL, Fact, FactKind, ordered, usable
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads, covers
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
+from graph_agent.policy.fact_errors import FactError
+from graph_agent.policy.facts import ARGUMENTS, PRINCIPAL, Fact, FactKind, ordered, usable
 
 
 class DeclaredFacts:

@@ -46,7 +46,6 @@ from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.evaluations import POLICY_ID, Evaluations, failed_keys
 from graph_agent.policy.cedar.fact_conversion import cedar_values
 from graph_agent.policy.cedar.fact_values import described
-from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.seen_arguments import hidden_arguments
 from graph_agent.policy.cedar.syntax import (
@@ -63,6 +62,7 @@ from graph_agent.policy.cedar.syntax import (
 )
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
+from graph_agent.policy.facts import Fact
 from graph_agent.reply.text import visible
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.call_facts import CallFacts
-from graph_agent.policy.cedar.facts import Fact
 from graph_agent.policy.cedar.syntax import Reads
 from graph_agent.policy.cedar.types import CedarType, Kind
 from graph_agent.policy.cedar.values import Unconvertible
+from graph_agent.policy.facts import Fact
 
 
 def cedar_values(types: Mapping[str, CedarType], facts: Sequence[Fact], known: CallFacts, time_zone: str) -> dict[str, Any]:

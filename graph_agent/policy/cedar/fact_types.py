@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cedarpy import pst
 
-from graph_agent.policy.cedar.fact_errors import FactError
-from graph_agent.policy.cedar.facts import ARGUMENTS, EACH, Fact, FactKind
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import nodes, path_of
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
+from graph_agent.policy.fact_errors import FactError
+from graph_agent.policy.facts import ARGUMENTS, EACH, Fact, FactKind
 
 RESULT = "result"
 """The part of `context` that has the facts."""

@@ -14,10 +14,10 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import NOT_GIVEN, FactRead, KnownRead, Selected, ShownFact
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.call_facts import CallFacts
-from graph_agent.policy.cedar.fact_errors import UnreadableError
-from graph_agent.policy.cedar.facts import ARGUMENTS, EACH, Fact, FactKind, Source
 from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.fact_errors import UnreadableError
+from graph_agent.policy.facts import ARGUMENTS, EACH, Fact, FactKind, Source
 from graph_agent.reply.text import exact, one_line, quoted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.result_size import LEFT_OUT
 from graph_agent.models.tools import ContentKind, ToolResult
-from graph_agent.policy.cedar.fact_errors import UnreadableError
+from graph_agent.policy.fact_errors import UnreadableError
 
 
 def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
-from graph_agent.policy.cedar.fact_errors import UnreadableError
-from graph_agent.policy.cedar.facts import ARGUMENTS, Fact
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.fact_errors import UnreadableError
+from graph_agent.policy.facts import ARGUMENTS, Fact
 
 Location: TypeAlias = tuple[str | int, ...]
 """The names and positions that lead to a value in the arguments of a call."""

@@ -24,11 +24,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from graph_agent.policy.cedar.fact_errors import FactError
+from graph_agent.policy.fact_errors import FactError
 
 if TYPE_CHECKING:
     # Its library is only loaded where a declaration has a path.
-    from graph_agent.policy.cedar.selection import Selection
+    from graph_agent.policy.selection import Selection
 
 ARGUMENTS, PRINCIPAL = "arguments", "principal"
 EACH = "[*]"
@@ -106,7 +106,7 @@ class Fact:
             return None
         try:
             # Imported here, because few installations have a path, and the library takes 50 ms.
-            from graph_agent.policy.cedar.selection import Selection
+            from graph_agent.policy.selection import Selection
         except ImportError:
             needed = "has a path, which needs the extra 'policy': pip install 'graph-agent[policy]'"
             raise FactError(f"the fact '{self.name}' {needed}") from None

@@ -33,7 +33,7 @@ from jsonpath_rfc9535.selectors import (
     WildcardSelector,
 )
 
-from graph_agent.policy.cedar.fact_errors import FactError, UnreadableError
+from graph_agent.policy.fact_errors import FactError, UnreadableError
 
 _MISSING: Final = object()
 
