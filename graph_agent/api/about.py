@@ -17,7 +17,7 @@ from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.cookies import SESSION
 from graph_agent.api.services import services
 from graph_agent.errors import ConfigurationError
-from graph_agent.graph.build import topology_of
+from graph_agent.graph.build import gates_of, topology_of
 from graph_agent.graph.topology import END, START
 from graph_agent.models.base import Frozen
 from graph_agent.policy import allowed_tools
@@ -91,19 +91,30 @@ class Edge(Frozen):
     target: str
 
 
+class GateLine(Frozen):
+    """A gate between a call and its effect."""
+
+    name: str
+    decides: str
+    """What holds for a call that passes."""
+    reads: str | None
+    """The evidence that is read for it."""
+
+
 class Topology(Frozen):
-    """The states and edges of the state machine, and how many tool rounds a turn makes at most."""
+    """The states and edges of the state machine, the gates in their order, and how many tool rounds a turn makes at most."""
 
     start: str
     end: str
     states: list[str]
     edges: list[Edge]
+    gates: list[GateLine]
     max_iterations: int
 
 
 @router.get("/topology", tags=["topology"], responses=errors(401, 403, 503))
 async def topology(request: Request, caller: AuthenticatedCaller) -> Topology:  # noqa: ARG001 (only callers may ask)
-    """Return the states and edges of the state machine."""
+    """Return the states and edges of the state machine, and the gates between a call and its effect."""
     engine = services(request).runtime.engine
     table = topology_of(engine.graph)
     edges = [
@@ -111,7 +122,9 @@ async def topology(request: Request, caller: AuthenticatedCaller) -> Topology:  
         for state, outcomes in table.items()
         for outcome, target in outcomes.items()
     ]
-    return Topology(start=START, end=END, states=list(table), edges=edges, max_iterations=engine.config.max_iterations)
+    gates = [GateLine(name=gate.name, decides=gate.decides, reads=gate.reads) for gate in gates_of(engine.graph)]
+    most = engine.config.max_iterations
+    return Topology(start=START, end=END, states=list(table), edges=edges, gates=gates, max_iterations=most)
 
 
 class GrantedTool(Frozen):

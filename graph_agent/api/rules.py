@@ -6,6 +6,7 @@ Nothing of it is put into force.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -24,7 +25,6 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution, grant_line
-from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.tools.served_policy import ServedPolicy
 
@@ -134,7 +134,7 @@ async def diff(request: Request, caller: Auditor) -> Response:
         policy = await _policy(state.runtime, asked, snapshot.policy)
     except _UnusableError as exc:
         raise invalid(exc.problem.message) from None
-    changed = PolicySnapshot(policy, snapshot.config, snapshot.prompt)
+    changed = replace(snapshot, policy=policy)
     text = asked.promises or _promises(state.runtime)
     promises = None if text is None else conditions_from(text, state.runtime.settings, {}, PROMISES)
 

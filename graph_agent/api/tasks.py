@@ -15,6 +15,7 @@ from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.services import services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode, service_unavailable
+from graph_agent.graph.build import gates_of
 from graph_agent.models.base import Frozen
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
@@ -104,7 +105,9 @@ def _permitted(runtime: Runtime, policy: CompiledPolicy, caller: Caller, wanted:
     zone = None if policy.conditions is None else policy.conditions.file.time_zone
     # The store is no tool: what a user looks at there is no call of a conversation, and is not counted.
     facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, succeeded=[], attempted=[])
-    setting = Setting(policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)
+    setting = Setting(
+        policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts, gates=gates_of(runtime.engine.graph)
+    )
     if (call := permitted_read(wanted, setting)) is None:
         raise _not_readable(policy, wanted.name)
     return call

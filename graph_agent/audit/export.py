@@ -23,7 +23,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import TokenUsage
-from graph_agent.models.record import SNAPSHOT_TEXTS
+from graph_agent.models.record import LATER_TEXTS, SNAPSHOT_TEXTS
 from graph_agent.record.projection import call_rows, decision_columns, invocation_rows
 from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs, record_blobs
@@ -142,4 +142,4 @@ def _header_digests(header: str | None) -> list[str]:
     if header is None:
         return []
     fields = json.loads(header)
-    return [fields[name] for name in (*SNAPSHOT_TEXTS, "conditions") if name in fields]
+    return [fields[name] for name in (*SNAPSHOT_TEXTS, *LATER_TEXTS) if name in fields]

@@ -15,10 +15,10 @@ from graph_agent.models.origin import Origin
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.policy.authorized_call import AuthorizedCall
-from graph_agent.policy.call_in_hand import Before, CallInHand, GuardVerdict, Setting
+from graph_agent.policy.call_in_hand import Before, CallInHand, Gate, GuardVerdict, Setting
 from graph_agent.policy.facts import Fact
 from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
-from graph_agent.policy.guard import foresee
+from graph_agent.policy.guard import foresee, in_order
 from graph_agent.policy.past_call import PastCall
 from graph_agent.reply.forms import REPLY_FORMS
 
@@ -43,7 +43,7 @@ class Batch:
     """The verdict on the call after the last one that was sent, as if that had been made."""
 
     @classmethod
-    async def of(cls, turn: Turn, runtime: TurnRuntime) -> Batch:
+    async def of(cls, turn: Turn, runtime: TurnRuntime, gates: tuple[Gate, ...]) -> Batch:
         """Return the calls that are to be judged now, with what conditions read about them."""
         policy, context = runtime.snapshot.policy, turn.context
         conditions, confirmed = policy.conditions, turn.unused_yes
@@ -65,6 +65,7 @@ class Batch:
             asks=context.undoes is not None,
             dry_run=context.dry_run,
             looks=context.look is not None,
+            gates=in_order(gates, runtime.snapshot.gates),
         )
         calls = _calls_to_judge(turn)
         sources = await _sources(turn, runtime, calls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, TypedDict
 
@@ -27,6 +27,8 @@ from graph_agent.graph.nodes.invoke_llm import invoke_llm
 from graph_agent.graph.nodes.timeout_response import timeout_response
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import Topology
+from graph_agent.policy.call_in_hand import Gate
+from graph_agent.policy.guard import GATES, check_gates
 
 NODES: Mapping[str, Node] = MappingProxyType(
     {
@@ -72,6 +74,7 @@ class TurnGraph(langgraph.StateGraph[GraphState, TurnRuntime, GraphState, GraphS
 
     table: Topology
     work: Mapping[str, Node]
+    gates: tuple[Gate, ...]
     path_lengths: tuple[int, int]
     followed: Mapping[str, Edge] | None
     """The edge after each node; None if a node has edges that only LangGraph can follow."""
@@ -103,11 +106,13 @@ class TurnGraph(langgraph.StateGraph[GraphState, TurnRuntime, GraphState, GraphS
         return states_per_round * max_iterations + others
 
 
-def build_graph(topology: Topology | None = None, nodes: Mapping[str, AddedNode] | None = None) -> CompiledGraph:
+def build_graph(
+    topology: Topology | None = None, nodes: Mapping[str, AddedNode] | None = None, gates: tuple[Gate, ...] = GATES
+) -> CompiledGraph:
     """Compile the state machine. It keeps no state: one compiled graph serves all turns of a process.
 
-    `topology` is an extension of the shipped table, `nodes` has the functions of the states that it adds. Raises
-    `ConfigurationError`, which says what is missing, and where to add it.
+    `topology` is an extension of the shipped table, `nodes` has the functions of the states that it adds, and `gates` is the
+    table of `with_gate`. Raises `ConfigurationError`, which says what is missing, and where to add it.
     """
     graph = TurnGraph(GraphState, context_schema=TurnRuntime)
     table = graph.table = shipped.TOPOLOGY if topology is None else topology
@@ -116,7 +121,11 @@ def build_graph(topology: Topology | None = None, nodes: Mapping[str, AddedNode]
         raise ConfigurationError(f"{replaced[0]} is a shipped state: let its outcomes lead to a state of your own instead")
     shipped.check_topology(table, {*NODES, *added})
     graph.path_lengths = shipped.path_lengths(table)
-    work = {**NODES, **{name: restricted(name, node) for name, node in added.items()}}
+    check_gates(gates)
+    graph.gates = gates
+    added_work = {name: restricted(name, node) for name, node in added.items()}
+    through_gates: Node = partial(execute_tools, gates=gates)
+    work: dict[str, Node] = {**NODES, shipped.EXECUTE_TOOLS: through_gates, **added_work}
     graph.work = {name: _reporting(name, work[name], table[name]) for name in table}
     for name, outcomes in table.items():
         graph.add_node(name, _node(graph.work[name]))
@@ -147,6 +156,11 @@ def builder_of(graph: CompiledGraph) -> TurnGraph:
 def topology_of(graph: CompiledGraph) -> Topology:
     """Return the table that a graph was built from."""
     return builder_of(graph).table
+
+
+def gates_of(graph: CompiledGraph) -> tuple[Gate, ...]:
+    """Return the table of gates that calls pass in a graph."""
+    return builder_of(graph).gates
 
 
 def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:

@@ -1,9 +1,13 @@
-"""The state machine and one tool turn, drawn as Mermaid from the topology."""
+"""The state machine, one tool turn and the gates, drawn as Mermaid or written as a table from their tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graph_agent.graph import topology as shipped
 from graph_agent.graph.topology import Topology
+from graph_agent.policy.call_in_hand import Gate
+from graph_agent.policy.guard import GATES
 
 _USER, _GRAPH, _RECORD, _MODEL, _TOOLS = "User", "Graph", "Record", "Model", "Tools"
 
@@ -43,4 +47,24 @@ def tool_turn() -> str:
     for state in TOOL_TURN:
         lines.append(f"    Note over {_GRAPH}: {state}")
         lines += [f"    {sender}->>{receiver}: {text}" for sender, receiver, text in _MESSAGES.get(state, ())]
+    return "\n".join(lines) + "\n"
+
+
+def gate_chart(gates: Sequence[Gate] = GATES) -> str:
+    """Return the gates between a call and its effect as a Mermaid flow chart; dotted is the evidence that a gate reads."""
+    lines = ["flowchart TD", "    call([a call of the model])"]
+    before = "call"
+    for number, gate in enumerate(gates, start=1):
+        lines += [f'    g{number}["{gate.name}"]', f"    {before} --> g{number}"]
+        if gate.reads is not None:
+            lines.append(f"    {gate.reads}[({gate.reads})] -.-> g{number}")
+        before = f"g{number}"
+    lines += [f"    {before} --> effect([its effect])", f"    {before} --> question([a question to people])"]
+    return "\n".join(lines) + "\n"
+
+
+def gate_table(gates: Sequence[Gate] = GATES) -> str:
+    """Return the gates as a Markdown table."""
+    lines = ["| gate | a call passes if | reads |", "|---|---|---|"]
+    lines += [f"| {gate.name} | {gate.decides} | {gate.reads or ''} |" for gate in gates]
     return "\n".join(lines) + "\n"

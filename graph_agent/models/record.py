@@ -93,6 +93,8 @@ class RecordEntry(Frozen):
 
 
 SNAPSHOT_TEXTS = ("constitution", "tools", "settings", "prompt")
+LATER_TEXTS = ("conditions", "gates")
+"""The texts that not every record has."""
 """The texts of every policy snapshot; a header has the digest of each."""
 
 
@@ -115,12 +117,14 @@ class RecordHeader(Frozen):
     # Left out of the JSON if there are none.
     conditions: str | None = Field(default=None, exclude_if=not_)
     """Digest of the conditions, with the schema that was generated for them."""
+    gates: str | None = Field(default=None, exclude_if=not_)
+    """Digest of the names of the gates in their order, which is that of the evidence in the record."""
 
     @property
     def digests(self) -> dict[str, str]:
         """The digests of the texts, by the name of the text."""
-        found = {name: getattr(self, name) for name in SNAPSHOT_TEXTS}
-        return found if self.conditions is None else {**found, "conditions": self.conditions}
+        found = {name: getattr(self, name) for name in (*SNAPSHOT_TEXTS, *LATER_TEXTS)}
+        return {name: text for name, text in found.items() if text is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

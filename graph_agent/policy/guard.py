@@ -7,10 +7,11 @@ It is pure, without I/O: the walk yields the kind of evidence that a gate needs,
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from graph_agent.errors import ConfigurationError, RecordMismatchError
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.models.facts import Facts
@@ -87,6 +88,57 @@ LOOK: Final = (
     Gate(gates.AS_SHOWN, gates.is_as_shown, _AS_SHOWN, EvidenceKind.OBJECT, gates.was_shown),
 )
 """The look at what several confirmed calls act on, before the first of them runs."""
+
+
+def with_gate(added: Gate, *, before: str, table: tuple[Gate, ...] = GATES) -> tuple[Gate, ...]:
+    """Return the table with one more gate, directly before the gate of that name. Raises `ConfigurationError`.
+
+    The gate may stop a call or ask the user about it, and changes nothing else: it can permit nothing that another one stops.
+    """
+    names = [gate.name for gate in table]
+    if before not in names:
+        raise ConfigurationError(f"there is no gate '{before}': the gates are {', '.join(names)}")
+    at = names.index(before)
+    return (*table[:at], added._replace(check=_restricted(added)), *table[at:])
+
+
+def _restricted(gate: Gate) -> Callable[[CallInHand], GuardVerdict | Findings | None]:
+    def check(hand: CallInHand) -> GuardVerdict | Findings | None:
+        found = gate.check(hand)
+        if isinstance(found, GuardVerdict):
+            may = found.disposition in (CallDisposition.REFUSED, CallDisposition.SKIPPED)
+        else:
+            may = found is None or (found.question is not None and found == hand.asking(found.question))
+        if not may:
+            raise ConfigurationError(f"the gate '{gate.name}' may stop a call or ask about it, and change nothing else")
+        return found
+
+    return check
+
+
+def check_gates(table: Sequence[Gate]) -> None:
+    """Raise `ConfigurationError` unless a table has all shipped gates in their order, and each name once.
+
+    An added gate comes before "dry run": the gates from there on hold for what is asked about, too.
+    """
+    names, shipped = [gate.name for gate in table], [gate.name for gate in GATES]
+    if [name for name in names if name in shipped] != shipped:
+        raise ConfigurationError("the table of gates lacks a shipped one, or has them in another order: add yours by with_gate")
+    added = [name for name in names if name not in shipped]
+    if len({*added}) < len(added):
+        raise ConfigurationError(f"two gates have the name '{next(one for one in added if added.count(one) > 1)}'")
+    if late := [name for name in names[names.index(gates.DRY_RUN) :] if name not in shipped]:
+        raise ConfigurationError(f"the gate '{late[0]}' must come before '{gates.DRY_RUN}'")
+
+
+def in_order(table: tuple[Gate, ...], names: Sequence[str]) -> tuple[Gate, ...]:
+    """Return the gates that a record names, in its order; without names the table. Raises `RecordMismatchError`."""
+    known = {gate.name: gate for gate in table}
+    if not names or [*known] == [*names]:
+        return table
+    if missing := [name for name in names if name not in known]:
+        raise RecordMismatchError(f"the record was made with the gate '{missing[0]}', which this process does not have")
+    return tuple(known[name] for name in names)
 
 
 def walk(hand: CallInHand, table: Sequence[Gate] = ()) -> Generator[EvidenceKind, Evidence | None, GuardVerdict]:

@@ -1,7 +1,8 @@
 """The policy snapshot of a turn: what it was run under (constitution, tool declarations, settings, prompt).
 
-Many turns share one snapshot. The record stores each of its four texts once, under the SHA-256 of the text, and names it by
-that digest. A replay rebuilds the snapshot from the stored texts, on any machine. Conditions are a fifth text.
+Many turns share one snapshot. The record stores each of its texts once, under the SHA-256 of the text, and names it by that
+digest. A replay rebuilds the snapshot from the stored texts, on any machine. Conditions are a fifth text, and the names of the
+gates, in their order, a sixth.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class PolicySnapshot:
     config: AgentEngineConfig
     prompt: str
     """The system prompt: the text of the constitution, unless the caller gave another prompt."""
+    gates: tuple[str, ...] = ()
+    """The names of the gates in their order; none of a record that is older than they are."""
 
     @cached_property
     def _named_texts(self) -> dict[str, str]:
@@ -38,6 +41,7 @@ class PolicySnapshot:
             "settings": canonical_json(self.config.to_json()),
             "prompt": self.prompt,
             **({} if self.policy.conditions is None else {"conditions": self.policy.conditions.text}),
+            **({"gates": canonical_json(self.gates)} if self.gates else {}),
         }
 
     @cached_property
@@ -53,10 +57,10 @@ class PolicySnapshot:
     def grants_no_less_than(self, earlier: PolicySnapshot) -> bool:
         """Return True if every call that `earlier` permits is permitted by this policy too, and means the same.
 
-        Conditions are not compared, only their digests: a turn does not continue under others than today's.
+        Conditions and gates are not compared, only their digests: a turn does not continue under others than today's.
         """
         rules = self.policy.rules
-        same = all(self.digests.get(name) == earlier.digests.get(name) for name in ("tools", "conditions"))
+        same = all(self.digests.get(name) == earlier.digests.get(name) for name in ("tools", "conditions", "gates"))
         same = same and self.policy.constitution.facts == earlier.policy.constitution.facts
         return same and all(
             name in rules and _permits(rules[name].grant, rule.grant) for name, rule in earlier.policy.rules.items()
@@ -81,7 +85,8 @@ class PolicySnapshot:
         )
         if conditions is not None:
             policy = policy.with_conditions(ConditionsFile.recorded(conditions), recorded)
-        return cls(policy, AgentEngineConfig.model_validate_json(text_of["settings"]), text_of["prompt"])
+        config = AgentEngineConfig.model_validate_json(text_of["settings"])
+        return cls(policy, config, text_of["prompt"], tuple(json.loads(text_of.get("gates", "[]"))))
 
 
 def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:

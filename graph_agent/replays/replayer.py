@@ -90,7 +90,7 @@ class WhatIf:
         if (file := self.conditions or of_record) is not None:
             policy = policy.with_conditions(file)
         prompt = constitution.prompt if snapshot.prompt == recorded.constitution.prompt else snapshot.prompt
-        return PolicySnapshot(policy, snapshot.config, prompt)
+        return PolicySnapshot(policy, snapshot.config, prompt, snapshot.gates)
 
 
 AS_RECORDED = WhatIf()

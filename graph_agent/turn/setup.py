@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError
-from graph_agent.graph.build import CompiledGraph, shipped_graph
+from graph_agent.graph.build import CompiledGraph, gates_of, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import NO_MODEL, RecordHeader
@@ -108,7 +108,8 @@ class TurnSetup:
             if policy.conditions is not None and policy.conditions.reads.has("approvals") and self.ports.approvals is None:
                 text = f"this installation keeps no requests, but the policy {policy.conditions.file.name} reads `approvals`"
                 raise ConfigurationError(text)
-            self._snapshot = PolicySnapshot(policy, self.config, self.prompt)
+            names = tuple(gate.name for gate in gates_of(self.graph))
+            self._snapshot = PolicySnapshot(policy, self.config, self.prompt, names)
         return self._snapshot
 
     async def snapshot_of(self, header: RecordHeader) -> PolicySnapshot:

@@ -80,6 +80,7 @@ def test_the_recursion_limit_lets_the_longest_way_pass(cap: int) -> None:
 def test_the_committed_diagrams_are_what_the_table_draws() -> None:
     assert (ROOT / "diagrams/state_machine.mmd").read_text() == diagram.state_machine()
     assert (ROOT / "diagrams/tool_turn.mmd").read_text() == diagram.tool_turn()
+    assert (ROOT / "diagrams/gates.mmd").read_text() == diagram.gate_chart()
 
 
 def test_the_sequence_diagram_shows_a_way_through_the_table() -> None:

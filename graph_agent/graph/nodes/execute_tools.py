@@ -21,9 +21,9 @@ from graph_agent.graph.undo import read_around
 from graph_agent.models.decision import AfterYes, PendingAction
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.call_in_hand import GuardVerdict
+from graph_agent.policy.call_in_hand import Gate, GuardVerdict
 from graph_agent.policy.gates import LEFT_OUT, SAME_CALL, SKIPPED, STOPPED
-from graph_agent.policy.guard import LOOK
+from graph_agent.policy.guard import GATES, LOOK
 from graph_agent.policy.origins import warn_of
 from graph_agent.policy.receipts import receipt
 from graph_agent.policy.shadow import shadow_verdicts
@@ -31,8 +31,8 @@ from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
 
 
-async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
-    batch, first = await Batch.of(turn, runtime), len(turn.calls)
+async def execute_tools(turn: Turn, runtime: TurnRuntime, gates: tuple[Gate, ...] = GATES) -> Turn:
+    batch, first = await Batch.of(turn, runtime, gates), len(turn.calls)
     # None of several runs if one of them is not as it was shown.
     batch.anew = len(batch.calls) > 1 and await _has_changed(batch)
     for place in range(len(batch.calls)):

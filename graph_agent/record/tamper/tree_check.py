@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Dialect, Select, Table, select, type_coerce
 from sqlalchemy.types import NullType
 
 from graph_agent.db import Database
-from graph_agent.models.record import SNAPSHOT_TEXTS, EntryKind
+from graph_agent.models.record import LATER_TEXTS, SNAPSHOT_TEXTS, EntryKind
 from graph_agent.record.projection import call_rows, decision_columns, invocation_rows
 from graph_agent.record.settlements import report_id
 from graph_agent.record.statements import read
@@ -241,7 +241,7 @@ class CheckedPart(BaseModel):
             self.violations.add(ViolationKind.EDITED, text, decision_id=decision_id)
             return
         header = record["header"]
-        for name in (*SNAPSHOT_TEXTS, "conditions"):
+        for name in (*SNAPSHOT_TEXTS, *LATER_TEXTS):
             if name in header:
                 self.texts.setdefault(header[name], decision_id)
         for table, rows in expected.items():
