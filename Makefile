@@ -86,10 +86,11 @@ stub: $(STAMP) ## write graph_agent/__init__.pyi from the list of public names
 	@$(BIN)/python -m tests.public_stub
 
 .PHONY: diagrams
-diagrams: $(STAMP) ## draw diagrams/ from the tables of states and gates
+diagrams: $(STAMP) ## draw diagrams/, and write the table of gates in docs/, from the tables of states and gates
 	@$(BIN)/graph-agent diagram > diagrams/state_machine.mmd
 	@$(BIN)/graph-agent diagram --sequence > diagrams/tool_turn.mmd
 	@$(BIN)/graph-agent diagram --gates > diagrams/gates.mmd
+	@$(BIN)/python -m tests.documentation.gate_tables
 
 .PHONY: docs
 docs: $(STAMP) ## build the site into build/docs/site, with the reference that is written from the code
