@@ -96,7 +96,7 @@ class GateLine(Frozen):
 
     name: str
     decides: str
-    """What holds for a call that passes."""
+    """The clause that holds for a call that passes."""
     reads: str | None
     """The evidence that is read for it."""
 

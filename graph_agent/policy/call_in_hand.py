@@ -41,7 +41,7 @@ ASKED_AT = "consent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What the calls of a batch, and the reads that are made for them, are judged by together."""
+    """The user, the rules and the agreement by which the calls of a batch, and the reads for them, are judged."""
 
     policy: CompiledPolicy
     user_id: str
@@ -129,7 +129,7 @@ NO_EVIDENCE = Evidence()
 
 
 class Before(NamedTuple):
-    """What was taken before a call in its turn, and what it means for the call."""
+    """The calls that were taken before one in its turn, and their consequences for it."""
 
     calls: Sequence[PastCall] = ()
     """The calls of the turn that were judged before."""
@@ -164,7 +164,7 @@ class Question(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What the gates have found about a call."""
+    """The findings of the gates about a call."""
 
     arguments: Any
     """The arguments as they are sent: with the bound one, and without a `user_id` that no schema declares."""
@@ -219,7 +219,7 @@ class CallInHand:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What a question shows of its facts, by path."""
+        """The facts as a question shows them, by path."""
         return {path: value for fact in self.evidence.facts_shown for path, value in fact.by_path.items()}
 
     @property
@@ -322,7 +322,7 @@ class Gate(NamedTuple):
     check: Callable[[CallInHand], GuardVerdict | Findings | None]
     """Returns the verdict on a call that it stops, or what it has found about one that goes on, or None."""
     decides: str
-    """What holds for a call that passes, as a line of the documentation."""
+    """The clause that holds for a call that passes, for the documentation."""
     reads: EvidenceKind | None = None
     when: Callable[[CallInHand], bool] | None = None
     """True for the calls for which the evidence is read. Other calls pass the gate; without a driver all of them do."""
