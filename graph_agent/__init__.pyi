@@ -72,12 +72,12 @@ from graph_agent.models.tools import ToolCall as ToolCall
 from graph_agent.models.tools import ToolResult as ToolResult
 from graph_agent.policy.allowed_tools import ALLOWED_TOOLS as ALLOWED_TOOLS
 from graph_agent.policy.authorized_call import AuthorizedCall as AuthorizedCall
-from graph_agent.policy.cedar.conditions import ConditionsFile as ConditionsFile
-from graph_agent.policy.constitution import Constitution as Constitution
 from graph_agent.policy.call_in_hand import CallInHand as CallInHand
 from graph_agent.policy.call_in_hand import Gate as Gate
 from graph_agent.policy.call_in_hand import GuardVerdict as GuardVerdict
 from graph_agent.policy.call_in_hand import Question as Question
+from graph_agent.policy.cedar.conditions import ConditionsFile as ConditionsFile
+from graph_agent.policy.constitution import Constitution as Constitution
 from graph_agent.policy.guard import GATES as GATES
 from graph_agent.policy.guard import judge_batch as judge_batch
 from graph_agent.policy.guard import with_gate as with_gate
