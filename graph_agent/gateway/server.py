@@ -53,6 +53,7 @@ from graph_agent.net.mcp_sessions import SESSIONS, SESSIONS_OF_A_USER
 from graph_agent.net.scopes import WRITE_SCOPE
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.tool_rule import ToolRule
+from graph_agent.record.audit_writer import read_calls
 from graph_agent.tools.parts import AnswerParts, collected_parts
 from graph_agent.tools.passed_on import ServerWordsError, as_read
 from graph_agent.tools.progress import ToolProgress, progress_to
@@ -279,7 +280,7 @@ class Gateway:
                         )
                         client.conversation_id = answer.conversation_id
             while (pending := answer.decision.pending_action) is not None:
-                await self._read_elsewhere(client, answer.conversation_id, answer.decision_id, answer.decision.reply)
+                await self._shows(client, answer)
                 if pending.by_id_only or not supports_elicitation(context) or (given is not None and given.yes is None):
                     return self._waiting(client, answer, given)
                 if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -337,6 +338,19 @@ class Gateway:
         if conversation_id != client.conversation_id:
             read = ToolResult(success=True, data={"text": text})
             await self._read(client, Reading("answer of another conversation", {"decision": decision_id}, read))
+
+    async def _shows(self, client: Client, answer: ChatAnswer) -> None:
+        """Record that a client is shown objects or facts by a question, for all sessions of its user, as after a call.
+
+        Its own session knows it from the question; without conditions nothing asks for it.
+        """
+        policy = (await self._engine.prepare()).policy
+        record = None if policy.conditions is None else await self._engine.audit.load(answer.decision_id)
+        shown = read_calls(record.to_json()) if isinstance(record, DecisionRecord) else []
+        rules = [policy.rules.get(one.tool_name) for one in shown]
+        if any(rule is None or not rule.grant.trusted_results for rule in rules):
+            read = ToolResult(success=True, data={"text": answer.decision.reply})
+            await self._read(client, Reading("shown object", {"decision": answer.decision_id}, read))
 
     async def _read(self, client: Client, reading: Reading) -> str:
         """Record what a client is given to read, in its conversation, and return the id of the decision."""

@@ -9,7 +9,9 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, select
 
+from graph_agent.models.record import EntryKind
 from graph_agent.models.sources import ReadCall
+from graph_agent.models.tools import ToolResult
 from graph_agent.record.audit_writer import read_calls
 from graph_agent.record.tables import CLOSED, decision_logs
 
@@ -18,6 +20,9 @@ MAX_TURNS: Final = 50
 MAX_CHARACTERS: Final = 500_000
 """The size of their records: a turn prepares the texts anew, which takes 0.1 ms of CPU for 1,000 characters."""
 
+_SHOWN: Final = tuple(f'"kind":"{kind}"' for kind in (EntryKind.READ, EntryKind.PREVIEW))
+"""The marks in a record of what a question or a reply may have shown."""
+_NOT_SEARCHED: Final = ToolResult(success=True)
 _log = decision_logs.c
 _RECORDS = (
     select(_log.record)
@@ -38,8 +43,14 @@ def find_results(
     given = {"user": user_id, "conversation": conversation_id, "without": without}
     wanted = _RECORDS if before is None else _RECORDS.where(_log.created_at < before)
     texts = connection.execute(wanted, given).scalars().all()
-    sizes = accumulate(map(len, texts))
-    newest = [text for text, size in zip(texts, sizes, strict=True) if size <= MAX_CHARACTERS] or texts[:1]
-    records = [json.loads(text) for text in reversed(newest)]
-    definitions = sorted({record["header"]["tools"] for record in records})
-    return [call for record in records for call in read_calls(record)], definitions
+    found: list[ReadCall] = []
+    definitions: set[str] = set()
+    for number, (text, size) in enumerate(zip(texts, accumulate(map(len, texts)), strict=True)):
+        whole = size <= MAX_CHARACTERS or number == 0
+        # The tools of calls are known by their names; what was only shown is known from the record alone.
+        if whole or any(mark in text for mark in _SHOWN):
+            record = json.loads(text)
+            definitions.add(record["header"]["tools"])
+            read = read_calls(record)
+            found = [*(read if whole else [ReadCall(one.tool_name, {}, _NOT_SEARCHED) for one in read]), *found]
+    return found, sorted(definitions)

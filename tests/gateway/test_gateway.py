@@ -391,6 +391,25 @@ async def test_after_an_untrusted_result_no_argument_of_a_client_is_the_users(en
 
 
 @MODES
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_an_object_that_a_question_has_shown_taints_the_calls_of_a_new_session(
+    environment: Environment, mode: str, is_shown: bool
+) -> None:
+    user = User(NO)
+    async with opened(environment, conditions=ConditionsFile(TAINTED)) as (gateway, runtime):
+        await runtime.chat.send("ann", "add a task to call mom")
+        task = await environment.task_id("call mom")
+        async with connect(gateway, mode, user) as client:
+            if is_shown:
+                await client.call_tool("delete_task", {"task_id": task})
+                assert "call mom" in user.asked[0]
+        async with connect(gateway, mode, name="another") as client:
+            waits = "has to confirm" in str(value(await client.call_tool("add_task", {"description": "call eve"})))
+    assert waits is is_shown
+    await all_replay(environment)
+
+
+@MODES
 async def test_what_was_called_before_is_not_forgotten_by_a_new_session(
     environment: Environment, clock: ManualClock, mode: str
 ) -> None:

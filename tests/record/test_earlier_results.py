@@ -6,6 +6,7 @@ from typing import Any
 
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.record import EntryKind, RecordEntry
 from graph_agent.record.earlier_results import MAX_CHARACTERS, MAX_TURNS, find_results
 from tests.audit.builders import NOON, make_record, store_records
 
@@ -16,7 +17,7 @@ def call(text: str, **more: Any) -> dict[str, Any]:
 
 def found(log: Database, without: str = "", **more: Any) -> list[Any]:
     def read(connection: Any) -> list[Any]:
-        return [one.arguments["n"] for one in find_results(connection, "ann", "c1", without, **more)[0]]
+        return [one.arguments["n"] for one in find_results(connection, "ann", "c1", without, **more)[0] if one.arguments]
 
     return log.write_now(read)
 
@@ -46,3 +47,12 @@ def test_a_conversation_with_long_results_is_searched_up_to_a_size(log: Database
     assert found(log) == ["2"]
     store_records(log, make_record(3, calls=({**call("3"), "result": {"text": long * 3}},)))
     assert found(log) == ["3"]
+
+
+def test_what_a_question_has_shown_is_known_beyond_the_size(log: Database) -> None:
+    asked = make_record(1, calls=(call("1", disposition="awaiting", success=False),))
+    shown = {"tool": "get_order", "arguments": {}, "values": {"status": "x"}}
+    asked = asked.replace(entries=[*asked.entries, RecordEntry(n=len(asked.entries), kind=EntryKind.READ, result=shown)])
+    store_records(log, asked, make_record(2, calls=({**call("2"), "result": {"text": "x" * MAX_CHARACTERS}},)))
+    read = log.write_now(lambda connection: find_results(connection, "ann", "c1", "")[0])
+    assert [(one.tool_name, bool(one.result.data)) for one in read] == [("get_order", False), ("read", True)]
