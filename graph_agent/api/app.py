@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from operator import attrgetter
@@ -80,10 +80,12 @@ def create_app(
     *,
     metrics_port: int | None = None,
     worker_metrics: WorkerMetrics | None = None,
+    local_roles: Sequence[str] = (),
 ) -> FastAPI:
     """Return the API over `runtime`, which the caller opens and closes, and the page. Raises `ConfigurationError`.
 
-    Without authentication every client that reaches the port is the local user, unless `launch` asks for the launch token.
+    Without authentication every client that reaches the port is the local user, who has the `local_roles`, unless `launch` asks
+    for the launch token.
     Without the page `/` describes the API. Requests that arrive on `metrics_port` get `/metrics` and nothing else: the
     metrics of this process, or those of all workers that exchange them by `worker_metrics`.
     """
@@ -132,7 +134,7 @@ def create_app(
     open_requests = OpenRequests(runtime.chat.approvals)
     one_user = not settings.authenticates
     admission = TurnAdmission(runtime.engine.config, one_user=one_user)
-    caller = authenticator(settings)
+    caller = authenticator(settings, local_roles)
     shared = ApiServices(
         runtime,
         caller,

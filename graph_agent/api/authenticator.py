@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -24,6 +25,8 @@ class Authenticator:
     """None on a server without sign-in, whose only user is the local one. `LaunchSession` checks who may send requests."""
     sessions: BrowserSessions | None = None
     """None on a server without sign-in."""
+    local_roles: tuple[str, ...] = ()
+    """The roles of the local user of a server without sign-in."""
 
     def is_operator(self, caller: Caller) -> bool:
         """True for auditors, and for the local user, who operates this machine and can run commands that show the same."""
@@ -32,17 +35,20 @@ class Authenticator:
     async def caller(self, request: Request) -> Caller:
         """Return the caller of a request. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
         if self.tokens is None:
-            return Caller(LOCAL_USER)
+            return Caller(LOCAL_USER, roles=self.local_roles)
         authorization = request.headers.get("authorization")
         if self.sessions is not None and authorization is None and (session := SESSION.read(request)):
             return await self.sessions.caller(f"Bearer {session}")
         return await self.tokens.caller(authorization)
 
 
-def authenticator(settings: Settings) -> Authenticator:
-    """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL."""
+def authenticator(settings: Settings, local_roles: Sequence[str] = ()) -> Authenticator:
+    """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL.
+
+    Without sign-in the local user has these roles.
+    """
     if not settings.authenticates:
-        return Authenticator()
+        return Authenticator(local_roles=tuple(local_roles))
     tokens, sessions = BearerTokens.of(settings), None
     if settings.secret is not None:
         seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)

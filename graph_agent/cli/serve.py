@@ -30,7 +30,7 @@ from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
-from graph_agent.cli.options import Model, NoToken, replace_parameter, with_files
+from graph_agent.cli.options import Model, NoToken, known_roles, replace_parameter, with_files
 from graph_agent.cli.running import (
     DONE,
     FAILED,
@@ -68,6 +68,10 @@ class ServerOptions:
         bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
     ] = False
     no_token: NoToken = False
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE", help="Give the local user this role, to try conditions; may be repeated."),
+    ] = None
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics on this port (default: nowhere).")
     ] = None
@@ -118,6 +122,9 @@ def serve(*, options: ServerOptions, settings: Settings) -> None:
         )
     if options.no_token and settings.authenticates:
         wrong_usage("with bearer tokens there is no launch token: leave --no-token out")
+    if options.role and settings.authenticates:
+        wrong_usage("with bearer tokens each user has the roles of the token: leave --role out")
+    known_roles(settings.role_names, options.role)
     with ExitStack() as stack:
         listener = stack.enter_context(closing(open_listener(host, options.port)))
         metrics = None
@@ -158,7 +165,8 @@ def _announce(task: ServerTask, listener: socket.socket, model: str) -> None:
 def _users(task: ServerTask) -> str:
     if task.settings.authenticates:
         return "bearer tokens"
-    return "one local user" if task.session is not None else "one local user: every program that reaches this port"
+    roles = f" with the role{'s' * (len(task.options.role) > 1)} {', '.join(task.options.role)}" if task.options.role else ""
+    return f"one local user{roles}" + ("" if task.session is not None else ": every program that reaches this port")
 
 
 def _how_to_open(session: LaunchSession | None, url: str) -> str:
@@ -208,7 +216,9 @@ def run_server(
             on_started(runtime.adapter_reason)
 
         exchange = None if task.metrics_folder is None else WorkerMetrics(task.metrics_folder, number)
-        app = create_app(runtime, page, task.session, metrics_port=metrics_port, worker_metrics=exchange)
+        app = create_app(
+            runtime, page, task.session, metrics_port=metrics_port, worker_metrics=exchange, local_roles=options.role or ()
+        )
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
         services = services_of(app)
         config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=grace)

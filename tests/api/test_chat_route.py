@@ -32,6 +32,15 @@ async def _say(client: httpx.AsyncClient, content: str, **more: str) -> dict[str
     return body
 
 
+async def test_the_local_user_has_the_roles_of_the_server(environment: Environment) -> None:
+    app = create_app(environment.runtime(), local_roles=["manager"])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        body = await _say(client, "add a task to call mom")
+    record = await environment.engines[0].audit.load(body["decision_id"])
+    assert record is not None
+    assert record.header.context.roles == ("manager",)
+
+
 async def test_a_message_gets_its_reply_with_the_decision_behind_it(
     environment: Environment, client: httpx.AsyncClient
 ) -> None:

@@ -179,6 +179,18 @@ def test_with_bearer_tokens_there_is_no_launch_token(cli: Cli, monkeypatch: pyte
     assert (ended.code, "--no-token" in ended.err) == (2, True)
 
 
+def test_only_the_local_user_gets_roles_and_only_those_that_conditions_can_name(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_ROLES", "groups=manager")
+    assert "there is no role 'boss'" in cli("serve", "--role", "boss").err
+    monkeypatch.setenv("GRAPH_AGENT_JWT_SECRET", "k" * 32)
+    monkeypatch.setenv("GRAPH_AGENT_JWT_AUDIENCE", "tests")
+    monkeypatch.setenv("GRAPH_AGENT_SECRET", "s" * 32)
+    ended = cli("serve", "--role", "manager")
+    assert (ended.code, "leave --role out" in ended.err) == (2, True)
+
+
 def test_a_token_file_that_others_can_read_is_refused(cli: Cli, home: Path) -> None:
     file = home / "authorization"
     file.write_text(f"Authorization: Bearer {'t' * 43}\n", encoding="utf-8")
