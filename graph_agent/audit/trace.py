@@ -32,7 +32,7 @@ from graph_agent.record.tables import (
     record_entries,
     tool_invocation_logs,
 )
-from graph_agent.reply.fixed import NOT_PERMITTED
+from graph_agent.words.reasons import conditions_that_refused
 
 C = TypeVar("C", bound=Frozen)
 
@@ -82,7 +82,6 @@ class LoggedDecision(Frozen):
         """Convert a row that has at least `ROW_COLUMNS`, with the rows of its tool calls."""
         tokens = {name: row[name] or 0 for name in _TOKENS}
         refused = [call for call in calls if call.disposition is CallDisposition.REFUSED]
-        why = refused[0].error_message or "" if refused else ""
         return cls.model_validate(
             {
                 **{name: row[name] for name in cls.model_fields if name not in _COMPUTED},
@@ -90,7 +89,7 @@ class LoggedDecision(Frozen):
                 "tools": list(dict.fromkeys(call.tool_name for call in calls)),
                 "changed": changed,
                 "refused_calls": len(refused),
-                "refused_by": why.removeprefix(NOT_PERMITTED) if why.startswith(NOT_PERMITTED) else None,
+                "refused_by": conditions_that_refused(refused[0].gate, refused[0].error_message) if refused else None,
                 "action": _pending_action(row["header_of_answer"]),
             }
         )
@@ -133,7 +132,7 @@ def logged_decisions(connection: Connection, rows: Sequence[RowMapping]) -> list
     """Convert rows of `ROW_COLUMNS`, with what their calls say."""
     ids = [row["decision_id"] for row in rows]
     calls, operations = tool_invocation_logs.c, call_operations.c
-    columns = calls.decision_id, calls.tool_name, calls.disposition, calls.error_message
+    columns = calls.decision_id, calls.tool_name, calls.disposition, calls.gate, calls.error_message
     made = select(*columns).where(calls.decision_id.in_(ids)).order_by(calls.decision_id, calls.sequence)
     of_decision = {one: list(group) for one, group in groupby(connection.execute(made), attrgetter("decision_id"))}
     changed = set(connection.execute(select(operations.decision_id).where(operations.decision_id.in_(ids))).scalars())

@@ -51,6 +51,7 @@ from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
+from graph_agent.words.reasons import for_user
 
 _log = logging.getLogger(__name__)
 
@@ -331,8 +332,8 @@ class ApprovalService:
             case CallDisposition.EXECUTED:
                 return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="runs", why="")
             case CallDisposition.WAITS:
-                return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="waits", why=best.rule)
-        return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="refused", why=best.rule)
+                return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="waits", why=for_user(best.reason))
+        return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="refused", why=for_user(best.reason))
 
     async def _visible(self, request_id: str, user_id: str, roles: Sequence[str], policy: CompiledPolicy) -> StoredRequest:
         stored = await self._requests.find(request_id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from graph_agent.graph.card import AskedCall
 from graph_agent.graph.fact_reads import FactReader
-from graph_agent.graph.state import Turn, TurnCall, TurnRuntime
+from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.models.facts import Selected
 from graph_agent.models.llm import FunctionCall
@@ -17,9 +17,11 @@ from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import Before, CallInHand, Gate, GuardVerdict, Setting
 from graph_agent.policy.facts import Fact
-from graph_agent.policy.gates import DRY_RUN, WOULD_BE_DONE
+from graph_agent.policy.gates import DRY_RUN
 from graph_agent.policy.guard import foresee, in_order
 from graph_agent.policy.past_call import PastCall
+from graph_agent.policy.reasons import ReasonCode
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.forms import REPLY_FORMS
 
 
@@ -35,7 +37,7 @@ class Batch:
     reader: FactReader
     asked: list[AskedCall] = field(default_factory=list)
     request: ApprovalRequest | None = None
-    closed: str = ""
+    closed: ReasonCode | None = None
     """Why no further call is made."""
     anew: bool = False
     """True if the user is asked again about what was confirmed."""
@@ -154,7 +156,7 @@ def past_calls(turn: Turn) -> tuple[PastCall, ...]:
 def _past_call(call: TurnCall) -> PastCall:
     # A dry run judges each call as if those before it had been made, and had succeeded.
     supposed = call.gate == DRY_RUN
-    if call.disposition is CallDisposition.AWAITING or (supposed and call.rule != WOULD_BE_DONE):
+    if call.disposition is CallDisposition.AWAITING or (supposed and not call.is_because(ReasonCode.WOULD_BE_DONE)):
         return PastCall.waiting(call.sequence, call.call.name, call.arguments)
     sent = supposed or call.disposition is CallDisposition.EXECUTED
     return PastCall(

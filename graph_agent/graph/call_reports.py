@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.graph.state import Turn
 from graph_agent.models.decision import PendingCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy import confirmation
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.gates import STOPPED
+from graph_agent.policy.reasons import ReasonCode
 from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_refusal, quoted_result
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined
+from graph_agent.words.reasons import rule_of
 
 MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
 """The calls whose result is that of a server."""
@@ -40,7 +42,7 @@ def report_call(turn: Turn, call: TurnCall, policy: CompiledPolicy, *, interrupt
         return failed
     if call.disposition is CallDisposition.REFUSED and call.result.error_code is ToolErrorCode.ACCESS_DENIED:
         # The conditions were asked again after the yes.
-        return by_code(fixed.refused([confirmation.describe_action(rule, call.arguments, None)], call.rule))
+        return by_code(fixed.refused([confirmation.describe_action(rule, call.arguments, None)], rule_of(call)))
     return (
         confirmed_reply(rule, call.arguments, call.result) if call.result.success else failed + quoted_result(rule, call.result)
     )
@@ -86,11 +88,11 @@ def _report_one_of_several(call: TurnCall, shown: PendingCall, policy: CompiledP
         return confirmed_reply(rule, call.arguments, call.result)
     if call.result.unknown:
         return capitalized(call.receipt) + by_code(f". {fixed.CHECK_FIRST}") + quote
-    why = call.rule if call.disposition is CallDisposition.REFUSED else _why_undone(call)
+    why = rule_of(call) if call.disposition is CallDisposition.REFUSED else _why_undone(call)
     return by_code(fixed.not_done(shown.description, why)) + quote
 
 
 def _why_undone(call: TurnCall) -> str:
     if call.disposition is CallDisposition.EXECUTED:
         return fixed.IT_FAILED
-    return fixed.STOPPED_BEFORE if call.result.error == STOPPED else ""
+    return fixed.STOPPED_BEFORE if call.is_because(ReasonCode.CARD_STOPPED) else ""

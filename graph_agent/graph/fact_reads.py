@@ -20,6 +20,7 @@ from graph_agent.policy.fact_errors import UnreadableError
 from graph_agent.policy.facts import Fact, FactKind
 from graph_agent.policy.guard import judge_fact_read
 from graph_agent.policy.past_call import PastCall
+from graph_agent.words.reasons import for_user
 
 if TYPE_CHECKING:
     # Only named in signatures: it imports Cedar, which belongs to an extra.
@@ -109,7 +110,7 @@ class FactReader:
         )
         judged = judge_fact_read(reading, len(self.made) + 1)
         if judged.authorized is None:
-            raise UnreadableError(f"the read is not permitted: {judged.rule or judged.error}")
+            raise UnreadableError(f"the read is not permitted: {for_user(judged.reason)}")
         conditions = self.setting.policy.conditions
         # A read counts for a condition in the shadow too, which does not judge it.
         if conditions is not None and self.setting.policy.counts(tool_name):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graph_agent.graph.state import EndingKind, Turn, TurnCall
+from graph_agent.graph.state import EndingKind, Turn
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.call_in_hand import INVALID_ARGUMENTS
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.confirmation import describe_action
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.fixed import refused
 from graph_agent.reply.text import counted, one_line
+from graph_agent.words.reasons import rule_of
 
 REPORTS_CONFIRMED = frozenset({EndingKind.CONFIRMED, EndingKind.FAILURE, EndingKind.CAP})
 """Endings whose reply reports the confirmed calls in the words of code."""
@@ -28,7 +29,7 @@ def refusal_notices(turn: Turn, policy: CompiledPolicy) -> Iterator[str]:
     by_rule: dict[str, list[TurnCall]] = {}
     for call in turn.calls[len(turn.confirmed_calls) if reported else 0 :]:
         if call.disposition is CallDisposition.REFUSED and not _was_corrected(call, turn):
-            by_rule.setdefault(call.rule, []).append(call)
+            by_rule.setdefault(rule_of(call), []).append(call)
     for rule, calls in by_rule.items():
         described = [_describe(call, turn, policy) for call in calls]
         known = list(dict.fromkeys(text for text in described if text))
@@ -43,7 +44,7 @@ def _was_corrected(call: TurnCall, turn: Turn) -> bool:
         later.iteration > call.iteration
         and later.disposition in _MADE
         and later.call.name == call.call.name
-        and (call.rule == INVALID_ARGUMENTS or later.arguments == call.arguments)
+        and (call.has_invalid_arguments or later.arguments == call.arguments)
         for later in turn.calls
     )
 
@@ -53,7 +54,7 @@ def _describe(call: TurnCall, turn: Turn, policy: CompiledPolicy) -> str:
     rule = policy.rules.get(call.call.name)
     if rule is None:
         return ""
-    if call.rule == INVALID_ARGUMENTS or not call.arguments:
+    if call.has_invalid_arguments or not call.arguments:
         return one_line(rule.title)
     text = _text_of_object(call, turn)
     shown = None if text is None else ToolResult(success=True, data={"description": text})

@@ -17,15 +17,13 @@ from graph_agent.models.decision import (
     OutcomeCategory,
     PendingAction,
 )
-from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
-from graph_agent.models.origin import Origin
+from graph_agent.models.llm import LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
 from graph_agent.models.prompt import Prompt
-from graph_agent.models.record import CallDisposition, RecordHeader, ShadowVerdict
-from graph_agent.models.tools import ToolResult
+from graph_agent.models.record import RecordHeader
 from graph_agent.models.undo import UndoneCall
-from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, plain, reattributed
 
 
@@ -72,35 +70,6 @@ class Ending:
     def authored(self) -> Parts:
         """The text by author."""
         return reattributed(self.text, self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class TurnCall:
-    """A call that was requested, with its result."""
-
-    sequence: int
-    iteration: int
-    call: FunctionCall
-    """The call as it was requested."""
-    arguments: dict[str, Any]
-    """The arguments that the guard judged: without the user's id."""
-    disposition: CallDisposition
-    result: ToolResult
-    receipt: Parts = ()
-    """The line about what the call changed; empty if it changed nothing."""
-    rule: str = ""
-    """For a refused call: the rule that refused it, as a clause for the user."""
-    shadow: tuple[ShadowVerdict, ...] = ()
-    """The rules in the shadow that would have changed the decision."""
-    gate: str = ""
-    """The gate that decided; empty for a call that has passed all of them."""
-
-    def origin(self, policy: CompiledPolicy) -> Origin:
-        """Return whose texts the result has: those of its server, if it was sent, or else code's."""
-        if self.disposition not in (CallDisposition.EXECUTED, CallDisposition.REPEATED):
-            return Origin.CODE
-        rule = policy.rules.get(self.call.name)
-        return Origin.TRUSTED if rule is not None and rule.grant.trusted_results else Origin.FOREIGN
 
 
 @dataclass(frozen=True)

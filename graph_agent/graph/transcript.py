@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.graph.state import Turn
 from graph_agent.models.decision import EarlierCall, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.models.origin import Origin
@@ -14,6 +14,7 @@ from graph_agent.models.prompt import Prompt, PromptMessage, answer_to, by_model
 from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.forms import REPLY_FORMS
 
 _FRACTION: Final = re.compile(r"\A(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+")

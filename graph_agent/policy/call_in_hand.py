@@ -31,9 +31,8 @@ from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
+from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.policy.tool_rule import ToolRule
-
-INVALID_ARGUMENTS = "its details were not valid"
 
 ASKED_AT = "consent"
 """The name of the gate at which a question begins."""
@@ -135,7 +134,7 @@ class Before(NamedTuple):
     """The calls of the turn that were judged before."""
     reads: Sequence[PastCall] = ()
     """The reads that the runtime has made in this turn, which count as calls."""
-    ended: str = ""
+    ended: ReasonCode | None = None
     """Why no further call of the batch is made."""
     anew: bool = False
     """True if the user is asked again about everything that was confirmed with this call."""
@@ -149,18 +148,27 @@ class Question(NamedTuple):
 
     whom: CallDisposition
     """AWAITING for the user, WAITS for other people."""
-    text: str
-    """Why the call waits, for the model."""
+    text: str = ""
+    """Why the call waits, for the model, if a gate of an application asks."""
     names: str = ""
     """The names of the rules that require it."""
-    reason: str = ""
+    facts: str = ""
     """These names, with the facts that the rules read: for the user."""
     object_changed: bool = False
     """True if it is asked because the object of the call is not as it was shown to those who said yes."""
 
     @property
-    def why(self) -> str:
-        return f"{self.text} ({self.names})" if self.names else self.text
+    def because(self) -> str:
+        """The rules that require it, as a clause for the user."""
+        return self.facts or self.names
+
+    @property
+    def reason(self) -> Reason:
+        """The reason for which the call is not made now."""
+        if self.text:
+            return Reason(ReasonCode.GIVEN, (self.text, self.because, self.names))
+        code = ReasonCode.AWAITS_USER if self.whom is CallDisposition.AWAITING else ReasonCode.AWAITS_OTHERS
+        return Reason(code, (self.names, self.facts))
 
 
 class Findings(NamedTuple):
@@ -253,25 +261,28 @@ class CallInHand:
 
     def refused(
         self,
-        text: str | None,
+        why: ReasonCode | Reason | str,
         code: ToolErrorCode | None = ToolErrorCode.VALIDATION_ERROR,
         *,
-        rule: str = INVALID_ARGUMENTS,
+        rule: str = "",
+        gate: str = "",
     ) -> GuardVerdict:
-        """Return the verdict that refuses the call: `text` is for the model, `rule` a clause for the user."""
-        return GuardVerdict(self, CallDisposition.REFUSED, self.gate, error_code=code, error=text, rule=rule)
+        """Return the verdict that refuses the call.
 
-    def skipped(self, text: str, *, ends_batch: bool = False) -> GuardVerdict:
-        return GuardVerdict(self, CallDisposition.SKIPPED, self.gate, error=text, ends_batch=ends_batch)
+        A gate of an application gives its own words: `why` for the model, and `rule`, a clause for the user. `gate` is the one
+        that is recorded, if it is not the one that the call is at.
+        """
+        return GuardVerdict(self, CallDisposition.REFUSED, gate or self.gate, error_code=code, reason=Reason.of(why, rule))
+
+    def skipped(self, why: ReasonCode | Reason | str, *, ends_batch: bool = False) -> GuardVerdict:
+        return GuardVerdict(self, CallDisposition.SKIPPED, self.gate, reason=Reason.of(why), ends_batch=ends_batch)
 
     def concluded(self) -> GuardVerdict:
         """Return the verdict on a call that has passed all gates: it may run, or people are asked about it."""
         question, ends_batch = self.found.question, self.found.needs is not None
         if question is None:
             return GuardVerdict(self, CallDisposition.EXECUTED, "", self.found.permission, ends_batch=ends_batch)
-        return GuardVerdict(
-            self, question.whom, ASKED_AT, error=question.why, rule=question.reason or question.names, ends_batch=ends_batch
-        )
+        return GuardVerdict(self, question.whom, ASKED_AT, reason=question.reason, ends_batch=ends_batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +299,15 @@ class GuardVerdict:
     repeats: int = 0
     """For REPEATED: the sequence of the identical earlier call."""
     error_code: ToolErrorCode | None = None
-    error: str | None = None
-    rule: str = ""
-    """For REFUSED: the rule that refuses the call, as a clause for the user. For AWAITING: the rules that require the yes."""
+    reason: Reason | None = None
+    """Why the call is not made now; None for one that may be sent, or is repeated."""
     ends_batch: bool = False
     """True if no later call of the batch is made: a call that needs an approval waits alone."""
+
+    @property
+    def because(self) -> str:
+        """The rules that require the question with which the call ends, as a clause for the user."""
+        return "" if self.hand.found.question is None else self.hand.found.question.because
 
     @property
     def sequence(self) -> int:

@@ -13,36 +13,20 @@ from graph_agent.models.approval import MAX_OPEN_REQUESTS, MAX_RENEWALS
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy import confirmation
-from graph_agent.policy.call_in_hand import CallInHand, Findings, GuardVerdict, Question
+from graph_agent.policy.call_in_hand import ASKED_AT, CallInHand, Findings, GuardVerdict, Question
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Verdict
+from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.reply import fixed
 
 MAX_CALLS_PER_ROUND = 5
 
-SKIPPED = "skipped: the turn stopped before this call"
-AWAITING = "waiting for the user's confirmation"
-LEFT_OUT = "not run: it comes after a call that waits for the user's confirmation; request it again after the answer"
-NEEDS_APPROVAL = "waiting for the approval of another person"
-STOPPED = "not run: the call before it, which the user confirmed with it, was not done"
-SAME_CALL = "not run: the same call waits for the user's confirmation already"
-DONE_BEFORE = "not run: it was done before the user was asked"
-WOULD_BE_DONE = "this is a dry run: it would be done"
-WOULD_BE_ASKED = "this is a dry run: you would be asked first"
-WOULD_WAIT = "this is a dry run: it would wait for the approval of another person"
-
-# The rules in words for the user, who reads them in a notice; the texts above are for the model.
-NOT_LISTED = "not in the constitution"
-_NOT_SERVED = "not available now"
-_OWN_DATA_ONLY = "only your own data can be used"
-_DONE_BEFORE = "it was done before I asked you"
-# For the model and, as a clause, for the user.
-_TOO_MUCH_CHANGED = "what this message has changed is too long to be shown before a question: finish without this call"
-_TOO_MUCH_TO_SHOW = "what this message has changed is too long to be shown before a question: ask for it in a new message"
-
 DRY_RUN = "dry run"
 """The name of the gate whose verdicts the calls after it take for effects."""
 AS_SHOWN = "as shown"
+CONDITIONS, BUDGET = "conditions", "budget"
+BY_CONDITIONS = frozenset({CONDITIONS, BUDGET})
+"""The gates at which conditions refuse a call."""
 
 
 def is_open(hand: CallInHand) -> GuardVerdict | None:
@@ -52,40 +36,39 @@ def is_open(hand: CallInHand) -> GuardVerdict | None:
 def is_not_left_out(hand: CallInHand) -> GuardVerdict | None:
     """From the first call on that waits for the user, a read is left out: its result belongs after the change."""
     left_out = hand.setting.confirmed is None and hand.waits and not hand.setting.policy.is_write(hand.name)
-    return hand.skipped(LEFT_OUT) if left_out else None
+    return hand.skipped(ReasonCode.LEFT_OUT) if left_out else None
 
 
 def is_listed(hand: CallInHand) -> GuardVerdict | None:
     policy = hand.setting.policy
     if hand.name in policy.unavailable:
-        return hand.refused(f"unavailable: {policy.unavailable[hand.name]}", ToolErrorCode.TOOL_UNAVAILABLE, rule=_NOT_SERVED)
+        return hand.refused(Reason(ReasonCode.UNAVAILABLE, (policy.unavailable[hand.name],)), ToolErrorCode.TOOL_UNAVAILABLE)
     if hand.name not in policy.rules:
-        return hand.refused("there is no such tool", ToolErrorCode.TOOL_NOT_FOUND, rule=NOT_LISTED)
+        return hand.refused(ReasonCode.NOT_LISTED, ToolErrorCode.TOOL_NOT_FOUND)
     return None
 
 
 def is_within_limits(hand: CallInHand) -> GuardVerdict | None:
     most = hand.setting.max_calls_per_turn
     if hand.place >= MAX_CALLS_PER_ROUND:
-        text = f"at most {MAX_CALLS_PER_ROUND} calls can be made at once"
-        return hand.refused(text, rule=f"at most {MAX_CALLS_PER_ROUND} at once")
+        return hand.refused(Reason(ReasonCode.TOO_MANY_AT_ONCE, (MAX_CALLS_PER_ROUND,)))
     if hand.sequence > most and not hand.setting.for_facts:
-        return hand.refused(f"at most {most} calls can be made for one message", rule=f"at most {most} actions per message")
+        return hand.refused(Reason(ReasonCode.TOO_MANY_CALLS, (most,)))
     return None
 
 
 def is_plain_json(hand: CallInHand) -> GuardVerdict | None:
     arguments = hand.call.arguments
     if not isinstance(arguments, dict):
-        return hand.refused("the arguments must be an object")
+        return hand.refused(ReasonCode.NO_OBJECT)
     try:
         size = len(canonical_json(arguments).encode())
     except (ValueError, TypeError, RecursionError):
-        return hand.refused("the arguments are not plain JSON")
+        return hand.refused(ReasonCode.NO_JSON)
     if size > MAX_ARGUMENT_BYTES:
-        return hand.refused("the arguments are too large")
+        return hand.refused(ReasonCode.TOO_LARGE)
     if any(depth == MAX_ARGUMENT_DEPTH and isinstance(value, dict | list) for _, value, depth in _nested(arguments)):
-        return hand.refused("the arguments are nested too deeply")
+        return hand.refused(ReasonCode.TOO_DEEP)
     return None
 
 
@@ -97,10 +80,9 @@ def is_own_data(hand: CallInHand) -> GuardVerdict | Findings:
     if bound is not None and bound in arguments:
         named.append(arguments[bound])
     if rule.key is not None and rule.key.argument in arguments:
-        return hand.refused(f"'{rule.key.argument}' is set by the runtime: leave it out")
+        return hand.refused(Reason(ReasonCode.SET_BY_RUNTIME, (rule.key.argument,)))
     if any(value != user_id for value in named):
-        text = "only the signed-in user's own data can be used"
-        return hand.refused(text, ToolErrorCode.ACCESS_DENIED, rule=_OWN_DATA_ONLY)
+        return hand.refused(ReasonCode.OWN_DATA_ONLY, ToolErrorCode.ACCESS_DENIED)
     if bound is not None:
         return hand.found._replace(arguments={**arguments, bound: user_id})
     return hand.found._replace(
@@ -113,22 +95,19 @@ def fits_schema(hand: CallInHand) -> GuardVerdict | None:
         issue = hand.rule.check.first_issue(hand.arguments)
     except Exception:
         # The check is too expensive or the validator failed: arguments that were not checked are not permitted.
-        return hand.refused("the arguments cannot be checked")
-    if issue is None:
-        return None
-    where = f" at {issue.path}" if issue.path else ""
-    return hand.refused(f"the arguments do not fit the schema{where}: {issue.why}")
+        return hand.refused(ReasonCode.UNCHECKED)
+    return None if issue is None else hand.refused(Reason(ReasonCode.MISFIT, (issue.path, issue.why)))
 
 
 def is_asked_once(hand: CallInHand) -> GuardVerdict | None:
     """One question does not ask twice for the same."""
-    return hand.skipped(SAME_CALL) if any(one.waits and hand.is_same_as(one) for one in hand.before.calls) else None
+    return hand.skipped(ReasonCode.SAME_CALL) if any(one.waits and hand.is_same_as(one) for one in hand.before.calls) else None
 
 
 def is_not_done_before(hand: CallInHand) -> GuardVerdict | None:
     done = hand.setting.done_before
     if done and hand.rule.mutating and hand.operation_key is None and any(map(hand.is_same_as, done)):
-        return hand.refused(DONE_BEFORE, rule=_DONE_BEFORE)
+        return hand.refused(ReasonCode.DONE_BEFORE)
     return None
 
 
@@ -141,7 +120,7 @@ def is_no_repetition(hand: CallInHand) -> GuardVerdict | None:
         return None
     if hand.setting.dry_run:
         # The first one was not made: there is no result to answer it with.
-        return hand.refused(f"{WOULD_BE_DONE}; nothing was sent", None, rule=WOULD_BE_DONE)
+        return hand.refused(ReasonCode.WOULD_BE_DONE, None)
     return GuardVerdict(hand, CallDisposition.REPEATED, hand.gate, repeats=known)
 
 
@@ -149,8 +128,7 @@ def is_below_limit(hand: CallInHand) -> GuardVerdict | None:
     limit = hand.rule.grant.max_per_message
     if limit is None or sum(one.tool_name == hand.name for one in hand.running) < limit:
         return None
-    text = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
-    return hand.refused(text, rule=_per_message(limit))
+    return hand.refused(Reason(ReasonCode.LIMIT_PER_MESSAGE, (limit,)))
 
 
 def needs_facts(hand: CallInHand) -> bool:
@@ -170,9 +148,8 @@ def meets_conditions(hand: CallInHand) -> GuardVerdict | Findings:
 def _refused_by(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | None:
     if ruling.verdict is not Verdict.REFUSED:
         return None
-    return hand.refused(
-        f"{fixed.NOT_PERMITTED}{ruling.names}", ToolErrorCode.ACCESS_DENIED, rule=_in_words(hand, ruling).reason
-    )
+    reason = Reason(ReasonCode.CONDITIONS, (ruling.names, _in_words(hand, ruling).reason))
+    return hand.refused(reason, ToolErrorCode.ACCESS_DENIED)
 
 
 def _in_words(hand: CallInHand, ruling: ConditionsVerdict) -> ConditionsVerdict:
@@ -215,19 +192,19 @@ def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Find
     must_ask = must_ask or is_unknown or (setting.asks and hand.rule.mutating)
     lacks_yes = must_ask and not (setting.yes and hand.operation_key is not None)
     if needs is not None and hand.waits:
-        return hand.skipped(LEFT_OUT, ends_batch=True)
+        return hand.skipped(ReasonCode.LEFT_OUT, ends_batch=True)
     if lacks_yes or (hand.waits and needs is None):
         asked = ruling._replace(reasons=(*ruling.reasons, fixed.MAY_BE_DONE)) if is_unknown else ruling
-        question = Question(CallDisposition.AWAITING, AWAITING, asked.names, _in_words(hand, asked).reason)
+        question = Question(CallDisposition.AWAITING, names=asked.names, facts=_in_words(hand, asked).reason)
     elif needs is not None:
         # The conditions may have asked for the yes too, which the call has.
-        question = Question(CallDisposition.WAITS, NEEDS_APPROVAL, "; ".join(needs.rules))
+        question = Question(CallDisposition.WAITS, names="; ".join(needs.rules))
     elif hand.before.anew:
-        question = Question(CallDisposition.AWAITING, AWAITING)
+        question = Question(CallDisposition.AWAITING)
     if question is None:
         return None
     if setting.closes is not None:
-        return hand.refused(question.why, ToolErrorCode.ACCESS_DENIED, rule=question.reason or question.names or AWAITING)
+        return hand.refused(question.reason, ToolErrorCode.ACCESS_DENIED, gate=ASKED_AT)
     return hand.asking(question, needs)
 
 
@@ -241,11 +218,9 @@ def is_meant(hand: CallInHand) -> GuardVerdict | None:
     if not hand.setting.dry_run or (question is None and not hand.rule.mutating):
         return None
     if question is None:
-        return hand.refused(f"{WOULD_BE_DONE}; nothing was sent", None, rule=WOULD_BE_DONE)
-    what = WOULD_WAIT if question.whom is CallDisposition.WAITS else WOULD_BE_ASKED
-    names, reason = question.names, question.reason or question.names
-    text, rule = (f"{what}{given and f' ({given})'}" for given in (names, reason))
-    return hand.refused(f"{text}; nothing was sent", None, rule=rule)
+        return hand.refused(ReasonCode.WOULD_BE_DONE, None)
+    code = ReasonCode.WOULD_WAIT if question.whom is CallDisposition.WAITS else ReasonCode.WOULD_BE_ASKED
+    return hand.refused(Reason(code, (question.names, question.facts)), None)
 
 
 def was_shown(hand: CallInHand) -> bool:
@@ -261,7 +236,7 @@ def is_as_shown(hand: CallInHand) -> GuardVerdict | Findings | None:
     if not has_changed(hand):
         return None
     whom = CallDisposition.AWAITING if hand.setting.closes is None else CallDisposition.WAITS
-    return hand.asking(Question(whom, AWAITING, object_changed=True))
+    return hand.asking(Question(whom, object_changed=True))
 
 
 def has_changed(hand: CallInHand) -> bool:
@@ -290,9 +265,7 @@ def shows_object(hand: CallInHand) -> GuardVerdict | None:
     # refused the model has read nothing of the server.
     is_missing = seen.error_code is ToolErrorCode.NOT_FOUND
     code = seen.error_code if seen.error_code and not seen.unknown else ToolErrorCode.TOOL_EXECUTION_ERROR
-    rule = "it was not found" if is_missing else "it could not be looked up"
-    text = f"what the call would act on {'does not exist' if is_missing else 'cannot be shown'}"
-    return hand.refused(text, code, rule=rule)
+    return hand.refused(ReasonCode.OBJECT_MISSING if is_missing else ReasonCode.OBJECT_UNREADABLE, code)
 
 
 def undoes(hand: CallInHand) -> bool:
@@ -309,14 +282,15 @@ def is_left_alone(hand: CallInHand) -> GuardVerdict | None:
     if restored is None or read is None:
         return None
     if read.error is not None:
-        return _not_undone(hand, fixed.not_compared(read.error))
+        return hand.refused(Reason(ReasonCode.NOT_COMPARED, (read.error,)), ToolErrorCode.ACCESS_DENIED)
     now = {**read.values, **hand.evidence.restored_before}
     for path, left in restored.left.items():
         if now.get(path) != left:
             about = " ".join([restored.tool, *map(str, restored.arguments.values())])
-            words = hand.setting.policy.rules[restored.tool].user_text(about)
-            shown = fixed.changed_since(words, path, now.get(path), left)
-            return _not_undone(hand, fixed.CHANGED_SINCE, shown)
+            shown = hand.setting.policy.rules[restored.tool].user_text(about)
+            return hand.refused(
+                Reason(ReasonCode.CHANGED_SINCE, (shown, path, now.get(path), left)), ToolErrorCode.ACCESS_DENIED
+            )
     return None
 
 
@@ -327,7 +301,7 @@ def is_counted(hand: CallInHand) -> bool:
 def is_within_budget(hand: CallInHand) -> GuardVerdict | Findings | None:
     """The conditions once more, by the uses of this moment: the reservation wins. Without one the turn was interrupted."""
     ruling = hand.evidence.uses
-    return hand.skipped(SKIPPED) if ruling is None else _refused_by(hand, ruling) or _consent(hand, ruling)
+    return hand.skipped(ReasonCode.TURN_ENDED) if ruling is None else _refused_by(hand, ruling) or _consent(hand, ruling)
 
 
 def undoes_now(hand: CallInHand) -> bool:
@@ -337,13 +311,8 @@ def undoes_now(hand: CallInHand) -> bool:
 def is_undone_once(hand: CallInHand) -> GuardVerdict | None:
     undone_by = hand.evidence.undone_by
     if undone_by is None:
-        return hand.skipped(SKIPPED)
-    return _not_undone(hand, fixed.undone_already(undone_by)) if undone_by else None
-
-
-def _not_undone(hand: CallInHand, why: str, shown: str = "") -> GuardVerdict:
-    """Refuse an undo. `shown` is the reason with the values of its object, for the user alone."""
-    return hand.refused(f"not undone: {why}", ToolErrorCode.ACCESS_DENIED, rule=shown or why)
+        return hand.skipped(ReasonCode.TURN_ENDED)
+    return hand.refused(Reason(ReasonCode.UNDONE_ALREADY, (undone_by,)), ToolErrorCode.ACCESS_DENIED) if undone_by else None
 
 
 def asks(hand: CallInHand) -> bool:
@@ -351,7 +320,7 @@ def asks(hand: CallInHand) -> bool:
 
 
 def has_room(hand: CallInHand) -> GuardVerdict | None:
-    return None if hand.evidence.has_room else hand.refused(_TOO_MUCH_CHANGED, rule=_TOO_MUCH_TO_SHOW)
+    return None if hand.evidence.has_room else hand.refused(ReasonCode.TOO_MUCH_TO_SHOW)
 
 
 def awaits_user(hand: CallInHand) -> bool:
@@ -360,7 +329,7 @@ def awaits_user(hand: CallInHand) -> bool:
 
 def fits_card(hand: CallInHand) -> GuardVerdict | None:
     """Nothing overtakes a call that is too long to be shown with those that wait already."""
-    return None if hand.evidence.fits_card else hand.skipped(LEFT_OUT, ends_batch=True)
+    return None if hand.evidence.fits_card else hand.skipped(ReasonCode.LEFT_OUT, ends_batch=True)
 
 
 def awaits_others(hand: CallInHand) -> bool:
@@ -373,21 +342,15 @@ def can_be_requested(hand: CallInHand) -> GuardVerdict | None:
     if closes is not None:
         # Its object has changed: the request of the decision is opened anew.
         too_often = closes.renewals >= MAX_RENEWALS
-        return _not_requested(hand, "what the call acts on has changed again", fixed.CHANGED_TOO_OFTEN) if too_often else None
+        return hand.refused(ReasonCode.CHANGED_AGAIN, ToolErrorCode.ACCESS_DENIED) if too_often else None
     assert known is not None
     if known.same:
-        text = f"it waits for an approval already (request {known.same})"
-        return _not_requested(hand, text, fixed.waits_already(known.same))
+        return hand.refused(Reason(ReasonCode.REQUESTED_ALREADY, (known.same,)), ToolErrorCode.ACCESS_DENIED)
     if known.denied:
-        return _not_requested(hand, "its approval was denied", known.denied)
+        return hand.refused(Reason(ReasonCode.DENIED, (known.denied,)), ToolErrorCode.ACCESS_DENIED)
     if known.open >= MAX_OPEN_REQUESTS:
-        text = f"{MAX_OPEN_REQUESTS} calls of this user wait for approvals already"
-        return _not_requested(hand, text, fixed.TOO_MANY_REQUESTS)
+        return hand.refused(Reason(ReasonCode.TOO_MANY_REQUESTS, (MAX_OPEN_REQUESTS,)), ToolErrorCode.ACCESS_DENIED)
     return None
-
-
-def _not_requested(hand: CallInHand, text: str, rule: str) -> GuardVerdict:
-    return hand.refused(f"not done: {text}", ToolErrorCode.ACCESS_DENIED, rule=rule)
 
 
 def _nested(value: Any, key: str | int = "", depth: int = 0) -> Iterator[tuple[str | int, Any, int]]:

@@ -37,9 +37,9 @@ from graph_agent.policy.compiled import ONE_SERVER, CompiledPolicy
 from graph_agent.policy.key_location import KeyPlace
 from graph_agent.policy.outcome_reads import arguments_of
 from graph_agent.policy.past_call import PastCall
+from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.policy.tool_rule import ToolRule
 
-_MAY_CHANGE = "it may change something"
 _OF_USER = FoundSource(source=Source.USER)
 
 
@@ -66,14 +66,14 @@ GATES: Final = (
     Gate("repeated", gates.is_no_repetition, "the message has not made the same change; else that result answers it"),
     Gate("limit per message", gates.is_below_limit, "its tool was not used as often as its line permits for a message"),
     Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.needs_facts),
-    Gate("conditions", gates.meets_conditions, "the conditions permit it, at least after a yes or an approval"),
+    Gate(gates.CONDITIONS, gates.meets_conditions, "the conditions permit it, at least after a yes or an approval"),
     Gate(ASKED_AT, gates.has_consent, "it has the yes and the approvals that it needs; else people are asked"),
     Gate("look", gates.passes, "(only reads)", EvidenceKind.OBJECT, gates.is_looked_at),
     Gate(gates.DRY_RUN, gates.is_meant, "it only reads, or this is no dry run"),
     Gate(gates.AS_SHOWN, gates.is_as_shown, _AS_SHOWN, EvidenceKind.OBJECT, gates.was_shown),
     Gate("left alone", gates.is_left_alone, "what an undo restores is unchanged", EvidenceKind.RESTORED, gates.undoes),
     Gate("permission", permit, "(creates the permission of a call that runs)"),
-    Gate("budget", gates.is_within_budget, "the conditions, by the uses of now", EvidenceKind.USES, gates.is_counted),
+    Gate(gates.BUDGET, gates.is_within_budget, "the conditions, by the uses of now", EvidenceKind.USES, gates.is_counted),
     Gate("undone once", gates.is_undone_once, "nothing has undone the change", EvidenceKind.CLAIM, gates.undoes_now),
     Gate("room", gates.has_room, "a question can show what was changed before it", EvidenceKind.ROOM, gates.asks),
     Gate("object", gates.shows_object, "a question can show what it acts on", EvidenceKind.OBJECT, gates.has_object),
@@ -320,7 +320,7 @@ def judge_fact_read(hand: CallInHand, number: int) -> GuardVerdict:
     if permitted is None:
         return judged
     if permitted.mutating:
-        return replace(judged, disposition=CallDisposition.REFUSED, authorized=None, rule=_MAY_CHANGE)
+        return replace(judged, disposition=CallDisposition.REFUSED, authorized=None, reason=Reason(ReasonCode.MAY_CHANGE))
     # It is none of the calls of the turn.
     key = f"{hand.setting.decision_id}:read:{number}"
     return replace(judged, authorized=replace(permitted, sequence=FACT_READS + number, operation_key=key, seal=SEAL))

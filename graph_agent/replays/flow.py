@@ -9,6 +9,7 @@ from typing import Any
 
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.replays.report import ReplayReport
+from graph_agent.words.reasons import rule_of
 
 
 class Fate(StrEnum):
@@ -71,7 +72,7 @@ def _replayed(record: DecisionRecord, report: ReplayReport) -> Iterable[tuple[in
     calls = report.turn.calls if report.turn is not None else ()
     for call in calls:
         if call.disposition in _FATES:
-            yield call.sequence, call.call.name, _FATES[call.disposition], call.rule
+            yield call.sequence, call.call.name, _FATES[call.disposition], rule_of(call)
     if report.unanswered is not None:
         # It follows the calls that were judged before it in the same batch, which the step that failed has not kept.
         tool_name, runs = report.unanswered

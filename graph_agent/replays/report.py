@@ -10,6 +10,7 @@ from graph_agent.graph.state import Turn
 from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition, DecisionRecord, ShadowedCall
+from graph_agent.words.reasons import rule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def calls_refused_now(recorded: DecisionRecord, turn: Turn) -> tuple[RefusedCall
     """Return the calls of `turn` that are refused, but not in the record."""
     before = {call.sequence for call in recorded.invocations if call.disposition is CallDisposition.REFUSED}
     return tuple(
-        RefusedCall(call.call.name, call.rule)
+        RefusedCall(call.call.name, rule_of(call))
         for call in turn.calls
         if call.disposition is CallDisposition.REFUSED and call.sequence not in before
     )

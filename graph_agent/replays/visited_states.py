@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from graph_agent.errors import GraphAgentError
-from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.graph.state import Turn
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import INVOKE_LLM
 from graph_agent.models.base import Frozen
@@ -24,6 +24,7 @@ from graph_agent.models.sources import NO_CALLS, EarlierCalls
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.tool_rule import ToolRule
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.replays.argument_sources import ArgumentSources, sources_in_words
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import sent_entries

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState
-from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AnswerState, ApprovalRequest, PendingAction
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined, plain
-from graph_agent.reply.text import exact, one_line, quoted
+from graph_agent.reply.text import one_line, quoted
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
-NOT_PERMITTED = "not permitted: "
-"""The beginning of the error of a call that conditions refuse; their reason follows."""
 RATE_LIMIT_REPLY = "I'm receiving too many requests. Please wait a moment."
 CAP_REPLY = "That request is too complex. Could you break it into smaller steps?"
 REPEATED_REPLY = "The model made the same call again and again, and gave no answer."
@@ -61,16 +58,9 @@ CLOSING_MESSAGES = {
     ApprovalState.VOID: "The request is void.",
 }
 """The message in place of the user's with which an approval request is closed."""
-TOO_MANY_REQUESTS = "too many of your requests wait for approvals already"
-"""The reason for a call that is not requested, as a clause."""
-CHANGED_SINCE = "it has changed since"
-"""The reason for an undo that is not made, as a clause, without what has changed."""
 CHANGED_SINCE_APPROVED = "It has changed since the request, so nothing was done."
 """The sentence before a request that is opened anew."""
-CHANGED_TOO_OFTEN = "what it is about has changed again and again"
 _MAX_PERSON = 80
-_MAX_VALUE = 200
-"""The longest value of an object that a reason shows, in characters."""
 _MAX_DESCRIBED = 5
 """The number of refused actions that a notice describes."""
 _MAX_NAMED = 400
@@ -105,22 +95,6 @@ _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, 
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
 
 
-def undone_already(decision_id: str) -> str:
-    """Return the reason for an undo that another decision has made, as a clause."""
-    return f"decision {decision_id} has undone it already"
-
-
-def changed_since(about: str, path: str, now: object, left: object) -> str:
-    """Return the reason for an undo of what others have changed since, as a clause. The values are a server's words."""
-    now_and_then = f"{path} is now {_value(now)}, this change had left it at {_value(left)}"
-    return f"{CHANGED_SINCE} ({one_line(about, 200)}): {now_and_then}"
-
-
-def not_compared(why: str) -> str:
-    """Return the reason for an undo of what cannot be read now, as a clause."""
-    return f"it is not known whether it has changed since: {why}"
-
-
 def not_undone(description: str, why: str) -> str:
     """Return the sentence before the question of an undo about a change that stays; `why` is a clause."""
     return f"This stays as it is: {lowered(description).removesuffix('.')} ({why})."
@@ -130,12 +104,6 @@ def may_have_changed(description: str) -> str:
     """Return the sentence before the question of an undo about a change that is not compared with what it had left."""
     what = lowered(description).removesuffix(".")
     return f"It is not known whether others have changed this since, which the undo takes away too: {what}."
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return "missing"
-    return quoted(value, _MAX_VALUE) if isinstance(value, str) else exact(canonical_json(value), _MAX_VALUE)
 
 
 def pending_question(pending: PendingAction) -> str:
@@ -194,11 +162,6 @@ def waits_for_approval(request: ApprovalRequest) -> str:
 def in_roles(roles: Sequence[str]) -> str:
     """Return roles for a sentence."""
     return " or ".join(roles)
-
-
-def waits_already(request_id: str) -> str:
-    """Return the reason why the same call is not requested twice, as a clause."""
-    return f"it waits for the approval of another person already (request {request_id})"
 
 
 def approved_by(answers: Sequence[ApprovalAnswer]) -> str:

@@ -15,12 +15,12 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from graph_agent.graph.state import TurnCall
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import END, INVOKE_LLM, START
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.record.operations import state_of
 from graph_agent.reply.authored import plain
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
@@ -28,6 +28,7 @@ from graph_agent.reply.text import one_line
 from graph_agent.tools.progress import ToolProgress
 from graph_agent.turn.finished import sent_entries
 from graph_agent.turn.handle import RunningCall
+from graph_agent.words.reasons import rule_of
 
 _FORM_TITLES = MappingProxyType({ANSWER: "Answer", ASK_USER: "Ask the user", DECLINE: "Decline"})
 _UNLISTED = "A tool that does not exist"
@@ -121,7 +122,7 @@ def _tool_call(step: Step, call: TurnCall, snapshot: PolicySnapshot) -> TurnEven
         "arguments": call.arguments,
         "disposition": call.disposition,
         "gate": call.gate or None,
-        "rule": call.rule or None,
+        "rule": rule_of(call) or None,
         "success": call.result.success,
         "error_code": call.result.error_code,
         "operation": state_of(call.result.success, call.result.error_code) if is_change else None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from graph_agent.graph.build import CompiledGraph
-from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.graph.state import Turn
 from graph_agent.graph.stepping import Step, require_whole_path
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, DecisionType, OutcomeCategory, unstorable
@@ -21,6 +21,7 @@ from graph_agent.models.record import (
     RecordStatus,
     ToolInvocation,
 )
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import by_code, name_authors
 from graph_agent.turn.recorder import Recorder, call_digest
 

@@ -22,6 +22,7 @@ from graph_agent.policy.undo import NotUndoableError, filled
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply import fixed
 from graph_agent.reply.text import one_line
+from graph_agent.words.reasons import undone_already
 
 READ_WITHIN: Final = timedelta(seconds=10)
 """A read that was made later after the change may have seen what others have changed since."""
@@ -126,7 +127,7 @@ def _undo_of(
     if declared is None or rule is None:
         raise NotUndoableError("it cannot be undone")
     if undone_by is not None:
-        raise NotUndoableError(fixed.undone_already(undone_by))
+        raise NotUndoableError(undone_already(undone_by))
     if declared.tool not in policy.rules:
         raise NotUndoableError("what undoes it is not available now")
     # From the call, also if its outcome was settled later: its object may have been as it left it since then.

@@ -46,6 +46,7 @@ from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.audit_writer import NoApprovalRequests
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.words.reasons import rule_of
 from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, WHITELIST, confirmed_action
 from tests.scripted_turns import SECRET, TableServer, asks, calls, engine_of, failed, says
@@ -415,7 +416,7 @@ async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_us
             assert all(call.operation_key == "p1" for call in node.sent)
         confirmed_calls += consented and len(node.sent)
         asked += after.pending is not None and answers.reserved is Verdict.ASKS
-        refused += any(call.rule == "a budget" for call in after.calls)
+        refused += any(rule_of(call) == "a budget" for call in after.calls)
     assert (confirmed_calls > 0) is (message == "yes")
     assert refused
     assert asked

@@ -9,6 +9,7 @@ from graph_agent.models.record import CallDisposition, RecordStatus, ToolInvocat
 from graph_agent.policy import guard
 from graph_agent.policy.call_in_hand import Setting
 from graph_agent.turn.finished import FinishedTurn
+from graph_agent.words.reasons import for_model
 from tests import order_desk as desk
 from tests.examples import examples
 from tests.invariants.random_conversations import SEEDS, WRITES, Played, digest_of, play, random_batch, stored_digests
@@ -96,5 +97,5 @@ async def test_a_batch_whose_calls_all_succeed_gets_the_verdicts_that_a_proof_fo
         turn = await run.say()
         policy = (await run.engine.prepare()).policy
         judged = guard.judge_batch(batch, Setting(policy=policy, user_id="ann", decision_id="d", max_calls_per_turn=10))
-        foreseen = [(one.gate or None, one.error) for one in judged]
+        foreseen = [(one.gate or None, for_model(one.reason) or None) for one in judged]
         assert [(one.gate, one.error_message) for one in turn.record.invocations] == foreseen, seed

@@ -16,6 +16,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, amount
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.words.reasons import for_model
 from tests.policy.cedar_shop import PERMIT, TEXT, ShopTool, facts, judge, policy_of, schema
 
 AMOUNT = TypeAdapter(Decimal).json_schema()
@@ -43,7 +44,7 @@ def paying(rules: str, **arguments: Any) -> CompiledPolicy:
 def decided(policy: CompiledPolicy, value: Any, name: str = "amount") -> str:
     """Return "runs", or why the call does not."""
     judged = judge(policy, "pay", {name: value}, facts=facts())
-    return "runs" if judged.disposition is CallDisposition.EXECUTED else judged.error or judged.disposition
+    return "runs" if judged.disposition is CallDisposition.EXECUTED else for_model(judged.reason) or judged.disposition
 
 
 def test_a_text_in_place_of_a_number_is_the_number_or_is_refused() -> None:

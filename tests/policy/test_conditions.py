@@ -20,7 +20,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import permitted_read
 from graph_agent.policy.past_call import PastCall
-from tests.judging import judge_batch
+from tests.judging import judge_batch, rule_of_verdict
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, RULES, SHOP, TEXT, ShopTool, facts, judge, policy_of, schema
 
 REFUND = next(tool for tool in SHOP if tool.name == "refund")
@@ -35,7 +35,7 @@ def verdict(
     policy: CompiledPolicy, arguments: dict[str, Any], tool: str = "refund", **situation: Any
 ) -> tuple[CallDisposition, str]:
     judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
-    return judged.disposition, judged.rule
+    return judged.disposition, rule_of_verdict(judged)
 
 
 REFUSED, ASKS, RUNS = CallDisposition.REFUSED, CallDisposition.AWAITING, CallDisposition.EXECUTED
@@ -186,7 +186,7 @@ def test_uses_of_one_batch_count_together() -> None:
     for may_have_run, expected in ((True, (REFUSED, "100 a message")), (False, (RUNS, ""))):
         past = [PastCall(1, "refund", batch[0].arguments, may_have_run=may_have_run)]
         (second,) = judge_batch(batch, past=past, place=1, **whole)
-        assert (second.sequence, second.disposition, second.rule) == (2, *expected)
+        assert (second.sequence, second.disposition, rule_of_verdict(second)) == (2, *expected)
 
 
 def test_writes_count_all_tools_and_calls_one() -> None:

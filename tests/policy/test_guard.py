@@ -23,6 +23,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import permitted_read
 from graph_agent.policy.past_call import PastCall
 from graph_agent.task_server.declarations import TASK_TOOLS
+from graph_agent.words.reasons import for_model
 from tests.judging import judge_batch
 from tests.scripted_turns import READS
 
@@ -328,7 +329,7 @@ def test_calls_beyond_the_limit_for_one_message_are_refused() -> None:
     rules = granted(" (at most 3 per message)", read_only=False)
     first = judge(act(1), act(2), OTHER, act(3), act(4), rules=rules)
     assert [judged.disposition for judged in first] == ["executed"] * 4 + ["refused"]
-    assert first[-1].error == "this can be done at most 3 times for one message"
+    assert for_model(first[-1].reason) == "this can be done at most 3 times for one message"
     past = [PastCall(1, "act", {"n": 1}), PastCall(2, "act", {"n": 2}, may_have_run=False), PastCall(3, "act", {"n": 3})]
     assert [judged.disposition for judged in judge(act(4), act(5), rules=rules, past=past)] == ["executed", "refused"]
 

@@ -12,6 +12,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.past_call import PastCall
+from tests.judging import rule_of_verdict
 from tests.policy.cedar_shop import GIVE_BACK, SHOP, facts, judge, policy_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conditions.md").read_text(encoding="utf-8")
@@ -117,4 +118,4 @@ def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> No
     policy = policy_of([*SHOP, GIVE_BACK], rules)
     for tool, arguments, situation, verdict, reason in cases:
         judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
-        assert (judged.disposition, judged.rule) == (verdict, reason), (tool, arguments)
+        assert (judged.disposition, rule_of_verdict(judged)) == (verdict, reason), (tool, arguments)

@@ -9,8 +9,9 @@ import pytest
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.gates import LEFT_OUT
+from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.replays.visited_states import JudgedCall, visited_states
+from graph_agent.words.reasons import for_model
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
@@ -57,7 +58,7 @@ async def test_every_call_has_the_verdict_of_the_guard_and_its_reason() -> None:
         ("permitted", "not_needed", None, False),
         ("refused", None, "there is no such tool", True),
         ("awaiting", None, "waiting for the user's confirmation", True),
-        ("skipped", None, LEFT_OUT, True),
+        ("skipped", None, for_model(Reason(ReasonCode.LEFT_OUT)), True),
     ]
     assert [one.sequence for one in found] == [1, 2, 3, 4, 5, 6]
 

@@ -23,6 +23,7 @@ from graph_agent.tools import session
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
+from graph_agent.words.reasons import for_model
 from tests.judging import judge_batch
 from tests.permission import permitted
 
@@ -112,7 +113,7 @@ def refusal(policy: CompiledPolicy) -> str | None:
     """Return the guard's refusal of a call of `add_note`."""
     requested = [FunctionCall(name="add_note", arguments={})]
     (judgement,) = judge_batch(requested, policy=policy, user_id="ann", decision_id="d", max_calls_per_turn=1)
-    return judgement.error
+    return for_model(judgement.reason) or None
 
 
 async def test_a_name_of_a_server_that_is_down_is_not_taken_over_by_another_server() -> None:

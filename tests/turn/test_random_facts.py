@@ -24,6 +24,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.fact_values import of_arguments, read_of
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
+from graph_agent.words.reasons import for_model
 from tests.fact_lines import split
 from tests.judging import judge_batch
 from tests.order_desk import CONSTITUTION, DECLARATIONS, ORDER, OrderDesk, cancel, conversation, forbid, policy
@@ -133,9 +134,9 @@ def check(seeds: Sequence[int]) -> Counter[str]:
         read = read_of(made.conditions.results, "get_order", {"order_id": "W1"}, result)
         found = judged(made, call, read)
         expected = rules.verdict(rules.values(json_of_it, call.arguments))
-        assert _VERDICTS[found.disposition] == expected, (seed, text_of(rules), result, found.error)
+        assert _VERDICTS[found.disposition] == expected, (seed, text_of(rules), result, for_model(found.reason))
         again = judged(made, call, FactRead.model_validate_json(json.dumps(read.to_json())))
-        assert (found.disposition, found.error) == (again.disposition, again.error), seed
+        assert (found.disposition, for_model(found.reason)) == (again.disposition, for_model(again.reason)), seed
         verdicts[expected] += 1
     return verdicts
 

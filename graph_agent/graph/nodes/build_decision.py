@@ -8,7 +8,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.call_reports import notices_of_undone
 from graph_agent.graph.intent import read_intent
 from graph_agent.graph.refusals import REPORTS_CONFIRMED, refusal_notices
-from graph_agent.graph.state import EndingKind, Turn, TurnCall, TurnRuntime
+from graph_agent.graph.state import EndingKind, Turn, TurnRuntime
 from graph_agent.graph.transcript import this_round, with_confirmed_calls, with_round
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
@@ -18,6 +18,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.receipts import is_committed
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
 from graph_agent.reply.fixed import COULD_NOT_GO_ON, INTERRUPTED_UNKNOWN, as_notice, with_receipts
 

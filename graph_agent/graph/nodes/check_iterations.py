@@ -6,8 +6,9 @@ model is then asked once more, with the reply forms as the only functions, for i
 
 from __future__ import annotations
 
-from graph_agent.graph.state import Turn, TurnCall, TurnRuntime
+from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.transcript import this_round
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.forms import REPLY_FORMS
 
 

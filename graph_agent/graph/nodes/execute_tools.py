@@ -16,19 +16,21 @@ from graph_agent.graph.batch import Batch
 from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about
 from graph_agent.graph.evidence import judge_now
-from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
+from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.graph.undo import read_around
 from graph_agent.models.decision import AfterYes, PendingAction
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.call_in_hand import Gate, GuardVerdict
-from graph_agent.policy.gates import LEFT_OUT, SAME_CALL, SKIPPED, STOPPED
 from graph_agent.policy.guard import GATES, LOOK
 from graph_agent.policy.origins import warn_of
+from graph_agent.policy.reasons import ReasonCode
 from graph_agent.policy.receipts import receipt
 from graph_agent.policy.shadow import shadow_verdicts
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
+from graph_agent.words.reasons import for_model
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime, gates: tuple[Gate, ...] = GATES) -> Turn:
@@ -65,22 +67,22 @@ async def _take(batch: Batch, place: int) -> None:
         case CallDisposition.AWAITING | CallDisposition.WAITS:
             _end(judged, batch, ToolResult(success=False, error=_ask(judged, batch)))
         case _:
-            _end(judged, batch, ToolResult(success=False, error=judged.error, error_code=judged.error_code))
+            _end(judged, batch, ToolResult(success=False, error=for_model(judged.reason), error_code=judged.error_code))
     if judged.ends_batch:
-        batch.closed = batch.closed or LEFT_OUT
+        batch.closed = batch.closed or ReasonCode.LEFT_OUT
     if batch.setting.confirmed is not None and not batch.closed:
         batch.anew = batch.anew or bool(batch.asked)
         if not (batch.anew or is_done(batch.turn.calls[-1], batch.setting.policy)):
-            batch.closed = STOPPED
+            batch.closed = ReasonCode.CARD_STOPPED
 
 
 async def _judged(batch: Batch, place: int) -> GuardVerdict:
     """Return the verdict on the next call. In an interrupted turn no call is made, and nobody is asked."""
     if (judged := batch.came_true(place)) is None:
         hand = batch.hand(place)
-        judged = await judge_now(hand, batch) or hand.skipped(SKIPPED)
+        judged = await judge_now(hand, batch) or hand.skipped(ReasonCode.TURN_ENDED)
     ends = judged.disposition in (CallDisposition.REFUSED, CallDisposition.SKIPPED)
-    return judged if ends or not batch.runtime.ports.interrupted else judged.hand.skipped(SKIPPED)
+    return judged if ends or not batch.runtime.ports.interrupted else judged.hand.skipped(ReasonCode.TURN_ENDED)
 
 
 async def _run(judged: GuardVerdict, batch: Batch) -> ToolResult:
@@ -111,8 +113,8 @@ def _ask(judged: GuardVerdict, batch: Batch) -> str | None:
         roles = fixed.in_roles(batch.request.roles)
         return f"waits for the approval of another person with the role {roles} (request {batch.request.id})"
     origins = () if hand.sources is None else warn_of(policy, hand.name, hand.arguments, hand.sources)
-    batch.asked.append(replace(AskedCall.in_hand(hand, judged.rule), origins=origins))
-    return judged.error
+    batch.asked.append(replace(AskedCall.in_hand(hand, judged.because), origins=origins))
+    return for_model(judged.reason)
 
 
 def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
@@ -129,7 +131,7 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
         judged.disposition,
         result,
         receipt(hand.rule, judged.arguments, result, confirmed=confirmed) if executed else (),
-        judged.rule if judged.disposition is CallDisposition.REFUSED else "",
+        judged.reason,
         shadow_verdicts(hand),
         judged.gate,
     )
@@ -147,7 +149,9 @@ async def _has_changed(batch: Batch) -> bool:
 
 def _awaiting(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], made: Sequence[TurnCall]) -> Turn:
     """Return the turn that ends with the question about the calls that wait."""
-    left_out = [call for call in made if call.disposition is CallDisposition.SKIPPED and call.result.error != SAME_CALL]
+    left_out = [
+        call for call in made if call.disposition is CallDisposition.SKIPPED and not call.is_because(ReasonCode.SAME_CALL)
+    ]
     turn = ask_about(turn, runtime, asked, left_out=bool(left_out))
     assert turn.pending is not None
     lost = turn.pending.then is AfterYes.END and any(runtime.snapshot.policy.is_write(call.call.name) for call in left_out)

@@ -15,7 +15,6 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_async_callback_manager_for_config, var_child_runnable_config
 from langgraph.config import get_stream_writer
 
-from graph_agent.graph.state import TurnCall
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.transcript import result_json
 from graph_agent.llm.openai_compatible import build_messages
@@ -23,6 +22,7 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.turn.events import TurnEvent, opening_event, step_events
 from graph_agent.turn.hooks import HookedModelCall, TurnHook
 
