@@ -16,8 +16,10 @@ from cedarpy import pst
 from graph_agent.analysis.encoding import NEVER, Encoder, Outcomes, in_words, outcomes
 from graph_agent.analysis.examples import find_example
 from graph_agent.analysis.joined_actions import joined, unread_parts
+from graph_agent.analysis.loosened_fields import CONDITIONS, CONSTITUTION, GRANT, TRAITS, compare_fields
 from graph_agent.analysis.questions import Analysis, AnalysisResult, Change, Fact, actions_of, facts_of, formulas
-from graph_agent.analysis.schema_changes import unseen_changes
+from graph_agent.analysis.schema_changes import is_same_schema, unseen_changes
+from graph_agent.analysis.sourcing import in_both, relations
 from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.models.facts import WINDOWS
 from graph_agent.policy.cedar.conditions import Verdict
@@ -41,10 +43,6 @@ _ONCE_APPROVED: Final = (
     ([Verdict.ASKS], [Verdict.RUNS]),
 )
 """These are "newly possible with an approval" if they need the approvals that the call has."""
-_LOST_TRAITS: Final = {
-    "ledger": "its server no longer keeps a ledger, so an unknown outcome stays unknown",
-    "preview": "its server no longer says what a call is about before the yes",
-}
 
 
 def compare(old: CompiledPolicy, new: CompiledPolicy, seconds: float) -> list[AnalysisResult]:
@@ -63,6 +61,9 @@ def compare(old: CompiledPolicy, new: CompiledPolicy, seconds: float) -> list[An
         for tool in analysis.tools
         if tool in old.rules and _is_counted(new, tool) and not _is_counted(old, tool)
     ]
+    found += compare_fields(CONSTITUTION, "constitution", old.constitution, new.constitution)
+    if old.conditions is not None and new.conditions is not None:
+        found += compare_fields(CONDITIONS, "conditions", old.conditions.file, new.conditions.file)
     return [*found, *(AnalysisResult(name, Change.DECIDES_NOTHING) for name in _idle_conditions(analysis, new))]
 
 
@@ -92,20 +93,34 @@ class _Tool:
         if before.seen != after.seen and any(_reads_hidden(policy, self.name) for policy in self.policies):
             raise Unencodable("facts have what conditions cannot see of its arguments, in one of the policies only")
         same = bound[0] == bound[1]
-        call = analysis.call_of(joined(before, after), bound[0] if same else None)
+        apart = self._is_sourced_apart
+        call = analysis.call_of(joined(before, after), bound[0] if same else None, sourced_apart=apart)
         both = []
         for policy, action, argument in zip(self.policies, (before, after), bound, strict=True):
             possible = [] if before == after else [call.fits(action)]
             if argument is not None and not same:
                 possible.append(call.is_bound(argument))
             both.append(outcomes(call.under(action), policy, left_out).and_also(*possible))
+        if apart:
+            call.facts += [call.as_found_before(fact) for fact in call.source_facts(before, bound[0])]
+            call.facts += [*call.source_facts(after, bound[1]), *relations(call, *in_both(*self.policies, self.name))]
+            both[0] = Outcomes(*map(call.as_found_before, both[0]))
         return call, both
+
+    @property
+    def _is_sourced_apart(self) -> bool:
+        """True if conditions read the sources of a call, and the policies find them otherwise."""
+        conditions = (policy.conditions for policy in self.policies)
+        if None in self.rules or not any(one is not None and one.reads_sources([self.name]) for one in conditions):
+            return False
+        before, after = in_both(*self.policies, self.name)
+        return before != after
 
     @property
     def is_unchanged(self) -> bool:
         """True if both policies decide about the tool by the same conditions."""
         before, after = self.rules
-        if before is None or after is None or self.actions[0] != self.actions[1]:
+        if before is None or after is None or self.actions[0] != self.actions[1] or self._is_sourced_apart:
             return False
         if replace(before.grant, summary="") != replace(after.grant, summary=""):
             return False
@@ -165,9 +180,11 @@ def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:
         yield AnalysisResult(tool.name, Change.READS)
     if after.grant.without_confirmation and not (before.grant.without_confirmation or before.grant.requires_confirmation):
         yield AnalysisResult(tool.name, Change.UNASKED)
-    for trait, why in _LOST_TRAITS.items():
-        if getattr(before.traits, trait) and not getattr(after.traits, trait):
-            yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
+    yield from compare_fields(GRANT, tool.name, before.grant, after.grant)
+    yield from compare_fields(TRAITS, tool.name, before.traits, after.traits)
+    if _reads_facts_of(tool) and not is_same_schema(before.traits.output, after.traits.output):
+        why = "the schema of its results changed, from which facts are read"
+        yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
     if changes := unseen_changes(one, other, before.declaration.parameters, after.declaration.parameters):
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=f"its schema may accept more: {', '.join(changes)}")
     if after.takes_user_id != before.takes_user_id:
@@ -181,6 +198,12 @@ def _declared(tool: _Tool, *, looser: bool) -> Iterator[AnalysisResult]:
     if not looser and (lost := _unread_facts(tool)):
         why = f"conditions no longer read the fact '{lost[0]}', so a call is no longer refused if it cannot be read"
         yield AnalysisResult(tool.name, Change.NOT_COMPARED, why=why)
+
+
+def _reads_facts_of(tool: _Tool) -> bool:
+    """True if both policies read facts from the results of a tool."""
+    declared = [one.conditions.results.order for one in tool.policies if one.conditions is not None]
+    return len(declared) == 2 and all(any(tool.name in fact.tools for fact in facts) for facts in declared)
 
 
 def _unread_facts(tool: _Tool) -> list[str]:

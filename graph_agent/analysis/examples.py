@@ -155,7 +155,8 @@ class _Reader:
         self.facts, self.past = self._facts(), self._past()
         self.results = self._results()
         self._matching: dict[str, str] = {}
-        self.sources = self._sources()
+        self.sources = self._sources(self._context)
+        self._old = policies[0] if call.sourced_apart else None
 
     @property
     def state(self) -> dict[str, Any]:
@@ -170,6 +171,7 @@ class _Reader:
         if self._call.reads_sources:
             sources = {name: ", ".join(labels) for name, labels in self._context["source"].items() if labels}
             shown |= {"sources": sources, "tainted": self._context["tainted"]}
+            shown["under the old policy"] = self._otherwise_before()
         time = self._context["time"]
         usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
         shown["facts"] = self.results
@@ -183,9 +185,10 @@ class _Reader:
         approvals = self._context["approvals"]
         setting = Setting(policy=policy, user_id=self.user, roles=self.roles, facts=self.facts, approvals=approvals)
         known = Before(self.past), Evidence(results=CallFacts(values=self.results))
+        sources = self._sources(self._found_before) if policy is self._old else self.sources
 
         def judged_by(given: Setting) -> GuardVerdict:
-            hand = CallInHand(call=requested, setting=given, sources=self.sources, before=known[0], evidence=known[1])
+            hand = CallInHand(call=requested, setting=given, sources=sources, before=known[0], evidence=known[1])
             return judge(hand)
 
         judged = judged_by(setting)
@@ -344,12 +347,39 @@ class _Reader:
         made = {part: sorted(self._context[part]) for part in ("succeeded", "attempted")}
         return Facts(**{**self._context["time"], "now": now, "used": used, **made})
 
-    def _sources(self) -> CallSources:
-        labels = {name: [Source(one) for one in found] for name, found in self._context["source"].items()}
-        beside = [Source(one) for one in self._context["sources"] if all(one not in found for found in labels.values())]
+    @cached_property
+    def _found_before(self) -> dict[str, Any]:
+        """The sources that the old one of two policies finds, as the parts of a context."""
+        bits = self._call.source_variables
+        held = {name for name, bit in bits.items() if self._holds(self._call.as_found_before(bit))}
+        labels = {
+            place: [one for one in Source if f"{place} {one}" in held] for place in dict.fromkeys(_place(one) for one in bits)
+        }
+        source = {place.removeprefix("source."): found for place, found in labels.items() if place.startswith("source.")}
+        return {"source": source, "sources": labels.get("sources", []), "tainted": "tainted" in held}
+
+    def _otherwise_before(self) -> dict[str, Any]:
+        """Return which sources the old policy finds where it finds others."""
+        if not self._call.sourced_apart:
+            return {}
+        now, before = self._context, self._found_before
+        found = {
+            name: ", ".join(labels) for name, labels in before["source"].items() if set(labels) != set(now["source"][name])
+        }
+        return {name: labels or "nowhere" for name, labels in found.items()} | (
+            {} if now["tainted"] is before["tainted"] else {"tainted": before["tainted"]}
+        )
+
+    def _sources(self, context: Mapping[str, Any]) -> CallSources:
+        labels = {name: [Source(one) for one in found] for name, found in context["source"].items()}
+        beside = [Source(one) for one in context["sources"] if all(one not in found for found in labels.values())]
         # Those of no declared argument are those of another one.
         found = {name: [FoundSource(source=one) for one in given] for name, given in {**labels, _OTHER: beside}.items()}
-        return CallSources(arguments=found, after=_OTHER if self._context["tainted"] else None)
+        return CallSources(arguments=found, after=_OTHER if context["tainted"] else None)
+
+
+def _place(variable: str) -> str:
+    return variable.rpartition(" ")[0]
 
 
 def _json(type_: Any, value: Any) -> Any:

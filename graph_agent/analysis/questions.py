@@ -53,6 +53,8 @@ class Change(StrEnum):
     READS = "counts as a read now: no receipt, and conditions about changes do not cover it"
     UNASKED = "runs without a yes also if its server marks it as destructive"
     MOVED = "its calls go to another server"
+    BELIEVED = "its results count as trusted now: they taint nothing, and may give facts"
+    WIDER = "permits more now"
     TRUSTED = "is trusted now: its hints count, and it learns who calls"
     NOT_COMPARED = "not compared"
     NEEDS_YES = "now needs a yes"
@@ -63,7 +65,15 @@ class Change(StrEnum):
 
     @property
     def loosens(self) -> bool:
-        return self in (Change.RUNS, Change.ASKS, Change.WAITS, Change.READS, Change.UNASKED, Change.MOVED, Change.TRUSTED)
+        return self in _LOOSENING
+
+
+_LOOSENING: Final = frozenset(
+    {
+        *(Change.RUNS, Change.ASKS, Change.WAITS, Change.READS, Change.UNASKED, Change.MOVED, Change.TRUSTED),
+        *(Change.BELIEVED, Change.WIDER),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -137,10 +147,10 @@ class Analysis:
         policy = policy or next(one for one in reversed(self._policies) if tool in one.rules)
         return self.call_of(actions_of(policy)[tool], policy.rules[tool].grant.bound_argument)
 
-    def call_of(self, action: ToolAction, bound_argument: str | None) -> SymbolicCall:
+    def call_of(self, action: ToolAction, bound_argument: str | None, *, sourced_apart: bool = False) -> SymbolicCall:
         """Return the symbolic call of an action whose argument `bound_argument` is the id of the user in any case."""
-        sourced = self._reads_sources
-        return SymbolicCall(action, self.tools, self._literals, bound_argument, self._roles, reads_sources=sourced)
+        reads = {"reads_sources": self._reads_sources, "sourced_apart": sourced_apart}
+        return SymbolicCall(action, self.tools, self._literals, bound_argument, self._roles, **reads)
 
     def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
         """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""

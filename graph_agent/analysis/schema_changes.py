@@ -74,6 +74,13 @@ def unseen_changes(old: ToolAction, new: ToolAction, before: dict[str, Any], aft
     return list(dict.fromkeys(found))
 
 
+def is_same_schema(before: dict[str, Any] | None, after: dict[str, Any] | None) -> bool:
+    """True if two schemas accept the same, beside their texts."""
+    if before is None or after is None:
+        return before is after
+    return _same(_normal(before), _normal(after))
+
+
 def _normal(schema: dict[str, Any]) -> Any:
     """Return a schema without texts and references, in one form for what can be written in several."""
     schema = upgraded(schema)

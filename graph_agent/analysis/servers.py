@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graph_agent.analysis.questions import AnalysisResult, Change
+from graph_agent.analysis.loosened_fields import SERVER, compare_fields
+from graph_agent.analysis.questions import AnalysisResult
 from graph_agent.tools.server_file import ServerConfig
 
 
@@ -15,7 +16,4 @@ def compare_servers(old: Sequence[ServerConfig], new: Sequence[ServerConfig]) ->
         name, known = f"server '{server.name}'", before.get(server.name)
         if known is None:
             continue
-        if server.trusted and not known.trusted:
-            yield AnalysisResult(name, Change.TRUSTED)
-        if (server.server, server.credentials) != (known.server, known.credentials):
-            yield AnalysisResult(name, Change.NOT_COMPARED, why="it is another program, address or identity")
+        yield from compare_fields(SERVER, name, known, server)

@@ -112,10 +112,12 @@ class SymbolicCall:
         roles: Sequence[str] = (),
         *,
         reads_sources: bool = False,
+        sourced_apart: bool = False,
     ) -> None:
         """People of `roles` can approve calls.
 
-        With `reads_sources` the sources of the arguments belong to an example; otherwise no condition reads them.
+        With `reads_sources` the sources of the arguments belong to an example; otherwise no condition reads them. With
+        `sourced_apart` two policies find other sources of the same call, so that no fact about them is one of both.
         """
         self.action = action
         self.user = z3.String("principal")
@@ -128,6 +130,7 @@ class SymbolicCall:
         self._tools = sorted({*tools})
         self._literals = literals
         self.reads_sources = reads_sources
+        self.sourced_apart = sourced_apart
         self._approving = tuple(roles)
         self.context = self._value("context", action.context(self._approving))
         self._add_facts(bound_argument)
@@ -279,8 +282,8 @@ class SymbolicCall:
         self.facts += [z3.Implies(self.made("succeeded", tool), self.made("attempted", tool)) for tool in self._tools]
         self._add_facts_of_lists(arguments)
         self._add_facts_of_domains(arguments)
-        if self.reads_sources:
-            self._add_facts_of_sources(arguments, bound_argument)
+        if self.reads_sources and not self.sourced_apart:
+            self.facts += self.source_facts(action, bound_argument)
         hidden = self.context.at("hidden").term
         for declared in action.arguments.fields:
             if declared.name in action.seen_arguments and declared.type.kind is Kind.HIDDEN:
@@ -339,17 +342,22 @@ class SymbolicCall:
                 self.facts.append(z3.Implies(present, hosts.is_empty == value.term.is_empty))
                 self.facts.append(z3.Implies(present, self.context.at("length", name).term >= hosts.size))
 
-    def _add_facts_of_sources(self, arguments: dict[str, Any], bound_argument: str | None) -> None:
+    def source_facts(self, action: ToolAction, bound_argument: str | None) -> list[Any]:
+        """Return the facts about the sources that are found for a call of `action`."""
         tainted, united = self.context.at("tainted").term, self.context.at("sources").term
-        action = self.action
+        arguments = self.context.at("arguments").term
         found = {name: self.context.at("source", name).term for name in action.sourced}
         # An argument that the schema does not declare, or that conditions cannot name, has a source too.
         complete = not action.open and len(found) == len(action.arguments.fields)
+        foreign = [
+            bit for one in (united, *found.values()) for label, bit in one.elements.items() if label not in tuple(Source)
+        ]
+        facts = [z3.Not(disjunction(foreign))]
         for label, bit in united.elements.items():
             of_arguments = disjunction([one.elements[label] for one in found.values()])
-            self.facts.append(bit == of_arguments if complete else z3.Implies(of_arguments, bit))
+            facts.append(bit == of_arguments if complete else z3.Implies(of_arguments, bit))
         untrusted = [one.elements[Source.UNTRUSTED] for one in (united, *found.values())]
-        self.facts.append(z3.Implies(z3.Not(tainted), z3.Not(disjunction(untrusted))))
+        facts.append(z3.Implies(z3.Not(tainted), z3.Not(disjunction(untrusted))))
         for declared in action.arguments.fields:
             if (labels := found.get(declared.name)) is None:
                 continue
@@ -358,14 +366,29 @@ class SymbolicCall:
                 # The runtime reads too, for other calls: an argument of its reads has all the sources of such a call.
                 count = SourceCount.ANY
             if count is SourceCount.NONE:
-                self.facts.append(labels.is_empty)
+                facts.append(labels.is_empty)
             elif declared.name in arguments:
                 value, present = arguments[declared.name]
-                self.facts.append(z3.Implies(z3.Not(present), labels.is_empty))
+                facts.append(z3.Implies(z3.Not(present), labels.is_empty))
                 if count is SourceCount.ONE:
-                    self.facts.append(z3.Implies(present, z3.PbEq([(part, 1) for part in labels.parts], 1)))
+                    facts.append(z3.Implies(present, z3.PbEq([(part, 1) for part in labels.parts], 1)))
                 elif count is SourceCount.EACH:
-                    self.facts.append(z3.Implies(present, labels.is_empty == value.term.is_empty))
+                    facts.append(z3.Implies(present, labels.is_empty == value.term.is_empty))
+        return facts
+
+    @property
+    def source_variables(self) -> dict[str, Any]:
+        """The variables about sources, by a name that says which: "tainted", "sources user", "source.to model"."""
+        sets = {"sources": self.context.at("sources").term}
+        sets |= {f"source.{name}": value.term for name, (value, _) in self.context.at("source").term.items()}
+        bits = {f"{name} {label}": bit for name, one in sets.items() for label, bit in one.elements.items()}
+        return {"tainted": self.context.at("tainted").term, **bits}
+
+    def as_found_before(self, term: Any) -> Any:
+        """Return `term` about the sources that the old one of two policies finds, which are variables of their own."""
+        if not self.sourced_apart:
+            return term
+        return z3.substitute(term, [(bit, z3.Bool(f"old {name}")) for name, bit in self.source_variables.items()])
 
 
 def _read_as(value: Value, type_: CedarType) -> Iterator[Any]:

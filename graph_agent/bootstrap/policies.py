@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from graph_agent.bootstrap.proposed_facts import proposed_facts
 from graph_agent.bootstrap.source_rules import draft_source_rules, explained_sources, targets_without_rule
@@ -19,11 +21,12 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.reply.text import one_line
-from graph_agent.settings import Settings
+from graph_agent.settings import Settings, read_settings, set_variables
 from graph_agent.tools.pinned_server import PinnedServer
 from graph_agent.tools.server_file import AnyVariables, ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 
+_NO_SECRET = "a secret of no meaning"
 _READ_IN_TEXTS = {"bool": "truth value", "long": "number", "decimal": "number"}
 _CLOSING = """
 @id("unseen details need a yes")
@@ -84,13 +87,40 @@ def servers_as_written(settings: Settings) -> list[ServerConfig]:
 
 
 def settings_in(settings: Settings, version: Path) -> Settings:
-    """Return the settings with the files of `version`: a folder, a constitution (`.md`) or conditions."""
+    """Return the settings with the files of `version`: a folder, a constitution (`.md`) or conditions.
+
+    A folder may have settings too. Raises `ConfigurationError`.
+    """
+    update: dict[str, Any]
     if version.is_dir():
-        files = {"constitution": "constitution.md", "policy": "policy.cedar", "mcp": "servers.json"}
-        update = {name: version / file for name, file in files.items() if (version / file).exists()}
+        files = {
+            "constitution": "constitution.md",
+            "policy": "policy.cedar",
+            "mcp": "servers.json",
+            "approver_keys": "allowed_signers",
+        }
+        update = _settings_of(version / "settings.env") if (version / "settings.env").exists() else {}
+        update |= {name: version / file for name, file in files.items() if (version / file).exists()}
     else:
         update = {"constitution" if version.suffix == ".md" else "policy": version}
     return settings.model_copy(update=update)
+
+
+def _settings_of(file: Path) -> dict[str, Any]:
+    """Return the settings that a file of `NAME=VALUE` lines sets, by field. Raises `ConfigurationError`."""
+    variables: dict[str, str] = {}
+    try:
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            for name, equals, value in (one.partition("=") for one in shlex.split(line, comments=True) if one != "export"):
+                if not equals:
+                    raise ConfigurationError(f"the file {file}, line {number}, is not NAME=VALUE")
+                variables[name] = value
+    except (OSError, ValueError) as exc:
+        raise ConfigurationError(f"the file {file} cannot be read") from exc
+    # A secret that only the environment has is needed for no comparison.
+    read = read_settings({"GRAPH_AGENT_SECRET": _NO_SECRET, **variables})
+    given = set(set_variables(variables))
+    return {name: getattr(read, name) for name, field in Settings.model_fields.items() if field.alias in given}
 
 
 def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str], facts: Collection[str] = ()) -> str:

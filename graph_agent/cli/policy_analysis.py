@@ -11,6 +11,7 @@ import typer
 
 from graph_agent.analysis.comparison import compare
 from graph_agent.analysis.examples import Example
+from graph_agent.analysis.loosened_fields import compare_settings
 from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.analysis.servers import compare_servers
 from graph_agent.audit.queries import LogQueryService
@@ -72,8 +73,8 @@ def diff_policies(
     """Print what a change of the policy newly permits.
 
     OLD and NEW are files of conditions, constitutions (`.md`), or folders with `policy.cedar`, `constitution.md`, its lock
-    file, and `servers.json`. What they do not have is that of the options. With a lock file, the tools are those of the file,
-    and no server is started. What cannot be compared is printed as "not compared".
+    file, `servers.json`, `settings.env` and `allowed_signers`. What they do not have is that of the options. With a lock file,
+    the tools are those of the file, and no server is started. What cannot be compared is printed as "not compared".
     """
     with open_in_loop(open_stores(settings)) as (stores, run):
         versions = [settings_in(settings, one) for one in (old, new)]
@@ -124,6 +125,7 @@ def prove_promises(
 
 def _files_compared(old: Settings, new: Settings) -> Iterator[AnalysisResult]:
     yield from compare_servers(servers_as_written(old), servers_as_written(new))
+    yield from compare_settings(old, new)
     if pins_of(old) is not None and pins_of(new) is None:
         yield AnalysisResult("lock file", Change.NOT_COMPARED, why="there is none any more, so tools may change")
 

@@ -95,7 +95,7 @@ def test_a_server_that_is_trusted_now_or_is_another_one_is_named(cli: Cli, folde
     assert (code, out.splitlines()[-1].partition(":")[0]) == (1, "is trusted now")
     edit_servers(folders[1], trusted=False, url="https://other.example/mcp")
     code, out, err = diff(cli, folders)
-    assert (code, out) == (2, "not compared: server 'notes': it is another program, address or identity\n")
+    assert (code, out) == (2, "not compared: server 'notes': it is another program or address\n")
     assert f"{UNKNOWN}server 'notes'" in err
 
 
@@ -139,3 +139,22 @@ def test_a_pinned_definition_is_the_one_that_was_listed(tmp_path: Path) -> None:
     assert pins is not None
     assert pins.differences(Pins.of(TOOLS)) == []
     assert pins.servers["notes"]["write"] == TOOLS["notes"][0]
+
+
+def test_settings_and_keys_of_the_folders_are_compared(cli: Cli, folders: Folders) -> None:
+    (folders[1] / "settings.env").write_text('export GRAPH_AGENT_ROLES="groups=manager"  # ours\n', encoding="utf-8")
+    code, out, err = diff(cli, folders)
+    assert (code, out) == (2, "not compared: GRAPH_AGENT_ROLES: others have the roles that conditions name\n")
+    assert f"{UNKNOWN}GRAPH_AGENT_ROLES" in err
+    (folders[0] / "settings.env").write_text("GRAPH_AGENT_APPROVAL_HOURS=4\nGRAPH_AGENT_JWT_SECRET=\n", encoding="utf-8")
+    (folders[1] / "settings.env").write_text("GRAPH_AGENT_APPROVAL_HOURS=48\n", encoding="utf-8")
+    assert diff(cli, folders)[:2] == (1, "permits more now: GRAPH_AGENT_APPROVAL_HOURS: an approval may be given later\n")
+    (folders[1] / "settings.env").write_text("GRAPH_AGENT_APPROVAL_HOURS=3\n", encoding="utf-8")
+    for folder, keys in zip(folders, ("ann ssh-ed25519 A\n", "bob ssh-ed25519 B\n"), strict=True):
+        (folder / "allowed_signers").write_text(keys, encoding="utf-8")
+    code, out, _ = diff(cli, folders)
+    assert (code, out) == (2, "not compared: GRAPH_AGENT_APPROVER_KEYS: the answers of others count as approvals\n")
+    (folders[1] / "settings.env").write_text("GRAPH_AGENT_APPROVAL_HOURS\n", encoding="utf-8")
+    code, out, err = diff(cli, folders)
+    assert (code, out) == (1, "")
+    assert "line 1, is not NAME=VALUE" in err
