@@ -1,4 +1,4 @@
-"""What a client has read of a server beside its calls, as a record: a resource, a prompt, an error of the server."""
+"""The record of a server's text that a client reads beside its calls: a resource, a prompt, an error of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application feeds to an agent beside the engine taints the calls after it, as far as the engine can see it."""
+"""Texts that an application feeds to an agent beside the engine: they taint the calls after them, if the engine sees them."""
 
 from __future__ import annotations
 
