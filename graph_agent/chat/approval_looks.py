@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.errors import RecordError
 from graph_agent.graph.fact_reads import FactReader
+from graph_agent.graph.ports import WantedRead
 from graph_agent.models.decision import ApprovalLook, ApprovalRequest, DecisionContext
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
@@ -154,10 +155,11 @@ class _RecordedReads:
 
     reads: Sequence[FactRead]
 
-    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
-        del keep, first
-        same = (one for one in self.reads if (one.tool, one.arguments) == (call.tool_name, call.arguments))
-        return next(same, FactRead(tool=call.tool_name, arguments=call.arguments, error="it was not read"))
+    async def read_fact(self, wanted: WantedRead) -> FactRead:
+        tool, arguments = wanted.call.tool_name, wanted.call.arguments
+        known = tool, arguments, wanted.compared
+        same = (one for one in self.reads if (one.tool, one.arguments, one.compared) == known)
+        return next(same, FactRead(tool=tool, arguments=arguments, error="it was not read"))
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool

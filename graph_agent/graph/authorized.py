@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from graph_agent.graph.ports import FactPorts, TurnPorts
+from graph_agent.graph.ports import FactPorts, TurnPorts, WantedRead
 from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
@@ -30,18 +28,7 @@ async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries
     return result
 
 
-async def read_for_facts(
-    call: AuthorizedCall, ports: FactPorts, keep: Callable[[ToolResult], FactRead], *, first: bool
-) -> FactRead:
-    """Make a read that the guard has permitted for facts, and return what `keep` keeps of its result.
-
-    `first` says that it is the first one before a call is judged: all of them share the time limit of one call.
-    """
-    assert not call.mutating
-    return await ports.read_fact(call, keep, first=first)
-
-
-async def read_restored(call: AuthorizedCall, ports: TurnPorts, keep: Callable[[ToolResult], FactRead]) -> FactRead:
-    """Make a read that the guard has permitted for the undo of a change, and return what `keep` keeps of its result."""
-    assert not call.mutating
-    return await ports.read_for_undo(call, keep)
+async def read_for_facts(wanted: WantedRead, ports: FactPorts) -> FactRead:
+    """Make a read that the guard has permitted for facts, and return what is kept of its result."""
+    assert not wanted.call.mutating
+    return await ports.read_fact(wanted)

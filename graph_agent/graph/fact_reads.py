@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.graph.authorized import read_for_facts
-from graph_agent.graph.ports import FactPorts
+from graph_agent.graph.ports import FactPorts, WantedRead
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import FactRead, Selected, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.amounts import product, total
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import Before, CallInHand, Setting
 from graph_agent.policy.cedar.call_facts import CallFacts
-from graph_agent.policy.cedar.fact_values import filled, of_arguments, read_of, selected_last, shown_facts
+from graph_agent.policy.cedar.fact_values import compared_by, filled, of_arguments, read_of, selected_last, shown_facts
 from graph_agent.policy.fact_errors import UnreadableError
-from graph_agent.policy.facts import Fact, FactKind
+from graph_agent.policy.facts import Fact, FactKind, Fold
 from graph_agent.policy.guard import judge_fact_read
 from graph_agent.policy.past_call import PastCall
 from graph_agent.words.reasons import for_user
@@ -67,6 +68,8 @@ class FactReader:
                     known.add(newest(fact) or earlier or Selected())
                 elif fact.kind is FactKind.READ:
                     await reading.read(fact)
+                elif fact.kind is FactKind.PRODUCT:
+                    reading.multiply(fact)
             except UnreadableError as exc:
                 known.failed.update(dict.fromkeys(declared.parts_of(fact), str(exc)))
         return known
@@ -87,12 +90,14 @@ class FactReader:
 
     async def answer(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand, *, first: bool) -> FactRead:
         """Return the answer of one read for a call, which may be known. Raises `UnreadableError` if it is not permitted."""
-        key = canonical_json([tool_name, arguments])
+        compared = compared_by(self.declared, tool_name, hand.arguments)
+        key = canonical_json([tool_name, arguments, compared])
         if key in self._known:
             return self._known[key]
         call = await self.permitted(tool_name, arguments, hand)
         read = await read_for_facts(
-            call, self.ports, lambda result: read_of(self.declared, tool_name, call.arguments, result), first=first
+            WantedRead(call, lambda one: read_of(self.declared, tool_name, call.arguments, one, compared), first, compared),
+            self.ports,
         )
         self._known[key] = read
         return read
@@ -152,7 +157,15 @@ class _Reading:
                 # Neither a set without it nor an absent set would say that it is missing.
                 raise UnreadableError("one of the elements was not found")
             values.append(answer.values[fact.name])
-        self.known.values[fact.name] = sum(values) if fact.count else [item for value in values for item in value]
+        is_number = fact.fold in (Fold.COUNT, Fold.SUM)
+        self.known.values[fact.name] = total(values) if is_number else [item for value in values for item in value]
+
+    def multiply(self, fact: Fact) -> None:
+        """Add a product, unless a factor is absent. Raises `UnreadableError`."""
+        arguments, user_id = self.hand.arguments, self.hand.setting.user_id
+        factors = [filled(source, arguments, user_id, self.known) for _, source in fact.parameters]
+        if None not in factors:
+            self.known.values[fact.name] = product(factors)
 
     async def _answer(self, tool_name: str, given: dict[str, Any]) -> FactRead:
         answer = await self.reader.answer(tool_name, given, self.hand, first=self.first)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -19,11 +20,25 @@ from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
 
 
+@dataclass(frozen=True, slots=True)
+class WantedRead:
+    """A read that the runtime makes by itself, and what is kept of its result."""
+
+    call: AuthorizedCall
+    keep: Callable[[ToolResult], FactRead]
+    first: bool = True
+    """True if it starts the time limit, which the reads before one judgement share."""
+    compared: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the judged call that the paths of its facts compare."""
+    restores: bool = False
+    """True for a read before or after a change, or before its undo."""
+
+
 class FactPorts(Protocol):
     """The ports of the reads for facts."""
 
-    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
-        """Make a read for facts and return what `keep` keeps of its result. `first` starts the time limit of several reads."""
+    async def read_fact(self, wanted: WantedRead) -> FactRead:
+        """Make a read for facts and return what is kept of its result."""
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
@@ -68,9 +83,6 @@ class TurnPorts(FactPorts, Protocol):
 
         None only if they are not known and not `needed`, because only rules in the shadow and approvers read them.
         """
-
-    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
-        """Make a read before or after a change, or before its undo, and return what `keep` keeps of its result."""
 
     async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:
         """Commit that a call undoes another one; return the decision that has undone it before, empty if none has.

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from graph_agent.graph.authorized import read_restored
+from graph_agent.graph.authorized import read_for_facts
 from graph_agent.graph.batch import Batch
+from graph_agent.graph.ports import WantedRead
 from graph_agent.graph.state import Turn
 from graph_agent.models.facts import FactRead
 from graph_agent.models.record import CallDisposition
@@ -55,6 +56,5 @@ async def read_object(
     except UnreadableError as exc:
         return FactRead(tool=tool_name, arguments=arguments, error=str(exc))
     kept = partial(kept_of, tuple(paths), tool_name, call.arguments)
-    return await read_restored(
-        call, batch.runtime.ports, lambda result: kept(result).replace(restores=hand.sequence, is_after=after)
-    )
+    wanted = WantedRead(call, lambda one: kept(one).replace(restores=hand.sequence, is_after=after), restores=True)
+    return await read_for_facts(wanted, batch.runtime.ports)

@@ -53,7 +53,9 @@ class FactRead(Selected):
     arguments: dict[str, Any]
     error: str | None = Field(default=None, exclude_if=lambda error: error is None)
     """The reason, a clause, if there is no result at all."""
-    # Left out of the JSON of a read for conditions.
+    # Left out of the JSON of most reads.
+    compared: dict[str, Any] = Field(default_factory=dict, exclude_if=not_)
+    """The arguments of the call that the paths of its facts compare."""
     restores: int | None = Field(default=None, ge=1, exclude_if=lambda number: number is None)
     """For a read that an undo needs: the number of the call, and the values are those that the undo restores, by path."""
     is_after: bool = Field(default=False, exclude_if=not_)

@@ -51,6 +51,14 @@ def read_facts(lines: Iterable[tuple[int, str]]) -> Mapping[str, Fact]:
         ordered(found, found)
     except FactError as exc:
         raise ConstitutionError(str(exc), found[exc.fact].line if exc.fact in found else None) from None
+    for fact in found.values():
+        root = fact
+        while root.of in found:
+            root = found[root.of]
+        if root.kind is FactKind.LAST and fact.compared:
+            raise ConstitutionError(f"'{root.name}' is not read for one call: no path in it compares arguments", fact.line)
+        if root.kind is FactKind.PRODUCT and root is not fact:
+            raise ConstitutionError(f"'{root.name}' is a number, and has no parts", fact.line)
     return found
 
 
@@ -65,7 +73,7 @@ def read_of_call(facts: Mapping[str, Fact], name: str, marker: str, line: int) -
         if fact.is_set:
             raise ConstitutionError(f"{marker} names '{name}', a part of several values: give its read one path", line)
     paths.append(fact.path)
-    if fact.kind is not FactKind.READ or fact.of_each or facts[name].count or fact.count:
+    if fact.kind is not FactKind.READ or fact.of_each or facts[name].fold or fact.fold:
         raise ConstitutionError(f"{marker} names '{name}', and that is not what one read of a call finds", line)
     filled = [(parameter, source.steps[0]) for parameter, source in fact.parameters if source.root == ARGUMENTS]
     if len(filled) != len(fact.parameters) or any(len(source.steps) > 1 for _, source in fact.parameters):

@@ -9,6 +9,9 @@ A fact is a line of the section `## Facts` of the constitution. Its name comes f
     - methods: customer $.methods[*].id                           several values in it: a set
     - cards: arguments $.payments[*].card_id                      the same in the arguments of the call
     - refunds: count order $.refunds[*]                           how many values a path selects
+    - paid: sum arguments $.payments[*].amount                    their sum
+    - left: one customer $.cards[?@.id == arguments.card].balance the only value that it selects, picked by an argument
+    - due: order.price * arguments.quantity                       a product of facts and arguments
 
 A parameter of a read is filled from an argument of the call, from another fact, or with the id of the user, `principal`.
 Without a path the fact is the whole object, whose fields are named by those who use it. Conditions see the facts as
@@ -33,12 +36,12 @@ if TYPE_CHECKING:
 ARGUMENTS, PRINCIPAL = "arguments", "principal"
 EACH = "[*]"
 """The step of a `Source` that leads to each element of a list."""
-RESERVED = frozenset({"id", ARGUMENTS, PRINCIPAL, "result", "last", "count"})
+RESERVED = frozenset({"id", ARGUMENTS, PRINCIPAL, "result", "last", "count", "sum", "one"})
 """The words that are no names of facts."""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOOL = r"""[A-Za-z0-9_.-]+|'[^']+'|"[^"]+\""""
-_COUNT = r"(?P<count>count\s+)?"
+_COUNT = r"(?:(?P<fold>count|sum|one)\s+)?"
 _PATH = r"(?P<path>\$.*)"
 _READ = re.compile(rf"{_COUNT}(?P<tool>{_TOOL})\s*\((?P<parameters>[^()]*)\)\s*{_PATH}?", re.DOTALL)
 _LAST = re.compile(rf"{_COUNT}last\s+(?P<tools>(?:{_TOOL})(?:\s*,\s*(?:{_TOOL}))*)\s*{_PATH}?", re.DOTALL)
@@ -46,7 +49,18 @@ _PART = re.compile(rf"{_COUNT}(?P<of>{_NAME})\s+{_PATH}", re.DOTALL)
 _FIELD = r"[A-Za-z_][A-Za-z0-9_-]*"
 _SOURCE = re.compile(rf"(?P<root>{_NAME})(?P<steps>(?:\.{_FIELD}|\[\*\])*)")
 _STEP = re.compile(rf"\.({_FIELD})|(\[\*\])")
-_FORMS = "TOOL(PARAMETER = SOURCE, …), last TOOL, or FACT $PATH"
+_FACTOR = rf"{_NAME}(?:\.{_FIELD})*"
+_PRODUCT = re.compile(rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+")
+_FORMS = "TOOL(PARAMETER = SOURCE, …), last TOOL, FACT $PATH, or FACT * FACT"
+
+
+class Fold(StrEnum):
+    """One value of several."""
+
+    COUNT = "count"
+    SUM = "sum"
+    ONE = "one"
+    """The only one. The fact is absent if there is none, and not known if there are more."""
 
 
 class FactKind(StrEnum):
@@ -58,6 +72,8 @@ class FactKind(StrEnum):
     """The newest result of a tool in this conversation."""
     PART = "part"
     """A part of another fact, or of the arguments."""
+    PRODUCT = "product"
+    """The product of the values in `parameters`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +108,8 @@ class Fact:
     """PART: the name of the other fact, or `arguments`."""
     path: str = ""
     """The JSONPath; empty for the whole object."""
-    count: bool = False
-    """True if the fact is the number of values that the path selects."""
+    fold: Fold | None = None
+    """What is made of the values that the path selects; None for the set of them, or for the one value."""
     text: str = field(default="", compare=False)
     """The declaration as it is written."""
     line: int = field(default=0, compare=False)
@@ -122,7 +138,7 @@ class Fact:
     def is_set(self) -> bool:
         """True if the fact is a set of values."""
         selects_several = self.selection is not None and self.selection.several
-        return (self.of_each or selects_several) and not self.count
+        return (self.of_each or selects_several) and self.fold is None
 
     @property
     def needs(self) -> frozenset[str]:
@@ -135,7 +151,12 @@ class Fact:
         named = {source.steps[0] for _, source in self.parameters if source.root == ARGUMENTS}
         if self.of == ARGUMENTS and self.selection is not None and self.selection.first:
             named.add(self.selection.first)
-        return frozenset(named)
+        return frozenset(named | self.compared)
+
+    @property
+    def compared(self) -> frozenset[str]:
+        """The arguments of the call that its path compares."""
+        return frozenset() if self.selection is None else self.selection.given
 
 
 def parse_fact(name: str, text: str, line: int = 0) -> Fact:
@@ -145,13 +166,17 @@ def parse_fact(name: str, text: str, line: int = 0) -> Fact:
         raise FactError(f"no fact can have the name '{name}'")
     if found := _LAST.fullmatch(text):
         tools = tuple(_tool_name(one) for one in re.findall(_TOOL, found["tools"]))
-        fact = Fact(name, FactKind.LAST, tools, path=_path(found), count=bool(found["count"]))
+        fact = Fact(name, FactKind.LAST, tools, path=_path(found), fold=_fold(found))
     elif found := _READ.fullmatch(text):
         parameters = tuple(_parameters(name, found["parameters"]))
         tools = (_tool_name(found["tool"]),)
-        fact = Fact(name, FactKind.READ, tools, parameters, path=_path(found), count=bool(found["count"]))
+        fact = Fact(name, FactKind.READ, tools, parameters, path=_path(found), fold=_fold(found))
     elif found := _PART.fullmatch(text):
-        fact = Fact(name, FactKind.PART, of=found["of"], path=_path(found), count=bool(found["count"]))
+        fact = Fact(name, FactKind.PART, of=found["of"], path=_path(found), fold=_fold(found))
+    elif _PRODUCT.fullmatch(text):
+        sources = [_SOURCE.fullmatch(one.strip()) for one in text.split("*")]
+        factors = tuple((str(n), Source(one["root"], _steps(one))) for n, one in enumerate(sources) if one is not None)
+        fact = Fact(name, FactKind.PRODUCT, parameters=factors)
     else:
         raise FactError(f"the fact '{name}' is not {_FORMS}")
     _require_usable(fact)
@@ -208,7 +233,15 @@ def _parameters(name: str, text: str) -> Iterable[tuple[str, Source]]:
         if parameter in given:
             raise FactError(f"the fact '{name}' fills the parameter '{parameter}' twice")
         given.add(parameter)
-        yield parameter, Source(match["root"], tuple(field or each for field, each in _STEP.findall(match["steps"])))
+        yield parameter, Source(match["root"], _steps(match))
+
+
+def _steps(source: re.Match[str]) -> tuple[str, ...]:
+    return tuple(field or each for field, each in _STEP.findall(source["steps"]))
+
+
+def _fold(found: re.Match[str]) -> Fold | None:
+    return None if found["fold"] is None else Fold(found["fold"])
 
 
 def _require_usable(fact: Fact) -> None:
@@ -225,7 +258,10 @@ def _require_usable(fact: Fact) -> None:
     selection = fact.selection
     if fact.of_each and selection is None:
         raise FactError(f"{where} makes a read for each element: a path must say which of their values is the fact")
-    if fact.count and (selection is None or not (selection.several or fact.of_each)):
-        raise FactError(f"{where} counts one value: its path must select several")
+    if fact.fold is not None and (selection is None or not (selection.several or fact.of_each)):
+        what = {Fold.COUNT: "counts", Fold.SUM: "adds up", Fold.ONE: "picks"}[fact.fold]
+        raise FactError(f"{where} {what} one value: its path must select several")
+    if fact.fold is Fold.ONE and fact.of_each:
+        raise FactError(f"{where} picks from one read, and not from one for each element")
     if fact.of == ARGUMENTS and selection is not None and selection.first is None:
         raise FactError(f"{where}: the path must begin with the name of an argument, such as $.items")

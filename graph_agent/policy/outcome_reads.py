@@ -76,10 +76,10 @@ def arguments_of(declared: DoneIf, arguments: Mapping[str, Any]) -> dict[str, An
     return None if None in given.values() else given
 
 
-def values_in(path: str, result: ToolResult) -> list[Any] | None:
-    """Return what a path selects in the result of a read; None if that is not certain."""
+def values_in(path: str, result: ToolResult, arguments: Mapping[str, Any] | None = None) -> list[Any] | None:
+    """Return what a path selects in the result of a read for a call with these arguments; None if that is not certain."""
     try:
-        return selection_of(path).of(whole_data(result)) if result.success else None
+        return selection_of(path).of(whole_data(result), arguments) if result.success else None
     except UnreadableError:
         return None
 
@@ -129,7 +129,7 @@ def _misfit(declared: DoneIf, rule: ToolRule, reader: ToolRule, *, same: bool) -
         return f"{tool}which has no parameter '{unknown[0]}'"
     if missing := sorted(set(schema.get("required", ())) - given.keys() - {reader.grant.bound_argument, "user_id"}):
         return f"{tool}whose parameter '{missing[0]}' is not filled"
-    if absent := sorted(set(given.values()) - own.keys()):
+    if absent := sorted({*given.values(), *selection_of(declared.path).given} - own.keys()):
         return f"{tool}which needs '{absent[0]}', and that is no argument of the call"
     return None
 

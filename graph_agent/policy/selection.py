@@ -6,7 +6,8 @@ names has to be there: a field of an element, an index of a list, the values tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathQuery
@@ -36,6 +37,9 @@ from jsonpath_rfc9535.selectors import (
 from graph_agent.policy.fact_errors import FactError, UnreadableError
 
 _MISSING: Final = object()
+_ARGUMENTS: Final = "arguments"
+# Outside of quotes, and no field of that name.
+_GIVEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.$@\]])arguments\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)""")
 
 
 class Selection:
@@ -43,12 +47,17 @@ class Selection:
 
     def __init__(self, path: str, where: str) -> None:
         """`where` is the declaration, for errors. Raises `FactError`."""
+        self.given: frozenset[str] = frozenset(name for name in _GIVEN.findall(path) if name)
+        """The arguments of the call that its filters compare."""
         try:
-            self._query = JSONPathEnvironment().compile(path)
+            self._query = JSONPathEnvironment().compile(_GIVEN.sub(_as_query, path) if self.given else path)
         except JSONPathError as exc:
             raise FactError(f"{where}: the path {path} cannot be read: {str(exc).splitlines()[0]}") from None
         if any(isinstance(one, JSONPathRecursiveDescentSegment) for one in _segments(self._query)):
             raise FactError(f"{where}: `..` finds a field wherever it is, so that a missing one is not noticed: write its path")
+        roots = [one for one in _filters(self._query) if isinstance(one, RootFilterQuery)]
+        if self.given and any(_first_name(one.query) != _ARGUMENTS for one in roots):
+            raise FactError(f"{where}: a filter that names arguments compares them with `@`, and not with `$`")
         self.several: bool = not self._query.singular_query()
         """True if it can select several values."""
 
@@ -74,17 +83,39 @@ class Selection:
         """True if it consists of names of fields only."""
         return len(self.steps) == len(self._query.segments)
 
-    def of(self, value: Any) -> list[Any]:
-        """Return the values that the path selects. Raises `UnreadableError` if something that it names is missing."""
-        return [found for _, found in self.places(value)]
+    def of(self, value: Any, arguments: Mapping[str, Any] | None = None) -> list[Any]:
+        """Return the values that the path selects, for a call with these arguments.
 
-    def places(self, value: Any) -> list[tuple[tuple[str | int, ...], Any]]:
+        Raises `UnreadableError` if something that it names is missing.
+        """
+        return [found for _, found in self.places(value, arguments)]
+
+    def places(self, value: Any, arguments: Mapping[str, Any] | None = None) -> list[tuple[tuple[str | int, ...], Any]]:
         """Return the values that the path selects, each with the names and positions that lead to it, as `of` does."""
+        root = {_ARGUMENTS: dict(arguments or {})} if self.given else value
         try:
-            nodes = _select(self._query, JSONPathNode(value=value, location=(), parent=None, root=value))
+            nodes = _select(self._query, JSONPathNode(value=value, location=(), parent=None, root=root))
         except JSONPathError as exc:
             raise UnreadableError("it cannot be searched") from exc
         return [(node.location, node.value) for node in nodes]
+
+
+def _as_query(found: re.Match[str]) -> str:
+    """Return `arguments.card` as a path of the root of filters; a text in quotes stays as it is."""
+    return f"$.{_ARGUMENTS}.{found['name']}" if found["name"] else found[0]
+
+
+def _filters(query: JSONPathQuery) -> Iterator[FilterQuery]:
+    for segment in query.segments:
+        for selector in segment.selectors:
+            for inner in _queries(selector.expression) if isinstance(selector, FilterSelector) else ():
+                yield inner
+                yield from _filters(inner.query)
+
+
+def _first_name(query: JSONPathQuery) -> str | None:
+    first = query.segments[0].selectors[0] if query.segments else None
+    return first.name if isinstance(first, NameSelector) else None
 
 
 def _segments(query: JSONPathQuery) -> Iterator[JSONPathSegment]:

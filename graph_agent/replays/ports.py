@@ -6,12 +6,13 @@ No tool is ever called.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from graph_agent.clock import SystemClock
+from graph_agent.graph.ports import WantedRead
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
@@ -65,14 +66,12 @@ class PlaybackRecorder(Recorder):
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         return self._keep(EntryKind.PREVIEW, tool_name, arguments, await super().preview(tool_name, arguments))
 
-    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
-        read = await super().read_fact(call, keep, first=first)
-        self.reads[_call_text(call.tool_name, call.arguments), self._changes] = read
-        return read
-
-    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
-        read = await super().read_for_undo(call, keep)
-        self.reads_for_undo[_call_text(call.tool_name, call.arguments)].append(read)
+    async def read_fact(self, wanted: WantedRead) -> FactRead:
+        read = await super().read_fact(wanted)
+        if wanted.restores:
+            self.reads_for_undo[_call_text(wanted.call.tool_name, wanted.call.arguments)].append(read)
+        else:
+            self.reads[_read_text(wanted), self._changes] = read
         return read
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
@@ -207,20 +206,10 @@ class WhatIfPorts:
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         return self._answer(EntryKind.PREVIEW, tool_name, arguments, "would be previewed")
 
-    async def read_fact(
-        self,
-        call: AuthorizedCall,
-        keep: Callable[[ToolResult], FactRead],  # noqa: ARG002 (only what was kept is recorded)
-        *,
-        first: bool,  # noqa: ARG002 (nothing is sent)
-    ) -> FactRead:
-        return self._facts.read(call.tool_name, self._reads.get((_call_text(call.tool_name, call.arguments), self._changes)))
-
-    async def read_for_undo(
-        self,
-        call: AuthorizedCall,
-        keep: Callable[[ToolResult], FactRead],  # noqa: ARG002 (only what was kept is recorded)
-    ) -> FactRead:
+    async def read_fact(self, wanted: WantedRead) -> FactRead:
+        call = wanted.call
+        if not wanted.restores:
+            return self._facts.read(call.tool_name, self._reads.get((_read_text(wanted), self._changes)))
         if recorded := self._reads_for_undo[_call_text(call.tool_name, call.arguments)]:
             return recorded.popleft()
         # Whether a change can be undone later does not change what is decided about it.
@@ -250,6 +239,12 @@ class WhatIfPorts:
         recorded = self._entries[kind]
         requested = None if request is None else digest(request)
         return recorded.popleft().result if recorded and recorded[0].request == requested else None
+
+
+def _read_text(wanted: WantedRead) -> str:
+    """Return a read for conditions as canonical text, with what the paths of its facts compare."""
+    call = _call_text(wanted.call.tool_name, wanted.call.arguments)
+    return f"{call} {canonical_json(dict(wanted.compared))}" if wanted.compared else call
 
 
 def _call_text(tool_name: str, arguments: dict[str, Any]) -> str:

@@ -88,7 +88,14 @@ class RecordedFacts:
 def _origin(declared: DeclaredFacts, fact: Fact) -> tuple[Any, ...]:
     """Return where the value of a fact comes from, whatever the names of the facts are."""
     of = declared.declared.get(fact.of)
-    return fact.kind, fact.tools, None if of is None else _origin(declared, of), fact.path, fact.count
+    return (
+        fact.kind,
+        fact.tools,
+        None if of is None else _origin(declared, of),
+        fact.path,
+        fact.fold,
+        fact.parameters if fact.kind == "product" else (),
+    )
 
 
 def _covers(kept: Mapping[str, Any], named: Mapping[str, Any]) -> bool:

@@ -47,7 +47,7 @@ def _found(read_back: OutcomeRead, read: ToolResult, *, proves_absence: bool) ->
     """Return the outcome of a change as a read shows it; unknown with a `read_back` if the read was answered without proof."""
     if read.unknown or read.error_code is ToolErrorCode.TOOL_UNAVAILABLE:
         return OUTCOME_UNKNOWN
-    selected = values_in(read_back.path, read)
+    selected = values_in(read_back.path, read, read_back.of_arguments)
     found = [one for one in selected or () if not contradicts(one, read_back.of_arguments)]
     data = fit_data({"found": found})
     kept = data["found"] if isinstance(data, dict) and isinstance(data.get("found"), list) else []

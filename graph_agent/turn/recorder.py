@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.graph.build import CompiledGraph
+from graph_agent.graph.ports import WantedRead
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk, walk_edges
 from graph_agent.models.approval import KnownRequests
@@ -418,26 +419,14 @@ class Recorder:
         self._announced[call.sequence] = free
         return entry
 
-    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
-        return await self._read(call, keep, first=first)
-
-    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
-        return await self._read(call, keep, first=True, at=self._clock.now())
-
-    async def _read(
-        self,
-        call: AuthorizedCall,
-        keep: Callable[[ToolResult], FactRead],
-        *,
-        first: bool,
-        at: datetime | None = None,
-    ) -> FactRead:
+    async def read_fact(self, wanted: WantedRead) -> FactRead:
+        call, at = wanted.call, self._clock.now() if wanted.restores else None
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         if (entry := self._replay_entry(EntryKind.READ, request)) is not None:
             return FactRead.model_validate(entry.result)
         if self.interrupted:
             return FactRead(tool=call.tool_name, arguments=call.arguments, error=NOT_STARTED)
-        if first:
+        if wanted.first:
             self._reads_began = self._clock.monotonic()
         spent = self._clock.monotonic() - self._reads_began
         hooked = HookedToolCall(self.header, call.tool_name, call.arguments, _TOOL_CALL_MODES[EntryKind.READ])
@@ -446,7 +435,7 @@ class Recorder:
         result, ms = await self._timed(
             EntryKind.READ, request, lambda: self._hooks.tool_call(hooked, ports.execute(call, within=left))
         )
-        read = keep(result)
+        read = wanted.keep(result)
         counted = call.sequence if self.snapshot.policy.counts(call.tool_name) else None
         self._append(EntryKind.READ, request, read.to_json(), ms, at=at, operation=counted)
         return read

@@ -16,6 +16,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.build import CompiledGraph
+from graph_agent.graph.ports import WantedRead
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.approval import MAX_OPEN_REQUESTS, ApprovalAnswer, ApprovalState, ApproverIdentity, KnownRequests
@@ -146,11 +147,8 @@ class NodePorts:
         assert (tool_name, arguments) == DELETE
         return self._answers.preview
 
-    async def read_fact(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead], *, first: bool) -> FactRead:
-        raise AssertionError(f"no condition names a fact: {call}, {keep}, {first}")
-
-    async def read_for_undo(self, call: AuthorizedCall, keep: Callable[[ToolResult], FactRead]) -> FactRead:
-        raise AssertionError(f"no change can be undone: {call}, {keep}")
+    async def read_fact(self, wanted: WantedRead) -> FactRead:
+        raise AssertionError(f"nothing names a fact: {wanted}")
 
     async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:
         raise AssertionError(f"nothing is undone: {call}, {undone}")

@@ -72,7 +72,7 @@ SHOP: tuple[ShopTool, ...] = (
     ShopTool("report", schema("title", "days", title=TEXT, days={"type": "integer", "minimum": 1, "maximum": 365})),
 )
 
-GIVE_BACK = ShopTool("give_back", schema("order", "card", order=TEXT, card=TEXT))
+GIVE_BACK = ShopTool("give_back", schema("order", "card", "amount", order=TEXT, card=TEXT, amount=AMOUNT))
 """A tool that the documentation speaks of, and the shop does not have."""
 
 RULES = (

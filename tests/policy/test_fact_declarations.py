@@ -13,7 +13,7 @@ from graph_agent.policy.cedar.fact_types import PRESENCE
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
 from graph_agent.policy.fact_errors import FactError, UnreadableError
-from graph_agent.policy.facts import Fact, FactKind, Source, parse_fact
+from graph_agent.policy.facts import Fact, FactKind, Fold, Source, parse_fact
 from graph_agent.policy.selection import Selection
 from tests.fact_lines import facts_in, split
 
@@ -98,13 +98,13 @@ def types(declared: str, clause: str) -> dict[str, CedarType]:
                 ("get_product",),
                 (("id", Source("arguments", ("items", "[*]", "product_id"))),),
                 path="$.variants[?@.ok == true]",
-                count=True,
+                fold=Fold.COUNT,
             ),
         ),
         ("last find_by_mail", Fact("f", FactKind.LAST, ("find_by_mail",))),
         ("last a, 'b c' ,d $.id", Fact("f", FactKind.LAST, ("a", "b c", "d"), path="$.id")),
         ("order $.history[0].method", Fact("f", FactKind.PART, of="order", path="$.history[0].method")),
-        ("count arguments $.items[*]", Fact("f", FactKind.PART, of="arguments", path="$.items[*]", count=True)),
+        ("count arguments $.items[*]", Fact("f", FactKind.PART, of="arguments", path="$.items[*]", fold=Fold.COUNT)),
     ],
 )
 def test_an_annotation_says_where_a_fact_comes_from(text: str, fact: Fact) -> None:

@@ -71,18 +71,17 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
     ("method", "users"),
     [
         # The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL.
-        # `read_fact` and `read_for_undo` are ports too.
+        # `read_fact` is a port too.
         (
             "execute",
             {
                 "graph/authorized.py": {"run_authorized"},
                 "turn/external.py": {"send_again"},
-                "turn/recorder.py": {"_read"},
+                "turn/recorder.py": {"read_fact"},
                 "tools/outcomes.py": {"send"},
             },
         ),
         ("read_fact", {"graph/authorized.py": {"read_for_facts"}}),
-        ("read_for_undo", {"graph/authorized.py": {"read_restored"}}),
         # They store the outcome: of a call of the turn, of one that an earlier attempt may have sent, and of one that stayed
         # unknown. `settle_forever` settles by `_settle_call`.
         (

@@ -89,6 +89,17 @@ def test_another_server_may_tell_the_outcome_if_its_results_are_trusted() -> Non
     assert policy(READ, line="(reads) (trusted results)", pay="bank", find="mail").rules["pay"].grant.done_if is not None
 
 
+def test_a_path_compares_the_arguments_of_the_call() -> None:
+    path = "$.payments[?@.reference == arguments.reference]"
+    found = ToolResult(success=True, data={"payments": [{"reference": "a"}, {"reference": "b"}]})
+    assert values_in(path, found, {"reference": "b"}) == [{"reference": "b"}]
+    assert values_in(path, found, {"reference": "c"}) == []
+    assert values_in(path, found, {}) is None
+    assert policy(f"(done if paid {path})").rules["pay"].grant.done_if is not None
+    with pytest.raises(ToolGrantError, match="needs 'order', and that is no argument of the call"):
+        policy("(done if paid $.payments[?@.order == arguments.order])")
+
+
 @pytest.mark.parametrize(
     ("data", "values"),
     [

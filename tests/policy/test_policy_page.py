@@ -17,6 +17,7 @@ from tests.policy.cedar_shop import GIVE_BACK, SHOP, facts, judge, policy_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conditions.md").read_text(encoding="utf-8")
 PRINTED = re.findall(r"```cedar\n(.*?)```", PAGE, re.DOTALL)
+FACTS = "".join(re.findall(r"```markdown\n## Facts\n(.*?)```", PAGE, re.DOTALL))
 RUNS, ASKS, REFUSED = CallDisposition.EXECUTED, CallDisposition.AWAITING, CallDisposition.REFUSED
 REFUND, PRICE, STOCK, MAIL = "refund", "set_price", "restock", "send_mail"
 CANCEL, BACK = "cancel_order", "give_back"
@@ -81,10 +82,10 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDisposition, str
         (CANCEL, {"order": "A1"}, known(), REFUSED, "only a pending order can be cancelled (order: not found)"),
     ],
     [
-        (BACK, {"order": "A1", "card": "c-1"}, known(charged="c-1"), RUNS, ""),
+        (BACK, {"order": "A1", "card": "c-1", "amount": 5}, known(charged="c-1"), RUNS, ""),
         (
             BACK,
-            {"order": "A1", "card": "c-2"},
+            {"order": "A1", "card": "c-2", "amount": 5},
             known(charged="c-1"),
             REFUSED,
             "money goes back to the card that was charged (charged = 'c-1')",
@@ -115,7 +116,7 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], CallDisposition, str
 
 @pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:9], CASES, strict=True)))
 def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> None:
-    policy = policy_of([*SHOP, GIVE_BACK], rules)
+    policy = policy_of([*SHOP, GIVE_BACK], FACTS + rules)
     for tool, arguments, situation, verdict, reason in cases:
         judged = judge(policy, tool, arguments, **{"facts": facts(), **situation})
         assert (judged.disposition, rule_of_verdict(judged)) == (verdict, reason), (tool, arguments)

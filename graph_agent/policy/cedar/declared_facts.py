@@ -132,7 +132,7 @@ class DeclaredFacts:
         found: set[tuple[str, str, str]] = set()
         types = self.types.get(tool_name, {})
         for fact in self.of_tool.get(tool_name, ()):
-            if fact.name in types and not fact.count and self.is_of_arguments(fact):
+            if fact.name in types and fact.fold is None and self.is_of_arguments(fact):
                 whole, path = fact, fact.path
                 while whole.of != ARGUMENTS:
                     whole = self.declared[whole.of]

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from graph_agent.policy.amounts import is_number
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.syntax import Reads
@@ -54,7 +55,7 @@ def _converted(type_: CedarType, value: Any, name: str, time_zone: str) -> Any:
         case Kind.DATETIME, str():
             return {"__extn": {"fn": "datetime", "arg": _time(value, name, time_zone)}}
         # A `Decimal` of Python is a text in JSON.
-        case ((Kind.LONG | Kind.DECIMAL) as kind, _) if values.is_number(value) and (kind, type(value)) != (Kind.LONG, str):
+        case ((Kind.LONG | Kind.DECIMAL) as kind, _) if is_number(value) and (kind, type(value)) != (Kind.LONG, str):
             number = values.scaled(type_.kind, value, name)
             _require_within(type_, Decimal(str(value)), name)
             _require_declared(type_, number, name)

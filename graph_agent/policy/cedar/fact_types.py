@@ -16,7 +16,7 @@ from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import nodes, path_of
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
 from graph_agent.policy.fact_errors import FactError
-from graph_agent.policy.facts import ARGUMENTS, EACH, Fact, FactKind
+from graph_agent.policy.facts import ARGUMENTS, EACH, Fact, FactKind, Fold
 
 RESULT = "result"
 """The part of `context` that has the facts."""
@@ -242,7 +242,7 @@ class FactTypes:
             found = self._top.root.fields.get(source.root)
             for step in source.steps:
                 found = None if found is None or step == EACH else found.root.fields.get(step)
-            action = self._actions.get(fact.tools[0])
+            action = self._actions.get(fact.tools[0]) if fact.tools else None
             declared = None if action is None else action.arguments.field(parameter)
             if found is None or declared is None or declared.type.kind not in _SIMPLE:
                 continue
@@ -261,7 +261,13 @@ class FactTypes:
     def _of_fact(self, fact: Fact, variable: _Variable) -> CedarType:
         used = variable.root
         declared = self._output(fact)
-        if fact.count:
+        if fact.kind is FactKind.PRODUCT or fact.fold is Fold.SUM:
+            if used.kind not in (None, Kind.LONG, Kind.DECIMAL):
+                raise FactError(
+                    f"the fact '{fact.name}' is a number, and a condition uses it as {_described(used.kind)}", used.key
+                )
+            return PRESENCE if used.kind is None else CedarType(used.kind)
+        if fact.fold is Fold.COUNT:
             _require(used, Kind.LONG, f"the fact '{fact.name}' is a number of values")
             return CedarType(Kind.LONG, low=0)
         if fact.is_set:
@@ -331,7 +337,7 @@ class FactTypes:
         if fact.kind is FactKind.PART:
             found = None if fact.of == ARGUMENTS else self._output(self._by_name[fact.of])
         else:
-            action = self._actions.get(fact.tools[0])
+            action = self._actions.get(fact.tools[0]) if fact.tools else None
             found = None if action is None or len(fact.tools) > 1 else action.output
         selection = fact.selection
         for step in () if selection is None else selection.steps:

@@ -7,17 +7,19 @@ failed read, a missing field, a value of another type, a shortened result) is a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import NOT_GIVEN, FactRead, KnownRead, Selected, ShownFact
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.amounts import total
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.cedar.types import CedarType, Kind
 from graph_agent.policy.fact_errors import UnreadableError
-from graph_agent.policy.facts import ARGUMENTS, EACH, Fact, FactKind, Source
+from graph_agent.policy.facts import ARGUMENTS, EACH, Fact, FactKind, Fold, Source
 from graph_agent.reply.text import exact, one_line, quoted
 
 if TYPE_CHECKING:
@@ -27,32 +29,52 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 80
 """The longest value that a reason shows, in characters."""
 _MAX_REASON = 400
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-def selected(declared: DeclaredFacts, tool_name: str, result: ToolResult, *, is_text: bool | None = None) -> Selected:
+def selected(declared: DeclaredFacts, tool_name: str, result: ToolResult, compared: Mapping[str, Any] = _NONE) -> Selected:
     """Return what the facts from reads of `tool_name` have from this result.
 
-    `is_text` says whether the data was a text; None leaves that to the parts of the result.
+    `compared` are the arguments of the call that their paths compare.
     """
-    roots = [fact for fact in declared.order if fact.kind is FactKind.READ and fact.tools == (tool_name,)]
-    return _selected(declared, roots, result, is_text=is_text)
+    return _selected(declared, _read_by(declared, tool_name), result, compared)
+
+
+def compared_by(declared: DeclaredFacts, tool_name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call that the facts from reads of `tool_name` compare, by name."""
+    names = {name for root in _read_by(declared, tool_name) for name in declared.parts_of(root)}
+    wanted = {argument for name in names for argument in declared.declared[name].compared}
+    return {name: arguments[name] for name in sorted(wanted) if arguments.get(name) is not None}
 
 
 def selected_last(declared: DeclaredFacts, fact: Fact, result: ToolResult, *, is_text: bool | None = None) -> Selected:
-    """Return what a fact that is the newest result of a tool has from this one, with the facts that are parts of it."""
+    """Return what a fact that is the newest result of a tool has from this one, with the facts that are parts of it.
+
+    `is_text` says whether the data was a text; None leaves that to the parts of the result.
+    """
     return _selected(declared, [fact], result, is_text=is_text)
 
 
-def read_of(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any], result: ToolResult) -> FactRead:
-    """Return what is recorded of a read."""
+def read_of(
+    declared: DeclaredFacts,
+    tool_name: str,
+    arguments: dict[str, Any],
+    result: ToolResult,
+    compared: Mapping[str, Any] = _NONE,
+) -> FactRead:
+    """Return what is recorded of a read for a call whose arguments `compared` the paths of its facts compare."""
+    read = FactRead(tool=tool_name, arguments=arguments, compared=dict(compared))
     if isinstance(result, KnownRead):
-        return _of_known(declared, tool_name, arguments, result.read)
+        return _of_known(declared, read, result.read)
     if result.success:
-        found = selected(declared, tool_name, result)
-        return FactRead(tool=tool_name, arguments=arguments, values=found.values, failed=found.failed)
+        found = selected(declared, tool_name, result, compared)
+        return read.replace(values=found.values, failed=found.failed)
     is_absent = result.error_code is ToolErrorCode.NOT_FOUND
-    why = None if is_absent else _ERRORS.get(result.error_code, "the read failed")
-    return FactRead(tool=tool_name, arguments=arguments, error=why)
+    return read.replace(error=None if is_absent else _ERRORS.get(result.error_code, "the read failed"))
+
+
+def _read_by(declared: DeclaredFacts, tool_name: str) -> list[Fact]:
+    return [fact for fact in declared.order if fact.kind is FactKind.READ and fact.tools == (tool_name,)]
 
 
 def by_path(declared: DeclaredFacts, read: FactRead) -> FactRead:
@@ -67,13 +89,12 @@ def by_path(declared: DeclaredFacts, read: FactRead) -> FactRead:
     return read.replace(values=values, failed=failed)
 
 
-def _of_known(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any], known: FactRead) -> FactRead:
+def _of_known(declared: DeclaredFacts, read: FactRead, known: FactRead) -> FactRead:
     """Return what the facts of `declared` have from a read whose facts are by their path."""
-    read = FactRead(tool=tool_name, arguments=arguments, error=known.error)
+    read = read.replace(error=known.error)
     if known.error is not None or not (known.values or known.failed):
         return read
-    roots = [fact for fact in declared.order if fact.kind is FactKind.READ and fact.tools == (tool_name,)]
-    names = {name for root in roots for name in declared.parts_of(root)}
+    names = {name for root in _read_by(declared, read.tool) for name in declared.parts_of(root)}
     for fact in declared.order:
         if fact.name not in names:
             continue
@@ -91,7 +112,7 @@ def _path(declared: DeclaredFacts, fact: Fact) -> str:
     """Return the path of a fact in the result that it is read from, such as `$.customer $.name` for a part of a part."""
     base = _path(declared, declared.declared[fact.of]) if fact.of in declared.declared else "$"
     path = " ".join(one for one in (base, fact.path) if one and (one != "$" or not fact.path))
-    return f"count {path}" if fact.count else path
+    return path if fact.fold is None else f"{fact.fold} {path}"
 
 
 def _with_gaps(value: Any, named: Mapping[str, Any]) -> Any:
@@ -125,8 +146,8 @@ def of_arguments(declared: DeclaredFacts, facts: Sequence[Fact], arguments: dict
     for fact in roots:
         # An argument that a call may leave out: nothing is missing that should be there.
         if fact.arguments <= given.keys():
-            _add(found, fact, given)
-    return _with_parts(declared, found)
+            _add(found, fact, given, given)
+    return _with_parts(declared, found, given)
 
 
 def filled(source: Source, arguments: dict[str, Any], user_id: str, known: CallFacts) -> Any:
@@ -205,7 +226,14 @@ def _text(value: Any) -> str:
     return quoted(value, _MAX_SHOWN) if isinstance(value, str) else exact(canonical_json(value), _MAX_SHOWN)
 
 
-def _selected(declared: DeclaredFacts, roots: Sequence[Fact], result: ToolResult, *, is_text: bool | None) -> Selected:
+def _selected(
+    declared: DeclaredFacts,
+    roots: Sequence[Fact],
+    result: ToolResult,
+    compared: Mapping[str, Any] = _NONE,
+    *,
+    is_text: bool | None = None,
+) -> Selected:
     found = Selected()
     try:
         data = whole_data(result, is_text=is_text)
@@ -213,36 +241,43 @@ def _selected(declared: DeclaredFacts, roots: Sequence[Fact], result: ToolResult
         found.failed.update({fact.name: str(exc) for fact in roots})
     else:
         for fact in roots:
-            _add(found, fact, data)
-    return _with_parts(declared, found)
+            _add(found, fact, data, compared)
+    return _with_parts(declared, found, compared)
 
 
-def _with_parts(declared: DeclaredFacts, found: Selected) -> Selected:
+def _with_parts(declared: DeclaredFacts, found: Selected, compared: Mapping[str, Any]) -> Selected:
     """Return `found` with the facts that are parts of others in it, and of each value what something names."""
     for fact in declared.order:
         if fact.kind is FactKind.PART and fact.of in found.failed:
             found.failed[fact.name] = found.failed[fact.of]
         elif fact.kind is FactKind.PART and fact.of in found.values:
-            _add(found, fact, found.values[fact.of])
+            _add(found, fact, found.values[fact.of], compared)
     kept = {name: _kept(value, declared.named.get(name, {})) for name, value in found.values.items()}
     return Selected(values=kept, failed=found.failed)
 
 
-def _add(found: Selected, fact: Fact, data: Any) -> None:
-    """Add the value of a fact in `data`, or the reason why it has none."""
+def _add(found: Selected, fact: Fact, data: Any, compared: Mapping[str, Any]) -> None:
+    """Add the value of a fact in `data`, or the reason why it has none. Without what its path compares it is absent."""
+    if not fact.compared <= compared.keys():
+        return
     try:
-        found.values[fact.name] = _value(fact, data)
+        values = [data] if fact.selection is None else fact.selection.of(data, compared)
+        if values or fact.fold is not Fold.ONE:
+            found.values[fact.name] = folded(fact, values)
     except UnreadableError as exc:
         found.failed[fact.name] = str(exc)
 
 
-def _value(fact: Fact, data: Any) -> Any:
-    if fact.selection is None:
-        return data
-    found = fact.selection.of(data)
-    if fact.count:
-        return len(found)
-    return found if fact.is_set else found[0]
+def folded(fact: Fact, values: list[Any]) -> Any:
+    """Return the value of a fact from those that its path has selected. Raises `UnreadableError`."""
+    match fact.fold:
+        case Fold.COUNT:
+            return len(values)
+        case Fold.SUM:
+            return total(values)
+        case Fold.ONE if len(values) > 1:
+            raise UnreadableError("its path selects more than one value")
+    return values if fact.is_set else values[0]
 
 
 def _kept(value: Any, named: Mapping[str, Any]) -> Any:

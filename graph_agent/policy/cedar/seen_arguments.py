@@ -38,7 +38,7 @@ def _shown(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any]) -
     """Yield the places whose whole value conditions see through a fact."""
     types = declared.types.get(tool_name, {})
     for fact in declared.of_tool.get(tool_name, ()):
-        if fact.name not in types or fact.count or not declared.is_of_arguments(fact):
+        if fact.name not in types or fact.fold is not None or not declared.is_of_arguments(fact):
             continue
         try:
             places = _places(declared, fact, arguments)
@@ -52,15 +52,19 @@ def _shown(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any]) -
 def _places(declared: DeclaredFacts, fact: Fact, arguments: dict[str, Any]) -> list[tuple[Location, Any]]:
     """Return the values that a part of the arguments selects, with their places. Raises `UnreadableError`."""
     if fact.of == ARGUMENTS:
-        return [] if fact.selection is None or not fact.arguments <= arguments.keys() else fact.selection.places(arguments)
+        return (
+            []
+            if fact.selection is None or not fact.arguments <= arguments.keys()
+            else fact.selection.places(arguments, arguments)
+        )
     whole = declared.declared[fact.of]
     within = _places(declared, whole, arguments)
-    if fact.selection is None or whole.count or not within:
+    if fact.selection is None or whole.fold is not None or not within:
         return []
     if not whole.is_set:
         ((place, value),) = within
-        return [((*place, *rest), found) for rest, found in fact.selection.places(value)]
-    selected = fact.selection.places([value for _, value in within])
+        return [((*place, *rest), found) for rest, found in fact.selection.places(value, arguments)]
+    selected = fact.selection.places([value for _, value in within], arguments)
     return [((*within[int(rest[0])][0], *rest[1:]), found) for rest, found in selected if rest]
 
 

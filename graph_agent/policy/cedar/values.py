@@ -10,6 +10,7 @@ import unicodedata
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from graph_agent.policy.amounts import PLAIN_NUMBER, is_number
 from graph_agent.policy.cedar.syntax import Reads
 from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
 
@@ -39,7 +40,6 @@ _WORD = r"[^\W_]+(?:['\u2019-][^\W_]+)*"
 _WORDS = re.compile(rf"(?:{_WORD}(?:[,.!]?[ \n]+|[:;] +))+{_WORD}[.!?]?")
 
 _PLAIN = "a plain number, such as 5000"
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _TRUTHS = {"true": True, "false": False}
 # Texts that some program reads as a number or as a truth value, besides those with digits.
 _NO_DIGITS = frozenset({"", "inf", "infinity", "nan", "snan"})
@@ -97,7 +97,7 @@ def _read_text(type_: CedarType, text: str, reads: Reads, *path: str) -> dict[st
             items(text, name)
         elif part.kind is Kind.BOOL and text in _TRUTHS:
             found[field] = _TRUTHS[text]
-        elif part.kind in NUMBERS and _PLAIN_NUMBER.fullmatch(text):
+        elif part.kind in NUMBERS and PLAIN_NUMBER.fullmatch(text):
             found[field] = number_json(part.kind, scaled(part.kind, text, name))
         elif not sees_text or _may_be(part.kind, text):
             raise Unconvertible(f"'{name}' must be {'true or false' if part.kind is Kind.BOOL else _PLAIN}")
@@ -125,13 +125,6 @@ def amount(kind: Kind, value: Any, name: str) -> int:
     if not is_number(value):
         raise Unconvertible(f"'{name}' must be {_PLAIN}")
     return scaled(kind, value, name)
-
-
-def is_number(value: Any) -> bool:
-    """True for a number, also one that is plainly written as a text."""
-    if isinstance(value, str):
-        return _PLAIN_NUMBER.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def scaled(kind: Kind, value: float | str, name: str) -> int:
