@@ -1,4 +1,4 @@
-"""What each field of a policy, of its tools and servers, and of the settings loosens: one table for each type.
+"""The changes of a field of a policy, its tools, its servers or the settings that loosen it: one table for each type.
 
 `policy diff` reports what a row finds. A field without a row fails a test, so that nobody adds one without a decision.
 """
@@ -20,7 +20,7 @@ class Row(NamedTuple):
     """The decision about one field."""
 
     why: str
-    """What is permitted now; for a field that no row compares, why none has to."""
+    """The new permission; for a field that no row compares, why none has to."""
     loosens: Callable[[Any, Any], bool] | None = None
     """True if the new value permits more than the old one, or if that is not known."""
     change: Change = Change.NOT_COMPARED

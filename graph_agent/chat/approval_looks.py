@@ -40,12 +40,12 @@ _LOOKS = uuid.UUID("0c1b7d54-0f0e-4d2b-9a53-6f6f2f4fd1a7")
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the rules read about the call of a request, and the object that it acts on."""
+    """The facts that the rules read about the call of a request, and the object that it acts on."""
 
     facts: Facts | None = None
     """The facts of the installation."""
     results: CallFacts | None = None
-    """Those of the call from the results of tools."""
+    """The facts of the call from the results of tools."""
     shown: tuple[ShownFact, ...] = ()
     """The same as people are shown them."""
     object_text: str | None = None

@@ -21,7 +21,7 @@ _TIMES: Final = "times "
 _ARGUMENT: Final = "argument "
 _MONTH: Final = "month "
 _CODES: Final = "eur|usd|gbp|chf|jpy|cny|inr|pln|brl"
-"""What may be written before a number without a space."""
+"""The characters that may be written before a number without a space."""
 _PRICED: Final = r"(?:€|\$|£|¥|₹|₩|₺|₽|eur|usd|gbp|chf|euros?|dollars?|zł|reais|tl)(?![^\W\d_])"
 
 _NUMBER = re.compile(

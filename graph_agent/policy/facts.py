@@ -109,7 +109,7 @@ class Fact:
     path: str = ""
     """The JSONPath; empty for the whole object."""
     fold: Fold | None = None
-    """What is made of the values that the path selects; None for the set of them, or for the one value."""
+    """The aggregate of the values that the path selects; None for the set of them, or for the one value."""
     text: str = field(default="", compare=False)
     """The declaration as it is written."""
     line: int = field(default=0, compare=False)

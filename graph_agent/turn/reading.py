@@ -20,9 +20,9 @@ class Reading:
     kind: str
     """Such as "linked resource". It has a space, so that no tool has this name, and no constitution trusts it."""
     named: Mapping[str, Any]
-    """What was asked for, such as the address of a resource."""
+    """The name of the part, such as the address of a resource."""
     result: ToolResult
-    """What was read, or the error with which the server has answered."""
+    """The text that was read, or the error with which the server has answered."""
 
 
 def reading_record(header: RecordHeader, reading: Reading) -> DecisionRecord:

@@ -430,7 +430,7 @@ class CedarConditions:
 
     @cached_property
     def _with_each(self) -> Mapping[str, CedarConditions]:
-        """What decides, with each of the rules in the shadow."""
+        """The deciding rules, with each of the rules in the shadow."""
         return {key: self._with({*self.by_key, key}) for key in self.shadow}
 
     def evaluations(
