@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -280,6 +281,69 @@ async def test_an_answer_names_what_its_approver_was_shown(each_environment: Env
     with pytest.raises(ServiceError, match="You can answer as manager"):
         await respond(chat, request, role="finance")
     assert await each_environment.descriptions() == []
+
+
+@pytest.mark.parametrize("end", ["cancelled", "denied", "expired", "late"])
+async def test_no_answer_is_accepted_after_the_end_also_before_its_closing_decision(
+    each_environment: Environment, end: str
+) -> None:
+    environment = each_environment
+    assert isinstance(environment.clock, ManualClock)
+    chat = chat_of(environment, ADD)
+    request = request_of(await chat.send("ann", "add bread"))
+    store = ApprovalStore(environment.database, record_key=environment.record_key)
+    given: dict[str, Any] = {"role": "manager", "digest": request.digest, "identity": ApproverIdentity.TOKEN}
+
+    async def answer(user: str, *, approve: bool) -> None:
+        await store.answer(
+            request.id, ApprovalAnswer(approver=user, approve=approve, answered_at=environment.clock.now(), **given)
+        )
+
+    match end:
+        case "cancelled":
+            await store.cancel(request.id, "ann")
+        case "denied":
+            await answer("dan", approve=False)
+        case _:
+            environment.clock.advance(hours=24)
+            if end == "expired":
+                await store.expire()
+    # A denial only takes away: it counts as long as nothing has ended the request.
+    for approve in (True, False) if end != "late" else (True,):
+        with pytest.raises(ServiceError, match="This request has ended"):
+            await answer("bob", approve=approve)
+    stored = await store.find(request.id)
+    assert stored is not None
+    assert [one.approver for one in stored.answers] == (["dan"] if end == "denied" else [])
+    await chat.sweep()
+    assert await environment.descriptions() == []
+
+
+async def test_an_approved_call_counts_for_the_budget_of_its_requester(each_environment: Environment) -> None:
+    environment = each_environment
+    budget = '@id("one a day") forbid (principal, action == Action::"add_task", resource) when { context.used.day.calls > 1 };'
+    file = ConditionsFile(rules().text + budget, roles=("finance", "manager"))
+    chat = chat_of(environment, ADD, calls(("add_task", {"description": "milk"})), conditions=file)
+    first = request_of(await chat.send("ann", "add bread"))
+    asked = await chat.send("ann", "add milk")
+    await respond(chat, first)
+    await respond(chat, request_of(asked))
+    await chat.sweep()
+    assert await environment.descriptions() == ["bread"]
+    (call,) = [one for record in await environment.records() for one in record.invocations if one.success]
+    assert call.parameters == {"description": "bread"}
+    # What waits is not refused for good: it may be made the next day.
+    assert {one.state for one in await requests_of(chat).of_requester("ann")} == {"approved", "open"}
+
+
+async def test_two_calls_that_are_approved_at_once_do_not_exceed_the_budget(each_environment: Environment) -> None:
+    environment = each_environment
+    budget = '@id("one a day") forbid (principal, action == Action::"add_task", resource) when { context.used.day.calls > 1 };'
+    file = ConditionsFile(rules().text + budget, roles=("finance", "manager"))
+    chats = [chat_of(environment, calls(("add_task", {"description": what})), conditions=file) for what in ("bread", "milk")]
+    requests = [request_of(await chat.send("ann", "add it")) for chat in chats]
+    await asyncio.gather(*(respond(chat, request) for chat, request in zip(chats, requests, strict=True)))
+    assert len(await environment.descriptions()) == 1
 
 
 async def test_the_closing_decision_replays_identically_and_by_its_recorded_counts(each_environment: Environment) -> None:

@@ -23,6 +23,7 @@ from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
+from graph_agent.turn.undo import undoable
 from tests.address_desk import CONSTITUTION, MAIL, AddressDesk, move, note
 from tests.scripted_turns import SECRET, done, failed, grouped
 
@@ -168,6 +169,26 @@ async def test_the_question_says_that_an_undo_is_not_compared_with_what_the_chan
     # One that is compared says nothing: it is refused if it differs.
     moved = await desk.undo(await desk.call(move("W1", "Birch 9")))
     assert "others" not in moved.decision.reply
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "is_known"), [(0, True), (10_000, True), (10_001, False), (3_600_000, False), (None, False)]
+)
+async def test_a_read_that_was_made_late_after_the_change_does_not_say_how_it_was_left(
+    late_ms: int | None, is_known: bool
+) -> None:
+    """As after a crash: what others have changed meanwhile would count as what the change has left."""
+    desk = Desk()
+    record = (await desk.call(move("W1", "Birch 9"))).record
+    (change,) = record.invocations
+    ended_at = change.invoked_at + timedelta(milliseconds=change.duration_ms)
+    at = None if late_ms is None else ended_at + timedelta(milliseconds=late_ms)
+    *_, last = [one.n for one in record.entries if one.kind is EntryKind.READ]
+    entries = [one.replace(at=at) if one.n == last else one for one in record.entries]
+    policy = (await desk.engine.prepare()).policy
+    found = undoable(record.replace(entries=entries), policy, {}, {}, desk.clock.now())
+    assert bool(found.called) is is_known
+    assert is_known or "it is not known how this change has left it" in str(found.problem)
 
 
 async def test_a_card_is_undone_in_reverse_order_and_what_cannot_be_is_named() -> None:
