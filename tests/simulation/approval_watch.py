@@ -71,6 +71,8 @@ class ApprovalWatch:
         self._clock = clock
         self._history = history
         self._before: dict[str, Requested] = {}
+        self._asked_under: dict[str, str] = {}
+        """The policy of the process that opened each request."""
 
     def on_commit(self, process: str, policy: str, connection: Connection, request_ids: Iterable[str]) -> None:
         """Check the requests that a transaction of a process with this policy has changed."""
@@ -78,6 +80,7 @@ class ApprovalWatch:
             for now in requested(connection, request_id):
                 before = self._before.get(request_id)
                 self._history.add(process, f"commits request {request_id[:4]}: {now.state}, {len(now.answers)} answers")
+                self._asked_under.setdefault(request_id, policy)
                 if before is not None:
                     self._check_change(before, now)
                 self._check_answers(before, now)
@@ -140,6 +143,8 @@ class ApprovalWatch:
             self._history.violated(f"{what} is claimed after its expiry")
         if not is_met(now, policy):
             self._history.violated(f"{what} is claimed without the approvals that it needs")
+        if (asked := self._asked_under[now.request.id]) != policy:
+            self._history.violated(f"{what} was asked under the {asked} policy, and is claimed under the {policy} one")
 
 
 def is_met(one: Requested, policy: str) -> bool:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.tables import Role, TurnState, messages, turns
@@ -295,9 +295,9 @@ def _check_refused(world: World, refused: list[str], records: dict[str, Decision
 
 async def _check_left_open(world: World, replicas: list[Replica]) -> None:
     """A decision without a chat is closed by the ordinary sweep of its process; if that is dead, ten minutes later."""
-    waiting = select(decision_logs.c.decision_id).where(
-        decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.conversation_id.startswith(CONVERSATION)
-    )
+    table = decision_logs.c
+    without_chat = or_(table.conversation_id.startswith(CONVERSATION), table.message.startswith(_LOOK))
+    waiting = select(table.decision_id).where(table.status == RecordStatus.PENDING, without_chat)
     left = world.database.look(lambda connection: list(connection.execute(waiting).scalars()))
     for decision_id in left:
         if world.watch.opened_by[decision_id].alive:

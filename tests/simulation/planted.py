@@ -48,8 +48,8 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
         Edit(
             _REQUESTS,
-            "next((one for one in stored.answers if one.approver == answer.approver), None)",
-            "next((one for one in stored.answers if (one.approver, one.role) == (answer.approver, answer.role)), None)",
+            "if is_same_person(one.approver, answer.approver))",
+            "if (one.approver, one.role) == (answer.approver, answer.role))",
         ),
         Edit(
             _REQUESTS,
@@ -58,18 +58,22 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
         Edit(
             "graph_agent.models.approval",
-            "    return dict(Counter(roles.values()))",
-            "    return dict(Counter(one.role for one in answers if one.approve and one.approver != requester))",
+            "            people.append(one.approver)\n",
+            "",
         ),
     ],
     "the requester's own answer counts": [
         Edit(
             _APPROVALS,
-            "        if stored.request.user_id == user_id:\n            raise",
+            "        if _is_own(stored, user_id):\n            raise",
             "        if False:\n            raise",
         ),
-        Edit(_REQUESTS, "        if stored.request.user_id == answer.approver:\n", "        if not stored.request.user_id:\n"),
-        Edit("graph_agent.models.approval", "if one.approve and one.approver != requester}", "if one.approve}"),
+        Edit(
+            _REQUESTS,
+            "        if is_same_person(stored.request.user_id, answer.approver):\n",
+            "        if not stored.request.user_id:\n",
+        ),
+        Edit("graph_agent.models.approval", "people, counts = [requester], Counter", "people, counts = list[str](), Counter"),
     ],
     "the claim does not look at the state": [
         Edit(
@@ -99,14 +103,14 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the request of the answer runs the call beside the claim": [
         Edit(
             _APPROVALS,
-            "        self.close_soon(request_id)\n        return summary_of(answered, policy)",
+            "        self.close_soon(request_id)\n        return self._summary(answered, policy)",
             "        counts = count_approvals(answered.answers, answered.request.user_id)\n"
-            "        known = await self._circumstances(policy, answered.request)\n"
+            "        known = await self._looks.of_decider(answered.request, policy, 0) or Circumstances()\n"
             "        call = _judged(answered.request, policy, counts, known).authorized\n"
             "        if approve and call is not None:\n"
             "            asyncio.ensure_future(self._engine.external.execute(call))\n"
             "        self.close_soon(request_id)\n"
-            "        return summary_of(answered, policy)",
+            "        return self._summary(answered, policy)",
         )
     ],
     "recovery ends the turn as interrupted": [
@@ -115,6 +119,9 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
 }
 DEFECTS: Mapping[str, Sequence[Edit]] = {
     **_APPROVAL_DEFECTS,
+    "a process with other rules decides": [
+        Edit(_APPROVALS, "            if self._other_rules(request, policy) or not _can_be", "            if not _can_be"),
+    ],
     "leases are set and compared by the host's clock": [
         Edit(
             _TURNS,
