@@ -53,6 +53,7 @@ KINDS: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "user_id": (TEXT, ["ann", "bob"]),
 }
 """The schema of each argument, with values of it."""
+_ALIKE = (("text", "choice", "open_choice"), ("whole", "rank"), ("texts", "choices", "gaps"), ("object", "free"))
 READS = (
     ShopTool("mail", schema("q", "kind", "on", q=TEXT, kind={"enum": ["x", "y"]}, on={"type": "boolean"}), "mail", reads=True),
     ShopTool("list", schema(), reads=True, marker="(trusted results)"),
@@ -75,20 +76,55 @@ class RandomSources:
         self._random = random.Random(seed)
         self._pick = self._random.choice
         self.arguments = self._random.sample([*KINDS], self._random.randrange(1, 5))
+        self._tools: list[ShopTool] = []
 
     def policy(self) -> CompiledPolicy:
-        properties = {name: KINDS[name][0] for name in self.arguments}
+        return policy_of(*self._files())
+
+    def pair(self) -> tuple[CompiledPolicy, CompiledPolicy]:
+        """Return two policies that differ in what the sources of a call are found by, or in a rule."""
+        while True:
+            (act, *reads), text = self._files()
+            rules = text.splitlines(keepends=True)
+            match self._random.randrange(5):
+                case 0 | 1:
+                    at = self._random.randrange(len(reads))
+                    reads[at] = reads[at]._replace(marker="" if reads[at].marker else "(trusted results)")
+                case 2:
+                    act = self._tool()
+                case 3:
+                    rules.remove(self._pick(rules[1:]))
+                case _:
+                    rules.append(f"{self._rule(9)}\n")
+            try:
+                return policy_of(self._tools, text), policy_of([act, *reads], "".join(rules))
+            except ConfigurationError:
+                continue
+
+    def _files(self) -> tuple[list[ShopTool], str]:
+        """Return tools, and rules that fit them."""
+        self._tools = [self._tool(), *READS]
+        while True:
+            rules = [self._rule(number) for number in range(self._random.randrange(1, 4))]
+            text = PERMIT + "\n".join(rules) + "\n"
+            try:
+                policy_of(self._tools, text)
+            except ConfigurationError:
+                continue
+            return [*self._tools], text
+
+    def _tool(self) -> ShopTool:
+        properties = {name: KINDS[self._like(name)][0] for name in self.arguments}
         parameters = schema(*(name for name in self.arguments if self._random.random() < 0.3), **properties)
         parameters["additionalProperties"] = self._random.random() < 0.25
         bindable = [name for name in ("text", "choice", "user_id") if name in self.arguments]
         marker = f"({self._pick(bindable)} is the signed-in user)" if bindable and self._random.random() < 0.4 else ""
-        tools = [ShopTool("t", parameters, marker=marker), *READS]
-        while True:
-            rules = [self._rule(number) for number in range(self._random.randrange(1, 4))]
-            try:
-                return policy_of(tools, PERMIT + "\n".join(rules))
-            except ConfigurationError:
-                continue
+        return ShopTool("t", parameters, marker=marker)
+
+    def _like(self, name: str) -> str:
+        """Return the kind of an argument: now and then that of another one of the same values."""
+        alike = next((one for one in _ALIKE if name in one), (name,))
+        return self._pick(alike) if self._random.random() < 0.2 else name
 
     def promises(self, policy: CompiledPolicy, count: int) -> list[str]:
         """Return the rules themselves and others, as far as they fit the tools."""
@@ -182,6 +218,18 @@ def _accepted(
         hand = CallInHand(call=read, setting=setting.of_reads(), sources=sources)
         if judge_fact_read(hand, 1).disposition is CallDisposition.EXECUTED:
             yield False, read, sources_of_read(sources, read.arguments)
+
+
+def newly_possible(old: CompiledPolicy, new: CompiledPolicy, made: RandomSources, conversations: int) -> Iterator[str]:
+    """Yield the tools of calls that are decided less strictly under `new`, each by the sources that its policy finds."""
+    for context, earlier, reads, call in made.conversations(conversations):
+        verdicts = []
+        for policy in (old, new):
+            sources = SourceFinder(context, policy, earlier).sources([call], reads).calls[0]
+            runs = [yes for yes, sent, _ in _accepted(policy, call, sources) if sent.name == call.name]
+            verdicts.append(2 if False in runs else len(runs))
+        if verdicts[1] > verdicts[0]:
+            yield call.name
 
 
 def _breaks(promise: Conditions, call: FunctionCall, sources: CallSources, *, confirmed: bool) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from graph_agent.analysis import symbols
+from graph_agent.analysis.comparison import compare
 from graph_agent.analysis.questions import AnalysisResult, Answer, prove
 from graph_agent.bootstrap.policies import draft_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.sourced_values import SourceCount, source_count
 from graph_agent.policy.sources import SourceFinder
-from tests.analysis.random_sources import Found, RandomSources, check
+from tests.analysis.random_sources import Found, RandomSources, check, newly_possible
 from tests.policy.cedar_shop import PERMIT, SHOP, policy_of
 
 TOOLS = [tool for tool in SHOP if tool.name in ("pay", "read_mail", "send_mail", "tag")]
@@ -72,6 +73,19 @@ def test_no_call_with_sources_that_the_finder_gives_breaks_a_promise_that_is_pro
     assert found.broken == []
     assert found.proved > 3 * len(seeds)
     assert found.accepted > 100 * len(seeds)
+
+
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(1000, 4000), marks=pytest.mark.nightly)])
+def test_every_call_that_runs_by_other_sources_is_reported_by_diff(seeds: range) -> None:
+    looser = 0
+    for seed in seeds:
+        made = RandomSources(seed)
+        old, new = made.pair()
+        calls = list(newly_possible(old, new, made, 40))
+        reported = {one.name for one in compare(old, new, 10) if one.may_loosen} if calls else set()
+        assert set(calls) <= reported, seed
+        looser += len(calls)
+    assert looser > len(seeds)
 
 
 @pytest.mark.nightly
