@@ -40,7 +40,7 @@ from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
 from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log
-from graph_agent.suggestions.trial import Trial
+from graph_agent.suggestions.trial import RecordedShadows, Trial
 
 router = APIRouter(prefix="/api", tags=["replay"])
 
@@ -170,7 +170,8 @@ async def _replay(request: Request, caller: Caller, asked: ReplayRequest, *, flo
     replays = state.replays.replay_all(sources(), what_if, flow_only=flow_only)
     total = min(asked.last, page.total)
     if flow_only:
-        events = _flows(total, replays, messages, Trial(await _shadow_rules(runtime, what_if)))
+        shadows = RecordedShadows() if what_if.conditions is None else None
+        events = _flows(total, replays, messages, Trial(await _shadow_rules(runtime, what_if)), shadows)
     else:
         events = _reports(total, replays, messages)
     return EventStream(events, state.replay_streams, caller.user_id)
@@ -221,8 +222,13 @@ async def _reports(expected: int, replays: _Replays, messages: dict[str, str]) -
     yield event("end", {"total": total, "identical": identical})
 
 
-async def _flows(expected: int, replays: _Replays, messages: dict[str, str], trial: Trial) -> AsyncIterator[ServerSentEvent]:
-    """Yield the flows of replays, as `_reports` their reports, and what `trial` counts of them."""
+async def _flows(
+    expected: int, replays: _Replays, messages: dict[str, str], trial: Trial, shadows: RecordedShadows | None
+) -> AsyncIterator[ServerSentEvent]:
+    """Yield the flows of replays, as `_reports` their reports, and what `trial` counts of them.
+
+    `shadows` finds the rules that each decision was recorded with; None if all are replayed by the same other conditions.
+    """
     yield event("start", {"total": expected})
     items: list[dict[str, Any]] = []
     now = asyncio.get_running_loop().time
@@ -230,8 +236,10 @@ async def _flows(expected: int, replays: _Replays, messages: dict[str, str], tri
     async with aclosing(replays):
         async for found, flow in replays:
             calls = [ShadowedCall(**{**call, "call": call["call"][:_CALL_CHARACTERS]}) for call in flow.pop("shadow")]
-            user_id = "" if found.record is None else found.record.header.context.user_id
-            trial.add_what_if(found.name, user_id, calls, flow.pop("ended_early"))
+            header = None if found.record is None else found.record.header
+            had = None if shadows is None else (header and shadows.of(header, found.texts)) or ()
+            user_id = "" if header is None else header.context.user_id
+            trial.add_what_if(found.name, user_id, calls, flow.pop("ended_early"), had)
             message = messages.pop(found.name)[:_MESSAGE_CHARACTERS]
             items.append({"decision_id": found.name, "message": message, **flow, "shadow": [call._asdict() for call in calls]})
             if now() - sent >= _FLUSH_SECONDS:

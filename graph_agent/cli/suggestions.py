@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -16,19 +16,15 @@ from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.options import AsJson, filter_by, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error, print_stderr
 from graph_agent.cli.show import json_line, print_text, shorten
-from graph_agent.errors import GraphAgentError
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.cedar.schema import quoted
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.shadow import has_shadow_rules
-from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.replays.replayer import Replayer, WhatIf
 from graph_agent.replays.sources import read_log
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import Settings
 from graph_agent.suggestions.rules import facts_of
 from graph_agent.suggestions.suggest import Suggested, records_in, suggest
-from graph_agent.suggestions.trial import Trial
+from graph_agent.suggestions.trial import RecordedShadows, Trial
 
 _BORDER_SECONDS = 2
 """The time of the solver for the border of one rule."""
@@ -98,9 +94,7 @@ def try_policy(*, filters: DecisionFilter, settings: Settings, as_json: AsJson =
     else:
         print_text(f"{counted(trial.decisions, 'decision')} with rules in the shadow")
         for name, one in trial.rules.items():
-            others = f", {one.waited} would have waited" if one.waited else ""
-            changed = f"would have refused {counted(one.refused, 'call')} and asked about {one.asked}{others}"
-            print_text(shorten(f"{name}: {changed}, in {counted(one.decisions, 'decision')}", _SHOWN))
+            print_text(shorten(f"{name}: {one.sentence()}", _SHOWN))
             for line in one.lines() if one.decisions else ():
                 print_text(f"  {shorten(line, _SHOWN)}")
     for name, why in trial.differing:
@@ -110,25 +104,23 @@ def try_policy(*, filters: DecisionFilter, settings: Settings, as_json: AsJson =
 
 async def _replay(log: Any, filters: DecisionFilter, trial: Trial, file: ConditionsFile | None) -> None:
     replayer, rules = Replayer(), list(trial.rules)
-    known: dict[str, bool] = {}
+    shadows = RecordedShadows()
     async for loaded in read_log(log, filters):
         record = loaded.record
         if record is None or not record.states or record.header.conditions is None:
             continue
-        digests = record.header.digests
-        key = record.header.conditions
-        if key not in known:
-            known[key] = _has_shadow_rules(loaded.texts, digests)
-        if not known[key]:
+        had = shadows.of(record.header, loaded.texts)
+        if had == frozenset():
             continue
-        recorded = _recorded_rules(loaded.texts.get(key, ""))
+        recorded = _recorded_rules(loaded.texts.get(record.header.conditions, ""))
         if file is None or recorded in (None, file.text):
             report, compared = await loaded.replay(replayer), None
         else:
             report = await loaded.replay(replayer, WhatIf(conditions=file))
             # A rule that is new has no verdict in the record.
-            compared = [rule for rule in rules if quoted(rule) in recorded]
-        trial.add(record, report.replayed, report.departure, compared)
+            compared = [rule for rule in rules if rule in (had or ())]
+        # The replay says why a file cannot be read.
+        trial.add(record, report.replayed, report.departure, had or (), compared)
 
 
 def _recorded_rules(text: str) -> str | None:
@@ -137,11 +129,3 @@ def _recorded_rules(text: str) -> str | None:
         return ConditionsFile.recorded(json.loads(text)).text
     except (ValueError, TypeError, LookupError):
         return None
-
-
-def _has_shadow_rules(texts: Mapping[str, str], digests: Mapping[str, str]) -> bool:
-    try:
-        return has_shadow_rules(PolicySnapshot.from_texts(texts, digests).policy)
-    except (GraphAgentError, ValueError, TypeError, LookupError):
-        # The replay says why the snapshot cannot be read.
-        return True

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from graph_agent.models.record import ShadowVerdict
 from graph_agent.policy.call_in_hand import CallInHand
-from graph_agent.policy.compiled import CompiledPolicy
-
-
-def has_shadow_rules(policy: CompiledPolicy) -> bool:
-    """True if the conditions of a policy have rules in the shadow."""
-    return policy.conditions is not None and bool(policy.conditions.shadow)
 
 
 def shadow_verdicts(hand: CallInHand) -> tuple[ShadowVerdict, ...]:

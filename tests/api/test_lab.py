@@ -87,3 +87,18 @@ async def test_a_rule_about_a_fact_decides_in_the_lab_by_what_the_decision_has_r
     not_read = "EXECUTE_TOOLS: undecidable: this decision did not read "
     assert await flow(KNOWN.replace("description", "status")) == ("runs", "unknown", f"{not_read}known")
     assert await flow(KNOWN.replace("list_tasks()", "last list_tasks")) == ("runs", "unknown", f"{not_read}known")
+
+
+async def test_a_rule_is_said_to_have_changed_nothing_only_in_decisions_that_were_made_with_it(
+    environment: Environment, served: Served
+) -> None:
+    without = served(environment.runtime())
+    assert (await without.post("/api/chat", json={"content": "add a task to buy milk"})).status_code == 200
+    client = served(environment.runtime(conditions=ConditionsFile(SHADOW)))
+    *_, (_, before), _ = events(await client.post("/api/replay/flows", json={}))
+    assert (before["decisions"], before["rules"]["no milk"]["judged"]) == (1, 0)
+    assert (await client.post("/api/chat", json={"content": "add a task to buy rice"})).status_code == 200
+    *_, (_, after), _ = events(await client.post("/api/replay/flows", json={}))
+    assert (after["decisions"], after["rules"]["no milk"]["judged"]) == (2, 1)
+    *_, (_, edited), _ = events(await client.post("/api/replay/flows", json={"rules": {"conditions": SHADOW}}))
+    assert (edited["rules"]["no milk"]["judged"], edited["rules"]["no milk"]["refused"]) == (2, 1)

@@ -192,6 +192,7 @@ def test_a_trial_says_what_each_edited_rule_in_the_shadow_would_have_changed(ser
         "refused": 0,
         "unknown": 0,
         "decisions": 0,
+        "judged": 3,
         "by_tool": {},
         "by_user": {},
         "examples": [],
@@ -212,6 +213,8 @@ def test_a_trial_counts_what_the_other_rules_let_through_and_names_what_it_could
     figures, calls = trial(replayed(server, "/api/replay/flows", last=3, rules={"conditions": enforced}))
     assert [call for _, call, _ in calls] == ["list_tasks {}"]
     assert (figures["ended_early"], figures["rules"]["a yes"]["asked"]) == (1, 0)
+    # The decision that could not be tried to its end is none in which the rule would have changed nothing.
+    assert figures["rules"]["a yes"]["judged"] == 2
     unusable = replayed(server, "/api/replay/flows", last=3, rules={"conditions": "permit (principal, action);"})
     assert trial(unusable) == ({"decisions": 3, "ended_early": 3, "rules": {}}, [])
 

@@ -261,13 +261,13 @@ def test_suggest_says_why_there_is_no_rule_and_trial_what_the_shadow_would_have_
         cli("ask", f"add a task to buy {thing}", "--policy", str(policy))
     suggested = cli("policy", "suggest")
     assert suggested.out.endswith("permit (principal, action, resource);\n")
-    assert "No rule for add_task: 2 calls of 1 users: too little for a rule." in suggested.err
+    assert "No rule for add_task: 2 calls of 1 user: too little for a rule." in suggested.err
     policy.with_name("suggested.cedar").write_text(suggested.out, encoding="utf-8")
     assert cli("policy", "check", "--policy", str(policy.with_name("suggested.cedar"))).code == 0
     trial = cli("policy", "trial", "--policy", str(policy))
     assert trial.code == 0
     assert "2 decisions with rules in the shadow" in trial.out
-    assert "no milk: would have refused 1 call and asked about 0, in 1 decision" in trial.out
+    assert "no milk: would have refused 1 call and asked about 0, in 1 of 2 decisions" in trial.out
     as_json = json.loads(cli("policy", "trial", "--policy", str(policy), "--json").out)
     assert as_json["differing"] == []
     assert as_json["rules"]["no milk"]["by_tool"] == {"add_task": 1}

@@ -69,7 +69,10 @@ def test_a_rule_that_has_changed_under_its_name_is_found_and_a_new_one_is_no_dif
         cli("ask", f"add a task to buy {thing}", "--policy", str(policy))
     asks = '@shadow @id("new") forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };\n'
     policy.write_text(RULES + asks, encoding="utf-8")
-    assert cli("policy", "trial", "--policy", str(policy)).code == 0
+    tried = cli("policy", "trial", "--policy", str(policy))
+    assert tried.code == 0
+    assert "new: was judged in none of these decisions" in tried.out
+    assert "no milk: would have refused 1 call and asked about 0, in 1 of 2 decisions" in tried.out
     policy.write_text(RULES.replace("*milk*", "*bread*"), encoding="utf-8")
     trial = cli("policy", "trial", "--policy", str(policy))
     assert trial.code == 1

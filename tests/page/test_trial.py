@@ -46,8 +46,8 @@ def test_the_switch_puts_a_rule_in_the_shadow_and_the_trial_lists_the_decisions(
         open_lab(page)
         trial = page.get_by_role("region", name="Rules in the shadow")
         mom = trial.get_by_role("button", name="no mom")
-        expect(mom).to_have_text("no mom would have refused 1 call and asked about 0, in 1 decision")
-        expect(trial.get_by_role("button", name="no milk")).to_have_text("no milk would have changed nothing")
+        expect(mom).to_have_text("no mom would have refused 1 call and asked about 0, in 1 of 3 decisions")
+        expect(trial.get_by_role("button", name="no milk")).to_have_text("no milk would have changed nothing in 3 decisions")
         expect(trial).to_contain_text("by the verdicts that the record has")
 
         rice = page.get_by_role("switch", name="Shadow: no rice")

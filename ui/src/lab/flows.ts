@@ -41,6 +41,8 @@ export interface Trial {
 }
 
 export interface RuleTrial {
+  /** The decisions in which the rule was in force. */
+  readonly judged: number;
   readonly asked: number;
   readonly waited: number;
   readonly refused: number;

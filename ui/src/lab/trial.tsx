@@ -68,12 +68,14 @@ function Rule({ name, rule, calls }: { name: string; rule: RuleTrial; calls: rea
   );
 }
 
-/** "would have refused 2 calls and asked about 1, in 3 decisions" */
-function sentence({ asked, waited, refused, unknown, decisions }: RuleTrial): string {
+/** "would have refused 2 calls and asked about 1, in 3 of 40 decisions" */
+function sentence({ asked, waited, refused, unknown, decisions, judged }: RuleTrial): string {
+  if (judged === 0 && decisions === 0 && unknown === 0) return "was judged in none of these decisions: they were made without it";
   const others = waited ? `, ${integer(waited)} would have waited for other people` : "";
   const open = unknown ? `; not known for ${counted(unknown, "call")}: the record does not have what it reads` : "";
-  if (decisions === 0) return `would have changed nothing${open}`;
-  return `would have refused ${counted(refused, "call")} and asked about ${integer(asked)}${others}, in ${counted(decisions, "decision")}${open}`;
+  const of = `${counted(judged, "decision")}${open}`;
+  if (decisions === 0) return unknown ? `would have changed none of the other calls in ${of}` : `would have changed nothing in ${of}`;
+  return `would have refused ${counted(refused, "call")} and asked about ${integer(asked)}${others}, in ${integer(decisions)} of ${of}`;
 }
 
 function Counts({ title, counts }: { title: string; counts: Readonly<Record<string, number>> }): VNode | null {
