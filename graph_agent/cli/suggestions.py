@@ -37,6 +37,7 @@ _SHOWN = 1000
 def suggest_policy(
     tool: Annotated[list[str] | None, typer.Option("--tool", metavar="NAME", help="Suggest rules for this tool.")] = None,
     shadow: Annotated[bool, typer.Option("--shadow", help="Mark each rule with @shadow: it decides nothing.")] = False,
+    more: Annotated[bool, typer.Option("--more", help="Suggest limits for one message and words of the user too.")] = False,
     users: Annotated[int, typer.Option("--users", min=2, help="Use only values of at least this many users.")] = 5,
     *,
     filters: DecisionFilter,
@@ -51,7 +52,7 @@ def suggest_policy(
         policy = run(load_accepted_policy(settings.model_copy(update={"policy": None}), stores.database))
         records = records_in(stores.log_reads, filters)
         file = ConditionsFile("", "the suggestion", settings.role_names, settings.time_zone)
-        found: Suggested = run(suggest(records, policy, file, enough=users, tools=tool or (), shadow=shadow))
+        found: Suggested = run(suggest(records, policy, file, enough=users, tools=tool or (), shadow=shadow, more=more))
     typer.echo(visible(found.text), nl=False)
     for line in (*found.lines(), *_borders(found, policy, file)):
         print_stderr(visible(shorten(line, _SHOWN)))

@@ -112,11 +112,17 @@ def day_of(text: str) -> Day | None:
 def counts_of(name: str) -> str | None:
     """Return what a whole number counts whose name is that of an argument: a section of `counted.txt`; None for an object."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
-    sections = _arguments()
-    if not words or ("object" in sections.get(words[-1], ()) and words[:1] not in (["num"], ["max"], ["min"])):
+    if names_object(name):
         return None
+    sections = _arguments()
     of_words = [one for word in reversed(words) for one in sections.get(word, ()) if one != "object"]
     return next(iter(sorted(of_words, key=lambda one: one == "quantity")), None)
+
+
+def names_object(name: str) -> bool:
+    """True if the name of an argument says that it names an object: "order_id", but not "max_id"."""
+    words = [word.lower() for word in _NAME_WORD.findall(name)]
+    return bool(words) and "object" in _arguments().get(words[-1], ()) and words[0] not in ("num", "max", "min")
 
 
 def may_count(number: Number, counts: str | None, *, is_object: bool, name: str) -> bool:

@@ -10,10 +10,11 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from graph_agent.models.sources import Source
+from graph_agent.policy.amounts import is_number
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads
-from graph_agent.policy.cedar.types import NUMBERS, CedarType, Kind
-from graph_agent.policy.cedar.values import Unconvertible, convert, hosts
+from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.cedar.values import Unconvertible, amount, convert, hosts
 from graph_agent.suggestions.facts import FactEvidence
 from graph_agent.suggestions.samples import OUTLIERS, Choices, Numbers, Users
 from graph_agent.suggestions.seen import SeenCall, SeenCalls
@@ -35,6 +36,11 @@ class Part:
     optional: tuple[Path, ...] = ()
     """The steps to it that a call may leave out."""
 
+    @property
+    def number(self) -> CedarType | None:
+        """Its type if it is a number, or the alternative that is one, as of a `Decimal`."""
+        return self.type.number
+
 
 def parts_of(type_: CedarType, path: Path = (), optional: tuple[Path, ...] = ()) -> Iterator[Part]:
     """Yield the parts of a record."""
@@ -45,6 +51,11 @@ def parts_of(type_: CedarType, path: Path = (), optional: tuple[Path, ...] = ())
             yield from parts_of(part, here, given)
         else:
             yield Part(here, part, given)
+
+
+def as_number(value: float | str) -> float:
+    """Return a number of a call, also one that is written as a text."""
+    return float(value) if isinstance(value, str) else value
 
 
 def value_at(arguments: Any, path: Path) -> Any:
@@ -66,11 +77,14 @@ class ToolEvidence:
         self.users = Users()
         self.days = Users()
         self.hours: Counter[int] = Counter()
+        self.users_of_hour = {hour: Users() for hour in range(24)}
         self.roles: Counter[frozenset[str]] = Counter()
         self.after: Counter[str] = Counter()
         """The tools that had succeeded before, each with the number of calls."""
         self.unreadable: Counter[Path] = Counter()
         """The values that conditions cannot read, such as too large numbers, by part."""
+        self.given: Counter[Path] = Counter()
+        """The calls that have a value, by part."""
         self.outside_messages = 0
         """The calls of clients that send no messages."""
         self.numbers: dict[Path, Numbers] = {}
@@ -78,7 +92,8 @@ class ToolEvidence:
         self.hosts: dict[Path, Choices] = {}
         self.lengths: dict[Path, Numbers] = {}
         self.per_message = Numbers()
-        self.per_day = Numbers()
+        # A user who does much every day is an ordinary one.
+        self.per_day = Numbers(alone=OUTLIERS)
         self.with_words = 0
         """The calls of decisions in which the user has written something."""
         self.said: dict[str, Users] = {}
@@ -96,12 +111,14 @@ class ToolEvidence:
         self.outside_messages += not call.of_message
         self.days.add(day)
         self.hours[hour] += 1
+        self.users_of_hour[hour].add(call.user_id)
         self.roles[frozenset(call.roles)] += 1
         self.after.update(call.succeeded | {one.tool_name for one in call.earlier if one.succeeded})
         key = f"{call.decision_id} {len(call.earlier)}"
         for part in self.parts:
             if (value := value_at(call.arguments, part.path)) is not None:
                 self._add_value(part, value, call.user_id, key)
+                self.given[part.path] += 1
         if self.action.writes and self.action.sourced and call.words.are_known:
             self._add_sources(call)
 
@@ -124,14 +141,14 @@ class ToolEvidence:
         kind = part.type.kind
         is_readable = _is_readable(part.type, value)
         self.unreadable[part.path] += not is_readable
-        if kind in NUMBERS and isinstance(value, int | float) and not isinstance(value, bool):
-            self.numbers.setdefault(part.path, Numbers()).add(value if is_readable else math.inf, key)
+        if part.number is not None and is_number(value):
+            self.numbers.setdefault(part.path, Numbers()).add(as_number(value) if is_readable else math.inf, key, user)
         elif kind is Kind.BOOL and isinstance(value, bool):
             self._choices(self.choices, part).add("true" if value else "false", user)
         elif kind is Kind.STRING and isinstance(value, str) and not part.type.is_numeric:
             self._choices(self.choices, part).add(value, user)
         if (kind is Kind.SET or part.type.is_list) and isinstance(value, list):
-            self.lengths.setdefault(part.path, Numbers()).add(len(value), key)
+            self.lengths.setdefault(part.path, Numbers()).add(len(value), key, user)
         if part.path[-1] in self.action.texts and len(part.path) == 1:
             found = hosts(value)
             for host in found or [""]:
@@ -143,10 +160,14 @@ class ToolEvidence:
 
 def _is_readable(type_: CedarType, value: Any) -> bool:
     """True if conditions can read a value of this type. Of what no suggested rule reads it is not asked."""
-    if type_.kind not in (*NUMBERS, Kind.STRING, Kind.SET):
+    number = type_.number
+    if number is None and type_.kind not in (Kind.STRING, Kind.SET):
         return True
     try:
-        convert(type_, value, _NO_READS, "", "value")
+        if number is not None:
+            amount(number.kind, value, "value")
+        else:
+            convert(type_, value, _NO_READS, "", "value")
     except Unconvertible:
         return False
     return True
@@ -199,7 +220,7 @@ class Evidence:
             last = call
         if last is not None and last.of_message:
             for name, count in in_message.items():
-                self.tools[name].per_message.add(count, last.decision_id)
+                self.tools[name].per_message.add(count, last.decision_id, last.user_id)
 
     def end(self) -> None:
         """Count the last days."""
@@ -217,14 +238,14 @@ class Evidence:
             totals = self._totals[user] = _Totals(day)
         totals.calls[tool.action.name] += 1
         for name, _, required in tool.action.numbers:
-            value = call.arguments.get(name)
-            if required and isinstance(value, int | float) and not isinstance(value, bool):
-                totals.sums[tool.action.name, name] += value  # type: ignore[assignment]  # a Counter of any number
+            value: Any = call.arguments.get(name)
+            if required and is_number(value):
+                totals.sums[tool.action.name, name] += as_number(value)  # type: ignore[assignment]  # a Counter of any number
 
     def _close(self, user: str) -> None:
         totals = self._totals.pop(user)
         key = f"{user} {totals.day}"
         for name, count in totals.calls.items():
-            self.tools[name].per_day.add(count, key)
+            self.tools[name].per_day.add(count, key, user)
         for (name, argument), total in totals.sums.items():
-            self.tools[name].sums.setdefault(argument, Numbers()).add(total, key)
+            self.tools[name].sums.setdefault(argument, Numbers(alone=OUTLIERS)).add(total, key, user)

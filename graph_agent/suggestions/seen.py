@@ -24,12 +24,11 @@ from graph_agent.suggestions.user_words import UserWords
 
 CONVERSATIONS = 20_000
 """The conversations of which the calls are known; an older one counts as new."""
-_JUDGED = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING})
 
 
 @dataclass(frozen=True, slots=True)
 class SeenCall:
-    """A call that the guard permitted or asked about."""
+    """A call that was sent. One that the user was asked about counts when it is sent, once, and not if they said no."""
 
     decision_id: str
     user_id: str
@@ -79,7 +78,7 @@ class SeenCalls:
         """The reads of the decision that was read last."""
 
     def of(self, record: Mapping[str, Any]) -> Iterator[SeenCall]:
-        """Yield the judged calls of a record, given as JSON, in their order."""
+        """Yield the calls of a record that were sent, given as JSON, in their order."""
         self.decisions += 1
         header = record["header"]
         context = header["context"]
@@ -89,8 +88,8 @@ class SeenCalls:
         before = frozenset(succeeded), frozenset(attempted)
         earlier: list[PastCall] = []
         used: list[tuple[str, dict[str, Any], datetime]] = []
-        judged = [one for one in record["invocations"] if one["disposition"] in _JUDGED and isinstance(one["parameters"], dict)]
-        calls = [FunctionCall(name=one["tool_name"], arguments=one["parameters"]) for one in judged]
+        sent_calls = [one for one in record["invocations"] if _is_sent(one)]
+        calls = [FunctionCall(name=one["tool_name"], arguments=one["parameters"]) for one in sent_calls]
         words = UserWords(self._policy, context, calls, sorted(attempted))
         reads = RecordedReads(self._actions, record.get("entries", ()))
         self.reads = list(reads.all)
@@ -99,7 +98,7 @@ class SeenCalls:
             tool, arguments, disposition = call["tool_name"], call["parameters"], call["disposition"]
             sent = disposition == CallDisposition.EXECUTED
             at = datetime.fromisoformat(call["invoked_at"]) if sent else started_at
-            if disposition in _JUDGED and isinstance(arguments, dict):
+            if _is_sent(call):
                 of_message = bool(context.get("typed")) or not context.get("called")
                 who = header["decision_id"], context["user_id"], tuple(context.get("roles", ()))
                 yield SeenCall(*who, at, tool, arguments, of_message, tuple(earlier), *before, reads.all, words, position, day)
@@ -136,3 +135,7 @@ class SeenCalls:
         if len(self._made) > CONVERSATIONS:
             self._made.popitem(last=False)
         return found
+
+
+def _is_sent(call: Mapping[str, Any]) -> bool:
+    return call["disposition"] == CallDisposition.EXECUTED and isinstance(call["parameters"], dict)

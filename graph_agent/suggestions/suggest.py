@@ -17,7 +17,7 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import MAX_CHARACTERS
 from graph_agent.suggestions.effect import Effect, Judge
 from graph_agent.suggestions.evidence import Evidence
-from graph_agent.suggestions.rules import Suggestion, facts_of, left_out, policy_text, suggested
+from graph_agent.suggestions.rules import Asked, Suggestion, facts_of, policy_text, suggested
 from graph_agent.suggestions.seen import SeenCalls
 
 Records = Callable[[], AsyncIterator[Mapping[str, Any]]]
@@ -56,7 +56,7 @@ class Suggested:
     unread: int
     """The calls for which the facts of their rules were not read in the period."""
     left_out: Sequence[str]
-    """Why tools have no rule."""
+    """What has no rule, or was not learned, with the reason."""
 
     def lines(self) -> list[str]:
         """Return the effect, as sentences."""
@@ -70,7 +70,7 @@ class Suggested:
                 f"Before {self.unread} calls no read was recorded: what the rules about facts decide on them is not known."
             )
         found += [f"{calls} calls: {rule}" for rule, calls in sorted(effect.by_rule.items(), key=lambda one: (-one[1], one[0]))]
-        return [*found, *(f"No rule for {why}." for why in self.left_out)]
+        return [*found, *(f"{why}." if why.endswith("not learned") else f"No rule for {why}." for why in self.left_out)]
 
 
 async def suggest(
@@ -81,10 +81,12 @@ async def suggest(
     enough: int,
     tools: Collection[str] = (),
     shadow: bool = False,
+    more: bool = False,
 ) -> Suggested:
     """Return what is suggested for the tools of `policy`, or for some of them.
 
-    `file` has the roles and the time zone. A value of fewer than `enough` users says nothing.
+    `file` has the roles and the time zone. A value of fewer than `enough` users says nothing. With `more`, limits for one
+    message and arguments in the words of the user are suggested too.
     """
     actions = [one for one in policy.actions if not tools or one.name in tools]
     evidence = Evidence(actions, file.time_zone, enough)
@@ -92,14 +94,15 @@ async def suggest(
     async for record in records():
         evidence.read(seen, record)
     evidence.end()
-    found = suggested(evidence, enough, file.roles)
+    confirmed = frozenset(name for name, rule in policy.rules.items() if rule.grant.requires_confirmation)
+    found, left_out = suggested(evidence, Asked(enough, file.roles, confirmed, more))
     # A fact of whose types the tools say something else cannot be used, and no rule in the shadow can name one.
     rules = [
         one
         for one in found
         if one.fact is None or (not shadow and _fits(policy, file, one, policy_text([one], evidence, enough)))
     ]
-    reasons = list(left_out(evidence, enough))
+    reasons = list(map(str, left_out))
     if shadow and any(one.fact is not None for one in found):
         reasons.append("facts: no rule in the shadow can name one; without --shadow they are printed")
     # Tools that were used most come first: a file that is too long for a policy has no rule about the others.

@@ -10,7 +10,7 @@ import pytest
 from graph_agent.policy.cedar.conditions import Verdict
 from graph_agent.suggestions.effect import Judge
 from graph_agent.suggestions.evidence import Evidence
-from graph_agent.suggestions.rules import policy_text, suggested
+from graph_agent.suggestions.rules import Asked, policy_text, suggested
 from graph_agent.suggestions.seen import SeenCalls
 from tests.policy.cedar_shop import policy_of
 from tests.suggestions.businesses import BUSINESSES, KINDS, Business, decisions
@@ -25,7 +25,8 @@ def suggestion(business: Business, seed: int = 1, count: int = 10_000) -> str:
     for made in decisions(business, count, seed):
         evidence.read(seen, made.record)
     evidence.end()
-    return policy_text(suggested(evidence, ENOUGH, business.roles), evidence, ENOUGH)
+    rules, _ = suggested(evidence, Asked(ENOUGH, business.roles, more=True))
+    return policy_text(rules, evidence, ENOUGH)
 
 
 def figures(business: Business, text: str, seed: int = 2, count: int = 10_000) -> tuple[float, dict[str, float]]:

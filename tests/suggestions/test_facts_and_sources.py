@@ -113,14 +113,14 @@ async def test_no_rule_in_the_shadow_names_a_fact_and_the_reason_is_printed() ->
 
 @pytest.mark.parametrize("said", [True, False])
 async def test_an_argument_that_stood_in_the_words_of_the_user_is_a_rule(said: bool) -> None:
-    found = await suggestion(ordinary(600, said=said), TOOLS)
+    found = await suggestion(ordinary(600, said=said), TOOLS, more=True)
     assert ('when { !["user"].containsAll(context.source.order_id) }' in found.text) is said
     assert "context.source.why" not in found.text
     assert found.effect.by_rule["cancel_order: order_id in the words of the user"] == 0
 
 
 async def test_the_suggested_rules_stop_a_call_whose_order_the_user_did_not_name_or_that_was_sent() -> None:
-    policy = policy_of(TOOLS, (await suggestion(ordinary(600), TOOLS)).text, ROLES)
+    policy = policy_of(TOOLS, (await suggestion(ordinary(600), TOOLS, more=True)).text, ROLES)
     assert policy.conditions is not None
     seen, judge = SeenCalls(policy), Judge(policy.conditions).judge
     others = {
@@ -134,7 +134,10 @@ async def test_the_suggested_rules_stop_a_call_whose_order_the_user_did_not_name
 
 @pytest.mark.parametrize("second", [TO_ANNA, PAY], ids=["words of the user", "words of a page"])
 async def test_what_is_found_again_to_be_the_users_is_what_the_guard_has_recorded(second: tuple[str, dict[str, Any]]) -> None:
-    run = engine(calls(READ), calls(second), says("Done."))
+    reads = 'permit (principal, action, resource); forbid (principal, action == Action::"send_money", resource)\n'
+    # It reads the sources, and asks about neither call.
+    rules = f'{reads}when {{ context.source.to.contains("trusted") }};'
+    run = engine(calls(READ), calls(second), says("Done."), rules=rules)
     turn = await run.run(asks(MESSAGE))
     texts = await run.audit.texts(list(turn.record.header.digests.values()))
     policy = PolicySnapshot.from_texts(texts, turn.record.header.digests).policy
