@@ -10,9 +10,10 @@ from pathlib import Path
 from graph_agent.bootstrap.proposed_facts import proposed_facts
 from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, connect, lock_file_of, open_tools, pins_of
 from graph_agent.db import Database
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
@@ -145,7 +146,8 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, settings, constitution) as tools:
         policy, problems = await checked_tools(constitution, tools, conditions_of(settings))
-        return [*_explained(policy, tools), *_facts_read(policy), *_left_out(policy, tools)], problems
+        lines = [*_explained(policy, tools), *_facts_read(policy), *_left_out(policy, tools)]
+        return lines, [*problems, *_unreadable_facts(policy)]
 
 
 def _explained(policy: CompiledPolicy, tools: McpServerGroup) -> list[str]:
@@ -202,6 +204,14 @@ def _facts_read(policy: CompiledPolicy) -> Iterator[str]:
         if grant.done_if is not None:
             yield f"{grant.name} is looked up as {grant.done_if.fact} after a lost answer: calls of {grant.done_if.tool}"
     yield from policy.unused_facts()
+
+
+def _unreadable_facts(policy: CompiledPolicy) -> Iterator[str]:
+    """Yield, with its line, each fact that does not fit the tools. What a server that is away would say is not known."""
+    actions = {one.name: one for one in policy.actions}
+    for fact in () if policy.unavailable else policy.constitution.facts.values():
+        if (why := problem_of(fact, actions)) is not None:
+            yield str(ConstitutionError(f"the fact '{fact.name}': {why}", fact.line))
 
 
 def _each(fact: Fact) -> str:

@@ -269,3 +269,34 @@ def test_a_promise_about_a_read_counts_the_reads_of_the_runtime(rule: str, answe
     (found,) = prove(policy(PENDING + restricted, declared), ConditionsFile(promise, "promises.cedar"), SECONDS)
     assert found.answer is answer
     assert ("may read 'get_order' by itself" in found.why) is (answer is Answer.UNKNOWN)
+
+
+MADE = FACTS + """- left: one order $.cards[?@.id == arguments.to].left
+- total: sum order $.lines[*].price
+- due: total * left
+"""
+BELOW = """@id("below") forbid (principal, action == Action::"give_back", resource)
+unless { context.result has left && context.result has due && context.result has total &&
+  context.result.left.lessThan(context.result.due) && context.result.due.lessThan(context.result.total) };"""
+
+
+def test_a_proof_about_facts_that_are_made_of_others_holds_for_any_values() -> None:
+    made = policy(BELOW, MADE)
+    promises = (
+        '@id("order") forbid (principal, action == Action::"give_back", resource) '
+        "unless { context.result has left && context.result has total && context.result.left.lessThan(context.result.total) };"
+        '@id("amount") forbid (principal, action == Action::"give_back", resource) '
+        'when { context.result has due && context.result.due.greaterThan(decimal("5.0")) };'
+    )
+    kept, broken = prove(made, ConditionsFile(promises, "promises.cedar"), SECONDS)
+    assert (kept.answer, broken.answer, broken.is_certain) == (Answer.PROVED, Answer.FAILS, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [("?@.id == arguments.to", "?@.id == arguments.order_id"), ("sum order", "count order"), ("total * left", "total * total")],
+)
+def test_a_fact_that_is_made_otherwise_is_not_compared(line: str, other: str) -> None:
+    rules = BELOW if line != "sum order" else BELOW.replace("context.result.due.lessThan(context.result.total)", "true")
+    (change,) = compare(policy(rules, MADE), policy(rules, MADE.replace(line, other)), SECONDS)
+    assert (change.answer, change.may_loosen) == (Change.NOT_COMPARED, True)

@@ -105,6 +105,16 @@ def test_check_says_which_facts_are_known_before_a_call(cli: Cli, tmp_path: Path
     assert "'odd' names 'one', which no call of it can have" in cli("policy", "check", *files).out
 
 
+def test_the_check_of_a_constitution_names_what_is_read_and_a_fact_that_does_not_fit(cli: Cli, tmp_path: Path) -> None:
+    files = write_rules(tmp_path, FACTS)
+    assert "add_task is judged after reading tasks, open: calls of list_tasks" in cli("constitution", "check", *files).out
+    constitution = tmp_path / "constitution.md"
+    constitution.write_text(constitution.read_text().replace("list_tasks()", "list_task()"))
+    ended = cli("constitution", "check", "--constitution", str(constitution))
+    assert ended.code == 1
+    assert "constitution, line 2: the fact 'tasks': there is no tool 'list_task'" in ended.err
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 from cedarpy import pst
 
 from graph_agent.models.canonical import canonical_json
+from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.fact_types import RESULT, FactTypes
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.syntax import Reads, covers
@@ -65,7 +66,7 @@ class DeclaredFacts:
                 self.of_types[name] = exc
         self._name_fields()
         for fact in self.order:
-            if (why := self._problem(fact)) is not None:
+            if (why := problem_of(fact, self._actions)) is not None:
                 self.problems[fact.name] = FactError(f"the fact '{fact.name}': {why}", fact=fact.name)
         self.of_tool = {name: facts for name, action in actions.items() if (facts := self._facts_of(action))}
 
@@ -147,30 +148,6 @@ class DeclaredFacts:
 
     def _facts_of(self, action: ToolAction) -> Sequence[Fact]:
         return ordered(self.declared, self.types.get(action.name, {}).keys() & self._possible(action))
-
-    def _problem(self, fact: Fact) -> str | None:
-        """Return why a fact cannot come from its tools."""
-        for name in fact.tools:
-            action = self._actions.get(name)
-            if action is None:
-                return f"there is no tool '{name}'"
-            if not action.gives_facts:
-                return f"the server of '{name}' is not trusted: its line in the constitution needs (trusted results)"
-            if fact.kind is FactKind.READ and action.writes:
-                return f"the tool '{name}' may change something: only reads give facts"
-        named = {field.name for action in self._actions.values() for field in action.arguments.fields}
-        if unknown := sorted(fact.arguments - named):
-            return f"no tool has an argument '{unknown[0]}'"
-        if fact.kind is not FactKind.READ:
-            return None
-        action = self._actions[fact.tools[0]]
-        given = {parameter for parameter, _ in fact.parameters}
-        for parameter in sorted(given):
-            if action.arguments.field(parameter) is None:
-                return f"the tool '{action.name}' has no parameter '{parameter}'"
-        filled = {*given, action.bound_argument}
-        missing = [one.name for one in action.arguments.fields if one.required and one.name not in filled]
-        return f"the tool '{action.name}' needs the parameter '{missing[0]}'" if missing else None
 
 
 def _named_parts(type_: CedarType, named: dict[str, Any]) -> dict[str, Any]:
