@@ -271,10 +271,13 @@ def test_a_promise_about_a_read_counts_the_reads_of_the_runtime(rule: str, answe
     assert ("may read 'get_order' by itself" in found.why) is (answer is Answer.UNKNOWN)
 
 
-MADE = FACTS + """- left: one order $.cards[?@.id == arguments.to].left
+MADE = (
+    FACTS
+    + """- left: one order $.cards[?@.id == arguments.to].left
 - total: sum order $.lines[*].price
 - due: total * left
 """
+)
 BELOW = """@id("below") forbid (principal, action == Action::"give_back", resource)
 unless { context.result has left && context.result has due && context.result has total &&
   context.result.left.lessThan(context.result.due) && context.result.due.lessThan(context.result.total) };"""

@@ -100,9 +100,9 @@ def test_check_says_which_facts_are_known_before_a_call(cli: Cli, tmp_path: Path
         "  'tasks' is known before each call: list_tasks()",
         "  'open' is known before each call: count tasks $.tasks[*]",
     ]
-    impossible = 'forbid (principal, action == Action::"list_tasks", resource) unless { context.result has one };'
-    files = write_rules(tmp_path, f'- one: list_tasks(status = arguments.description)\n{PERMIT}@id("odd") {impossible}')
-    assert "'odd' names 'one', which no call of it can have" in cli("policy", "check", *files).out
+    impossible = 'forbid (principal, action == Action::"list_tasks", resource) unless { context.result has tasks };'
+    files = write_rules(tmp_path, f'- tasks: list_tasks(status = arguments.description)\n{PERMIT}@id("odd") {impossible}')
+    assert "'odd' names 'tasks', which no call of it can have" in cli("policy", "check", *files).out
 
 
 def test_the_check_of_a_constitution_names_what_is_read_and_a_fact_that_does_not_fit(cli: Cli, tmp_path: Path) -> None:
