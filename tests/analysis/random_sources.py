@@ -221,15 +221,21 @@ def _accepted(
 
 
 def newly_possible(old: CompiledPolicy, new: CompiledPolicy, made: RandomSources, conversations: int) -> Iterator[str]:
-    """Yield the tools of calls that are decided less strictly under `new`, each by the sources that its policy finds."""
+    """Yield the tools that get a call under `new` that they did not get under `old`, or not without a yes.
+
+    Each policy finds the sources of the call.
+    """
+
     for context, earlier, reads, call in made.conversations(conversations):
-        verdicts = []
-        for policy in (old, new):
-            sources = SourceFinder(context, policy, earlier).sources([call], reads).calls[0]
-            runs = [yes for yes, sent, _ in _accepted(policy, call, sources) if sent.name == call.name]
-            verdicts.append(2 if False in runs else len(runs))
-        if verdicts[1] > verdicts[0]:
-            yield call.name
+        finders = [SourceFinder(context, policy, earlier) for policy in (old, new)]
+        for confirmed, sent in _sent(new, call, finders[1].sources([call], reads).calls[0]):
+            before = [yes for yes, _ in _sent(old, sent, finders[0].sources([sent], reads).calls[0])]
+            if not before or (before == [True] and not confirmed):
+                yield call.name
+
+
+def _sent(policy: CompiledPolicy, call: FunctionCall, sources: CallSources) -> list[tuple[bool, FunctionCall]]:
+    return [(confirmed, sent) for confirmed, sent, _ in _accepted(policy, call, sources) if sent.name == call.name]
 
 
 def _breaks(promise: Conditions, call: FunctionCall, sources: CallSources, *, confirmed: bool) -> bool:
