@@ -10,6 +10,8 @@ from graph_agent.graph.batch import Batch
 from graph_agent.graph.card import AskedCall, is_too_long_together
 from graph_agent.graph.undo import read_object, restored_before
 from graph_agent.models.canonical import digest
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy import confirmation
 from graph_agent.policy.call_in_hand import CallInHand, Evidence, EvidenceKind, Gate, GuardVerdict
 from graph_agent.policy.gates import is_previewed
 from graph_agent.policy.guard import walk
@@ -40,9 +42,17 @@ async def _read_facts(hand: CallInHand, batch: Batch) -> Evidence:
 
 async def _read_object(hand: CallInHand, batch: Batch) -> Evidence:
     """The preview is taken now, after the calls before this one, and a question says what they have changed."""
-    if hand.evidence.seen is not None or not is_previewed(hand):
-        return hand.evidence
-    return hand.evidence._replace(seen=await batch.runtime.ports.preview(hand.name, hand.arguments))
+    seen = hand.evidence.seen
+    if seen is None and is_previewed(hand):
+        seen = await batch.runtime.ports.preview(hand.name, hand.arguments)
+    return hand.evidence._replace(seen=seen, object_changed=_is_changed(hand, seen))
+
+
+def _is_changed(hand: CallInHand, seen: ToolResult | None) -> bool:
+    confirmed = hand.setting.confirmed
+    if confirmed is None or hand.place >= len(confirmed.each) or (seen is None and not hand.shown):
+        return False
+    return not confirmation.is_unchanged(hand.rule, confirmed.each[hand.place], seen, hand.shown)
 
 
 async def _read_restored(hand: CallInHand, batch: Batch) -> Evidence:

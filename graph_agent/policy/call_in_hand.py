@@ -108,6 +108,8 @@ class Evidence(NamedTuple):
     """FACTS: the same as a question shows them."""
     seen: ToolResult | None = None
     """OBJECT: the preview of the object of the call; None without one."""
+    object_changed: bool = False
+    """OBJECT: True if the object is known, and is not as it was shown to those who have confirmed the call."""
     object_now: FactRead | None = None
     """RESTORED: what an undo would restore, as it is now."""
     restored_before: Mapping[str, Any] = MappingProxyType({})

@@ -12,14 +12,15 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.approval import MAX_OPEN_REQUESTS, MAX_RENEWALS
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition
-from graph_agent.policy import confirmation
 from graph_agent.policy.call_in_hand import ASKED_AT, CallInHand, Findings, GuardVerdict, Question
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Verdict
 from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
-from graph_agent.reply import fixed
 
 MAX_CALLS_PER_ROUND = 5
+
+_MAY_BE_DONE = "it is not known whether the same was done before"
+"""The name of the rule that asks before a change is repeated whose outcome is not known."""
 
 DRY_RUN = "dry run"
 """The name of the gate whose verdicts the calls after it take for effects."""
@@ -194,7 +195,7 @@ def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Find
     if needs is not None and hand.waits:
         return hand.skipped(ReasonCode.LEFT_OUT, ends_batch=True)
     if lacks_yes or (hand.waits and needs is None):
-        asked = ruling._replace(reasons=(*ruling.reasons, fixed.MAY_BE_DONE)) if is_unknown else ruling
+        asked = ruling._replace(reasons=(*ruling.reasons, _MAY_BE_DONE)) if is_unknown else ruling
         question = Question(CallDisposition.AWAITING, names=asked.names, facts=_in_words(hand, asked).reason)
     elif needs is not None:
         # The conditions may have asked for the yes too, which the call has.
@@ -240,12 +241,8 @@ def is_as_shown(hand: CallInHand) -> GuardVerdict | Findings | None:
 
 
 def has_changed(hand: CallInHand) -> bool:
-    """True if the object of a confirmed call is known, and is not as it was shown."""
-    assert hand.setting.confirmed is not None
-    seen, shown = hand.evidence.seen, hand.shown
-    if seen is None and not shown:
-        return False
-    return not confirmation.is_unchanged(hand.rule, hand.setting.confirmed.each[hand.place], seen, shown)
+    """True if the object of a confirmed call is not as it was shown."""
+    return hand.evidence.object_changed
 
 
 def has_object(hand: CallInHand) -> bool:
