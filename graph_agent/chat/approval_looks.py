@@ -20,7 +20,6 @@ from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionRecord, EntryKind
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy import confirmation
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import CallInHand, Setting
 from graph_agent.policy.cedar.call_facts import CallFacts
@@ -30,6 +29,7 @@ from graph_agent.policy.cedar.fact_values import shown_facts
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.gathered_facts import gather_facts
+from graph_agent.words import confirmation
 
 MAX_LOOKS = 20
 """The looks of one person at one request."""

@@ -15,7 +15,7 @@ from graph_agent.models.facts import ShownFact
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.models.sources import CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.origins import describe_origin
+from graph_agent.words.origins import describe_origin
 
 
 class ApprovalSummary(Frozen):

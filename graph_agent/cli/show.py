@@ -23,9 +23,9 @@ from graph_agent.models.decision import AgentDecision, PendingAction
 from graph_agent.models.facts import FactRead
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
 from graph_agent.models.sources import BatchSources
-from graph_agent.policy.confirmation import list_arguments
 from graph_agent.reply.fixed import QUESTION_END
 from graph_agent.reply.text import counted, exact, one_line, quoted, visible
+from graph_agent.words.confirmation import list_arguments
 
 _LABEL_WIDTH = 14
 _AUTHOR_WIDTH = 8

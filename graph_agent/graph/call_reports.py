@@ -8,14 +8,14 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.state import Turn
 from graph_agent.models.decision import PendingCall
 from graph_agent.models.record import CallDisposition
-from graph_agent.policy import confirmation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.reasons import ReasonCode
-from graph_agent.policy.receipts import confirmed_reply, is_committed, quoted_refusal, quoted_result
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined
+from graph_agent.words import confirmation
 from graph_agent.words.reasons import rule_of
+from graph_agent.words.receipts import confirmed_reply, is_committed, quoted_refusal, quoted_result
 
 MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
 """The calls whose result is that of a server."""

@@ -21,13 +21,13 @@ from graph_agent.models.decision import (
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
-from graph_agent.policy import confirmation
 from graph_agent.policy.call_in_hand import CallInHand
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.objects import NamedObjects, named_objects
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, plain
+from graph_agent.words import confirmation
 
 _MAX_CHANGED_BEFORE = 4_000
 """The longest text that a question shows before its actions, in characters."""

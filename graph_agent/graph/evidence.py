@@ -11,10 +11,10 @@ from graph_agent.graph.card import AskedCall, is_too_long_together
 from graph_agent.graph.undo import read_object, restored_before
 from graph_agent.models.canonical import digest
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy import confirmation
 from graph_agent.policy.call_in_hand import CallInHand, Evidence, EvidenceKind, Gate, GuardVerdict
 from graph_agent.policy.gates import is_previewed
 from graph_agent.policy.guard import walk
+from graph_agent.words import confirmation
 
 Reader = Callable[[CallInHand, Batch], Awaitable[Evidence]]
 

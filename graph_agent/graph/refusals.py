@@ -9,10 +9,10 @@ from graph_agent.graph.state import EndingKind, Turn
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.fixed import refused
 from graph_agent.reply.text import counted, one_line
+from graph_agent.words.confirmation import describe_action
 from graph_agent.words.reasons import rule_of
 
 REPORTS_CONFIRMED = frozenset({EndingKind.CONFIRMED, EndingKind.FAILURE, EndingKind.CAP})

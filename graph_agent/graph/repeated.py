@@ -6,10 +6,10 @@ from graph_agent.graph.state import Turn
 from graph_agent.graph.transcript import readable_data
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.receipts import quoted_refusal, quoted_result
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.fixed import REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
+from graph_agent.words.receipts import quoted_refusal, quoted_result
 
 _MAX_RESULTS = 3
 """The number of results that are quoted, the last ones."""

@@ -12,13 +12,13 @@ from graph_agent.graph.stepping import Step
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind
 from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, ReadCall
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.origins import describe_source
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.sources import SourceFinder
 from graph_agent.record.earlier_results import find_results
 from graph_agent.record.statements import read
 from graph_agent.replays.ports import PlaybackRecorder
 from graph_agent.replays.sources import LoadedRecord
+from graph_agent.words.origins import describe_source
 
 ArgumentSources = dict[str, list[str]]
 """The sources of each argument of a call, in words."""

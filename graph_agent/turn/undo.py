@@ -13,7 +13,6 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import RestoredObject, UndoneCall, UndoneDecision
-from graph_agent.policy import confirmation
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import UndoneBy
 from graph_agent.policy.gates import MAX_CALLS_PER_ROUND
@@ -22,6 +21,7 @@ from graph_agent.policy.undo import NotUndoableError, filled
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply import fixed
 from graph_agent.reply.text import one_line
+from graph_agent.words import confirmation
 from graph_agent.words.reasons import undone_already
 
 READ_WITHIN: Final = timedelta(seconds=10)

@@ -31,12 +31,12 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import SECTION
-from graph_agent.policy.receipts import confirmed_reply
 from graph_agent.reply.authored import plain
 from graph_agent.settings import read_settings
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.tools.server_file import read_server_file
 from graph_agent.validation.fixtures import load_fixtures
+from graph_agent.words.receipts import confirmed_reply
 from tests.documentation.blocks import Block
 from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page
 from tests.documentation.site import ROOT

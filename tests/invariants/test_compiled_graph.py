@@ -40,13 +40,13 @@ from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile, ConditionsVerdict, Situation, Verdict
-from graph_agent.policy.confirmation import describe_in_full
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.audit_writer import NoApprovalRequests
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.words.confirmation import describe_in_full
 from graph_agent.words.reasons import rule_of
 from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, WHITELIST, confirmed_action

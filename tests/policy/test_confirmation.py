@@ -15,11 +15,11 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.compiled import compile_policy
-from graph_agent.policy.confirmation import describe_action, describe_in_full, is_shown_in_full
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.fixed import not_done, question
+from graph_agent.words.confirmation import describe_action, describe_in_full, is_shown_in_full
 
 NOW = ManualClock().now()
 PENDING = PendingAction(

@@ -14,13 +14,13 @@ from graph_agent.models.result_size import MAX_RESULT_BYTES, fit_result
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.receipts import receipt
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import by_code, by_server, plain
 from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
 from graph_agent.reply.text import one_line
 from graph_agent.task_server.declarations import TASK_TOOLS
+from graph_agent.words.receipts import receipt
 
 
 def test_the_fixed_replies_are_the_contract_sentences() -> None:

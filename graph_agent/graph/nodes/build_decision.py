@@ -17,10 +17,10 @@ from graph_agent.models.prompt import Prompt, reply
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.receipts import is_committed
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
 from graph_agent.reply.fixed import COULD_NOT_GO_ON, INTERRUPTED_UNKNOWN, as_notice, with_receipts
+from graph_agent.words.receipts import is_committed
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
 """The calls that the decision lists."""

@@ -23,14 +23,14 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.call_in_hand import Gate, GuardVerdict
 from graph_agent.policy.guard import GATES, LOOK
-from graph_agent.policy.origins import warn_of
 from graph_agent.policy.reasons import ReasonCode
-from graph_agent.policy.receipts import receipt
 from graph_agent.policy.shadow import shadow_verdicts
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
+from graph_agent.words.origins import warn_of
 from graph_agent.words.reasons import for_model
+from graph_agent.words.receipts import receipt
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime, gates: tuple[Gate, ...] = GATES) -> Turn:

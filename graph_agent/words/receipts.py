@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from graph_agent.errors import REFUSAL_CODES, ToolErrorCode
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import Parts, by_code, by_server
 from graph_agent.reply.text import clean_reply, one_line
+from graph_agent.words.confirmation import describe_action
 
 _FAILURE: Final = re.compile(r"\W*(?:[\w.]*(?:error|exception)|fail(?:ed|ure)|fatal|traceback)\b", re.IGNORECASE)
 """The start of an answer that reads like a failure."""
