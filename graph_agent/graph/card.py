@@ -8,7 +8,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
 
-from graph_agent.graph.call_reports import is_done
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import (
     CONFIRMATION_LIFETIME,
@@ -22,6 +21,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.call_in_hand import CallInHand
+from graph_agent.policy.committed import is_done
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.objects import NamedObjects, named_objects
 from graph_agent.policy.tool_rule import ToolRule

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any
 
 from graph_agent.graph.state import Turn
 from graph_agent.models.decision import EarlierCall, PendingAction
@@ -16,8 +15,8 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.words.readable import readable_data
 
-_FRACTION: Final = re.compile(r"\A(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+")
 _NOT_NOW = {"success": False, "error": "not now: the other calls were run first; use this alone to end your turn"}
 
 MAX_NOTES_CHARS = 2_000
@@ -38,19 +37,6 @@ def result_json(result: ToolResult, unread: Collection[str] | None = None) -> di
     if result.unknown:
         response["outcome"] = "unknown: it may or may not have been done; say so"
     return fit_result(response)
-
-
-def readable_data(data: Any, unread: Collection[str]) -> Any:
-    """Return `data` without the fields called `unread` and without nulls, and with times in whole seconds."""
-    if isinstance(data, list):
-        return [readable_data(item, unread) for item in data]
-    if not isinstance(data, dict):
-        return data
-    return {
-        key: _FRACTION.sub(r"\1", value) if key.endswith("_at") and isinstance(value, str) else readable_data(value, unread)
-        for key, value in data.items()
-        if key not in unread and value is not None
-    }
 
 
 def _content_notes(result: ToolResult) -> list[str]:

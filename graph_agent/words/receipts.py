@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection
 from typing import Any, Final
 
 from graph_agent.errors import REFUSAL_CODES, ToolErrorCode
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.committed import is_committed, reads_like_failure, text_of
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import Parts, by_code, by_server
 from graph_agent.reply.text import clean_reply, one_line
 from graph_agent.words.confirmation import describe_action
 
-_FAILURE: Final = re.compile(r"\W*(?:[\w.]*(?:error|exception)|fail(?:ed|ure)|fatal|traceback)\b", re.IGNORECASE)
-"""The start of an answer that reads like a failure."""
 _MAX_RESULT_CHARS: Final = 2_000
 _MAX_RESULT_LINES: Final = 50
 _MAX_RESULT_IN_RECEIPT: Final = 100
@@ -43,16 +40,11 @@ def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, co
     return described if is_committed(rule, result) else by_code("not known whether this was done: ") + described
 
 
-def is_committed(rule: ToolRule, result: ToolResult) -> bool:
-    """True if `result` shows a change. A server without a ledger that answers `Error: …` as normal text shows none."""
-    return rule.mutating and result.success and not _reads_like_failure(rule, result)
-
-
 def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> Parts:
     """Return the reply to a confirmed call that succeeded: what was done, and what the server returned, marked as data."""
     if line := _own_wording(rule, result):
         return by_code("Done: ") + by_server(line) + by_code(".")
-    done = "The answer reads like a failure" if _reads_like_failure(rule, result) else "Done"
+    done = "The answer reads like a failure" if reads_like_failure(rule, result) else "Done"
     if result.read_back is not None:
         done = "The answer was lost, and a read found it done"
     return by_code(f"{done}: {_described(rule, arguments)}.") + quoted_result(rule, result)
@@ -76,11 +68,6 @@ def quoted_refusal(rule: ToolRule, result: ToolResult) -> Parts:
     return by_code("\n\nThe tool says:\n") + by_server(f"> {said}") if said else ()
 
 
-def _reads_like_failure(rule: ToolRule, result: ToolResult) -> bool:
-    # What a read found is no answer of the tool.
-    return not rule.traits.ledger and result.read_back is None and _FAILURE.match(_text_of(result, indent=None)) is not None
-
-
 def _described(rule: ToolRule, arguments: dict[str, Any]) -> str:
     return describe_action(rule, arguments, None) if arguments else one_line(rule.title, _MAX_RECEIPT)
 
@@ -96,7 +83,7 @@ def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> tuple[li
 
     Empty if it returned nothing. False goes with lines that are not all.
     """
-    text = _text_of(result)
+    text = text_of(result)
     lines = clean_reply(text[:_MAX_RESULT_CHARS], hidden_names).split("\n")
     complete = len(text) <= _MAX_RESULT_CHARS and len(lines) <= _MAX_RESULT_LINES
     return lines[:_MAX_RESULT_LINES] if any(lines) else [], complete
@@ -109,12 +96,3 @@ def _in_receipt(rule: ToolRule, result: ToolResult) -> Parts:
         return ()
     data = " ".join([*lines, *([] if complete else [_MORE])]).replace('"', "'")
     return by_code('; the server returned "') + by_server(one_line(data, _MAX_RESULT_IN_RECEIPT)) + by_code('"')
-
-
-def _text_of(result: ToolResult, *, indent: int | None = 2) -> str:
-    """Return what a server returned as text. Without `indent` the data is one line, which is encoded several times as fast."""
-    data = result.data
-    # The key of an only value says no more than "text" or "result".
-    only = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 and "error" not in data else None
-    text = only if isinstance(only, str) else json.dumps(data, ensure_ascii=False, indent=indent) if data else ""
-    return "\n".join([*([text] if text else []), *(note for item in result.content if (note := item.note) is not None)])

@@ -70,7 +70,7 @@ INVARIANTS = {
         (
             f"{HERE}/test_consent.py::test_consent_works_once_within_five_minutes_for_its_user_and_conversation",
             f"{HERE}/test_one_approval.py::test_each_yes_is_for_one_effect_of_each_call_that_it_was_shown_for",
-            "tests/policy/test_confirmation.py::test_a_signature_binds_every_field_the_user_and_the_conversation",
+            "tests/words/test_confirmation.py::test_a_signature_binds_every_field_the_user_and_the_conversation",
             "tests/chat/conversations/test_confirmations.py::test_one_of_many_concurrent_decisions_uses_a_confirmation",
         ),
     ),
@@ -169,9 +169,9 @@ INVARIANTS = {
         "Nothing is confirmed that was not shown in full.",
         (
             f"{HERE}/test_shown.py::test_a_call_is_sent_only_if_the_question_or_what_the_client_read_has_all_of_it",
-            "tests/policy/test_confirmation.py::"
+            "tests/words/test_confirmation.py::"
             "test_a_question_shows_every_argument_in_full_on_a_line_that_its_value_cannot_end",
-            "tests/policy/test_confirmation.py::test_a_longer_argument_is_visibly_shortened_and_counts_as_not_shown",
+            "tests/words/test_confirmation.py::test_a_longer_argument_is_visibly_shortened_and_counts_as_not_shown",
             "tests/graph/test_confirmation.py::"
             "test_an_action_that_is_not_shown_in_full_is_confirmed_only_by_id_and_after_it_was_read",
             "tests/cli/test_ask.py::test_a_question_that_another_terminal_asked_is_shown_here_before_a_yes_confirms_it",

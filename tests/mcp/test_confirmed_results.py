@@ -13,11 +13,12 @@ import pytest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.committed import is_committed
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import by_code, by_server, plain
-from graph_agent.words.receipts import confirmed_reply, is_committed, receipt
+from graph_agent.words.receipts import confirmed_reply, receipt
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers
 from tests.mcp.test_third_party import SAID, call

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.graph.call_reports import notices_of_undone
 from graph_agent.graph.intent import read_intent
-from graph_agent.graph.refusals import REPORTS_CONFIRMED, refusal_notices
 from graph_agent.graph.state import EndingKind, Turn, TurnRuntime
 from graph_agent.graph.transcript import this_round, with_confirmed_calls, with_round
 from graph_agent.models.authors import TextAuthor
@@ -16,16 +14,20 @@ from graph_agent.models.llm import LLMErrorCode
 from graph_agent.models.prompt import Prompt, reply
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
+from graph_agent.policy.committed import is_committed
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
 from graph_agent.reply.fixed import COULD_NOT_GO_ON, INTERRUPTED_UNKNOWN, as_notice, with_receipts
-from graph_agent.words.receipts import is_committed
+from graph_agent.words.call_reports import notices_of_undone
+from graph_agent.words.refusals import refusal_notices
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
 """The calls that the decision lists."""
 _WITH_RECEIPTS = frozenset({EndingKind.FAILURE, EndingKind.CAP})
 """Endings whose fixed reply does not report the changes of the turn, so the receipts are added to it."""
+_REPORTS_CONFIRMED = frozenset({EndingKind.CONFIRMED, EndingKind.FAILURE, EndingKind.CAP})
+"""Endings whose reply reports the confirmed calls in the words of code."""
 _WITHOUT_INTENT = frozenset({EndingKind.FAILURE, EndingKind.VOID_ANSWER})
 """Endings without an answer of the model or of the user that shows an intent."""
 
@@ -35,11 +37,13 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     assert ending is not None
     decision_type, outcome = _decide(turn, runtime.snapshot.policy)
     done, uncertain = _receipts(turn.calls, runtime.snapshot.policy)
+    shown = () if turn.confirmed is None else turn.confirmed.each
+    reports = ending.kind in _REPORTS_CONFIRMED
     notices = [
         *map(by_code, turn.notices),
-        *map(by_code, () if ending.kind in REPORTS_CONFIRMED else notices_of_undone(turn)),
+        *map(by_code, () if reports else notices_of_undone(turn.calls, shown)),
         *map(as_notice, uncertain),
-        *map(by_code, refusal_notices(turn, runtime.snapshot.policy)),
+        *map(by_code, refusal_notices(turn.calls, runtime.snapshot.policy, reported=len(shown) if reports else 0)),
     ]
     replied = _reply(turn, runtime.snapshot.policy)
     text = plain(replied)

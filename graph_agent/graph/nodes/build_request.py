@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graph_agent.graph.approval import ended_without_call, reason_notices
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, ClosedRequest, PendingAction
@@ -17,6 +16,7 @@ from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, pending_question, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
+from graph_agent.words.approvals import ended_without_call, reason_notices
 
 
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:

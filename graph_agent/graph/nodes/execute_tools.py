@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.graph.approval import open_request, opened_reply, with_approvers
+from graph_agent.graph.approval import open_request
 from graph_agent.graph.authorized import run_authorized
 from graph_agent.graph.batch import Batch
-from graph_agent.graph.call_reports import MADE, is_done, report_call, report_confirmed
 from graph_agent.graph.card import AskedCall, ask_about
 from graph_agent.graph.evidence import judge_now
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
@@ -22,12 +21,15 @@ from graph_agent.models.decision import AfterYes, PendingAction
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.call_in_hand import Gate, GuardVerdict
+from graph_agent.policy.committed import MADE, is_done
 from graph_agent.policy.guard import GATES, LOOK
 from graph_agent.policy.reasons import ReasonCode
 from graph_agent.policy.shadow import shadow_verdicts
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, joined
+from graph_agent.words.approvals import opened_reply, with_approvers
+from graph_agent.words.call_reports import report_call, report_confirmed
 from graph_agent.words.origins import warn_of
 from graph_agent.words.reasons import for_model
 from graph_agent.words.receipts import receipt
@@ -48,8 +50,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime, gates: tuple[Gate, ...
     if confirmed is not None:
         return _after_yes(turn, runtime, confirmed)
     if turn.context.called:
-        interrupted = runtime.ports.interrupted
-        made = [report_call(turn, call, policy, interrupted=interrupted) for call in turn.calls if call.disposition in MADE]
+        made = [report_call(call, policy) for call in turn.calls if call.disposition in MADE]
         # Why a call was refused is said by a notice.
         text = joined("\n\n", dict.fromkeys(made)) or by_code(fixed.NOTHING_CHANGED)
         return turn.to("called_done", ending=Ending.of(EndingKind.CALLED, text))
@@ -161,7 +162,11 @@ def _awaiting(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], made
 def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Turn:
     """Return the turn after the calls that the user has confirmed: it ends with the report, or the model goes on."""
     policy, interrupted = runtime.snapshot.policy, runtime.ports.interrupted
-    report = with_approvers(turn, report_confirmed(turn, policy, interrupted=interrupted))
+    closed = turn.context.approval
+    reported = report_confirmed(
+        turn.confirmed_calls, confirmed.each, policy, interrupted=interrupted, approved=closed is not None
+    )
+    report = with_approvers(closed, reported)
     all_done = all(is_done(call, policy) for call in turn.calls)
     goes_on = confirmed.then is AfterYes.GO_ON or (confirmed.then is AfterYes.EXPLAIN and not all_done)
     # After an unknown outcome code has the last word: a model might do the same again in other words.

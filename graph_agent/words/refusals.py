@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graph_agent.graph.state import EndingKind, Turn
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
@@ -15,56 +14,53 @@ from graph_agent.reply.text import counted, one_line
 from graph_agent.words.confirmation import describe_action
 from graph_agent.words.reasons import rule_of
 
-REPORTS_CONFIRMED = frozenset({EndingKind.CONFIRMED, EndingKind.FAILURE, EndingKind.CAP})
-"""Endings whose reply reports the confirmed calls in the words of code."""
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
 
-def refusal_notices(turn: Turn, policy: CompiledPolicy) -> Iterator[str]:
-    """Yield one notice for each rule that refused calls, in the order of the calls.
+def refusal_notices(calls: Sequence[TurnCall], policy: CompiledPolicy, *, reported: int = 0) -> Iterator[str]:
+    """Yield one notice for each rule that refused calls of a turn, in the order of the calls.
 
-    A call that the model corrected is not named. Neither is a confirmed one that the reply reports.
+    A call that the model corrected is not named. Neither are the first ones that the reply has `reported`.
     """
-    reported = turn.ending is not None and turn.ending.kind in REPORTS_CONFIRMED
     by_rule: dict[str, list[TurnCall]] = {}
-    for call in turn.calls[len(turn.confirmed_calls) if reported else 0 :]:
-        if call.disposition is CallDisposition.REFUSED and not _was_corrected(call, turn):
+    for call in calls[reported:]:
+        if call.disposition is CallDisposition.REFUSED and not _was_corrected(call, calls):
             by_rule.setdefault(rule_of(call), []).append(call)
-    for rule, calls in by_rule.items():
-        described = [_describe(call, turn, policy) for call in calls]
+    for rule, refused_calls in by_rule.items():
+        described = [_describe(call, calls, policy) for call in refused_calls]
         known = list(dict.fromkeys(text for text in described if text))
         # The name of a tool that does not exist is the model's, and says nothing to the user.
         unknown = described.count("")
         yield refused([*known, *([counted(unknown, "action")] if unknown else [])], rule)
 
 
-def _was_corrected(call: TurnCall, turn: Turn) -> bool:
+def _was_corrected(call: TurnCall, calls: Sequence[TurnCall]) -> bool:
     """True if the model made the call later: the same one, or after invalid arguments any of the same tool."""
     return any(
         later.iteration > call.iteration
         and later.disposition in _MADE
         and later.call.name == call.call.name
         and (call.has_invalid_arguments or later.arguments == call.arguments)
-        for later in turn.calls
+        for later in calls
     )
 
 
-def _describe(call: TurnCall, turn: Turn, policy: CompiledPolicy) -> str:
+def _describe(call: TurnCall, calls: Sequence[TurnCall], policy: CompiledPolicy) -> str:
     """Return the action as a question about it would name it; empty for a tool without a rule."""
     rule = policy.rules.get(call.call.name)
     if rule is None:
         return ""
     if call.has_invalid_arguments or not call.arguments:
         return one_line(rule.title)
-    text = _text_of_object(call, turn)
+    text = _text_of_object(call, calls)
     shown = None if text is None else ToolResult(success=True, data={"description": text})
     return describe_action(rule, call.arguments, shown)
 
 
-def _text_of_object(call: TurnCall, turn: Turn) -> str | None:
+def _text_of_object(call: TurnCall, calls: Sequence[TurnCall]) -> str | None:
     """Return the description of the object that an argument names by its id, if a result of the turn has it."""
     ids = {value for value in call.arguments.values() if isinstance(value, str)}
-    for earlier in turn.calls[: call.sequence - 1]:
+    for earlier in calls[: call.sequence - 1]:
         for found in _objects(earlier.result.data if earlier.result.success else None):
             if found.get("id") in ids and isinstance(text := found.get("description"), str):
                 return text

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from graph_agent.graph.state import Turn
-from graph_agent.graph.transcript import readable_data
+from collections.abc import Sequence
+
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.fixed import REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
+from graph_agent.words.readable import readable_data
 from graph_agent.words.receipts import quoted_refusal, quoted_result
 
 _MAX_RESULTS = 3
 """The number of results that are quoted, the last ones."""
 
 
-def repeated_reply(turn: Turn, policy: CompiledPolicy) -> Parts:
+def repeated_reply(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Parts:
     """Return the reply: the results of the reads of the turn, or what the last call failed with."""
-    read = {(call.call.name, str(call.arguments)): call for call in turn.calls if _was_read(call, policy)}
-    last = turn.calls[-1]
+    read = {(call.call.name, str(call.arguments)): call for call in calls if _was_read(call, policy)}
+    last = calls[-1]
     rule = policy.rules.get(last.call.name)
     if read:
         quotes = [_quoted(call, policy) for call in list(read.values())[-_MAX_RESULTS:]]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.graph.state import Turn
 from graph_agent.models.decision import PendingCall
 from graph_agent.models.record import CallDisposition
+from graph_agent.policy.committed import MADE
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.reasons import ReasonCode
 from graph_agent.policy.turn_call import TurnCall
@@ -15,25 +15,13 @@ from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined
 from graph_agent.words import confirmation
 from graph_agent.words.reasons import rule_of
-from graph_agent.words.receipts import confirmed_reply, is_committed, quoted_refusal, quoted_result
+from graph_agent.words.receipts import confirmed_reply, quoted_refusal, quoted_result
 
-MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
-"""The calls whose result is that of a server."""
 _MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
 
-def is_done(call: TurnCall, policy: CompiledPolicy) -> bool:
-    """True if a call was certainly done."""
-    rule = policy.rules.get(call.call.name)
-    if rule is None or call.disposition is not CallDisposition.EXECUTED:
-        return False
-    return is_committed(rule, call.result) if rule.mutating else call.result.success
-
-
-def report_call(turn: Turn, call: TurnCall, policy: CompiledPolicy, *, interrupted: bool) -> Parts:
+def report_call(call: TurnCall, policy: CompiledPolicy) -> Parts:
     """Return the reply about one call."""
-    if turn.confirmed is not None and interrupted and not call.result.may_be_done:
-        return by_code(fixed.CONFIRMED_NOT_DONE if turn.context.approval is None else fixed.APPROVED_NOT_DONE)
     rule = policy.rules.get(call.call.name)
     if rule is not None and call.disposition in MADE and (refusal := quoted_refusal(rule, call.result)):
         return by_code(fixed.TOOL_REFUSED_REPLY) + refusal + quoted_result(rule, call.result)
@@ -48,28 +36,32 @@ def report_call(turn: Turn, call: TurnCall, policy: CompiledPolicy, *, interrupt
     )
 
 
-def report_confirmed(turn: Turn, policy: CompiledPolicy, *, interrupted: bool) -> Parts:
-    """Return the reply about the calls that the user has confirmed."""
-    assert turn.confirmed is not None
-    if len(turn.confirmed_calls) == 1:
-        return report_call(turn, turn.confirmed_calls[0], policy, interrupted=interrupted)
-    calls = zip(turn.confirmed_calls, turn.confirmed.each, strict=True)
-    return joined("\n\n", [_report_one_of_several(call, shown, policy) for call, shown in calls])
+def report_confirmed(
+    calls: Sequence[TurnCall], shown: Sequence[PendingCall], policy: CompiledPolicy, *, interrupted: bool, approved: bool
+) -> Parts:
+    """Return the reply about the calls that were confirmed as they were `shown`; `approved` means by other people."""
+    if len(calls) > 1:
+        each = zip(calls, shown, strict=True)
+        return joined("\n\n", [_report_one_of_several(call, one, policy) for call, one in each])
+    if interrupted and not calls[0].result.may_be_done:
+        return by_code(fixed.APPROVED_NOT_DONE if approved else fixed.CONFIRMED_NOT_DONE)
+    return report_call(calls[0], policy)
 
 
-def notices_of_undone(turn: Turn) -> Iterator[str]:
-    """Yield a notice for each confirmed call that was not done, and is not asked for or made again later in the turn."""
-    if turn.confirmed is None:
-        return
-    for call, shown in zip(turn.confirmed_calls, turn.confirmed.each, strict=True):
+def notices_of_undone(calls: Sequence[TurnCall], shown: Sequence[PendingCall]) -> Iterator[str]:
+    """Yield a notice for each confirmed call that was not done, and is not asked for or made again later in the turn.
+
+    `calls` are those of the turn, the confirmed ones first, as they were `shown`.
+    """
+    for call, one in zip(calls, shown, strict=False):
         is_undone = call.disposition is CallDisposition.EXECUTED and not call.result.may_be_done
-        if (is_undone or call.disposition is CallDisposition.SKIPPED) and not _follows(call, turn):
-            yield fixed.not_done(shown.description, _why_undone(call))
+        if (is_undone or call.disposition is CallDisposition.SKIPPED) and not _follows(call, calls):
+            yield fixed.not_done(one.description, _why_undone(call))
 
 
-def _follows(call: TurnCall, turn: Turn) -> bool:
+def _follows(call: TurnCall, calls: Sequence[TurnCall]) -> bool:
     """True if the model requested the same call again, and it was made, or the user is asked about it."""
-    later = turn.calls[call.sequence :]
+    later = calls[call.sequence :]
     return any(one.disposition in _MADE_LATER and _requested(one) == _requested(call) for one in later)
 
 

@@ -1,0 +1,42 @@
+"""The replies about approval requests: opened, ended without their call, and done."""
+
+from __future__ import annotations
+
+from graph_agent.models.approval import ApprovalState
+from graph_agent.models.decision import ApprovalRequest, ClosedRequest
+from graph_agent.reply import fixed
+from graph_agent.reply.authored import Parts, by_code
+from graph_agent.reply.text import quoted
+
+
+def opened_reply(request: ApprovalRequest) -> str:
+    """Return the reply with which a request is opened."""
+    before = fixed.CHANGED_SINCE_APPROVED if request.renewals else ""
+    return " ".join(filter(None, (before, request.action.changed_before, fixed.waits_for_approval(request))))
+
+
+def ended_without_call(closed: ClosedRequest) -> str:
+    """Return the reply about a request that ended without its call."""
+    denial = next((one for one in closed.answers if not one.approve), None)
+    match closed.end:
+        case ApprovalState.DENIED if denial is not None:
+            why = f"{fixed.denied_by(denial)}, so nothing was done"
+        case ApprovalState.CANCELLED:
+            why = "You withdrew the request, so nothing was done"
+        case ApprovalState.EXPIRED:
+            until = f"{closed.request.action.expires_at:%Y-%m-%d %H:%M} UTC"
+            who = "There were not enough approvals" if closed.answers else "No one answered"
+            why = f"{who} until {until}, so nothing was done"
+        case _:
+            why = f"The rules no longer permit this ({closed.why}), so nothing was done"
+    return f"{why}: {fixed.lowered(closed.request.action.description)}"
+
+
+def reason_notices(closed: ClosedRequest) -> list[str]:
+    """Return a notice for each reason that an approver gave: the user reads it, and no model."""
+    return [f"{quoted(one.approver, 80)} says: {quoted(one.reason, 1_000)}" for one in closed.answers if one.reason]
+
+
+def with_approvers(closed: ClosedRequest | None, report: Parts) -> Parts:
+    """Return the report of a call, after the people who approved it."""
+    return report if closed is None else by_code(f"{fixed.approved_by(closed.answers)}. ") + report
