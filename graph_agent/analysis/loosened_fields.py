@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from graph_agent.analysis.questions import AnalysisResult, Change
-from graph_agent.policy.constitution import UndoneBy
+from graph_agent.policy.constitution import UndoneBy, read_limited
 from graph_agent.settings import Settings
 
 
@@ -75,11 +75,10 @@ def _undoes_more(before: UndoneBy | None, after: UndoneBy | None) -> bool:
 
 
 def _has_more_signers(before: Path | None, after: Path | None) -> bool:
-    """True if other keys may sign approvals, or if these need no signature any more."""
+    """True if other keys may sign approvals, or if these need no signature any more. Raises `ConfigurationError`."""
     if before is None or after is None:
         return before is not None
-    old, new = (set(one.read_text(encoding="utf-8").splitlines()) if one.exists() else set() for one in (before, after))
-    return not new <= old
+    return _has_more(*(read_limited("file of approvers' keys", one).splitlines() for one in (before, after)))
 
 
 CALLS: Final = Row("the calls that it permits are compared")
