@@ -17,6 +17,7 @@ from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration, select_declarations
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.fact_lines import split
 from tests.order_desk import CONSTITUTION, DECLARATIONS, ONLY_PENDING, ORDER, OrderDesk, forbid, policy
 from tests.scripted_turns import done, grouped
 
@@ -43,8 +44,9 @@ class _OneCallModel:
 
 def _engine(rules: str) -> tuple[LLMAgentEngine, OrderDesk]:
     desk = OrderDesk(answers={"cancel_order": lambda _: done()})
+    facts, rules = split(rules)
     options = grouped(conditions=ConditionsFile(rules))
-    return LLMAgentEngine(_OneCallModel(), desk, CONSTITUTION, **options), desk
+    return LLMAgentEngine(_OneCallModel(), desk, f"{CONSTITUTION}\n{facts}", **options), desk
 
 
 async def measure() -> dict[str, float]:
