@@ -7,11 +7,13 @@ not the user's is asked about.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,11 +52,16 @@ _END = re.compile(r"(?<!\d)(?<!\b\w)(?<!\b\w\w)(?<!\b\w\w\w)\.(?=\s|$)|[!?;…]+
 _PAUSE = re.compile(r"[,:](?!\d)|\.(?=\s|$)|[،、，：()]|\s[-–—*•]\s|\n")
 
 
+_Placed = tuple[int, int, _Role | None]
+"""A word or a phrase: its start, its end and its role."""
+_place = itemgetter(0)
+
+
 @dataclass(slots=True)
 class _Clause:
     start: int
     end: int
-    words: list[tuple[int, int, _Role | None]] = field(default_factory=list)
+    words: list[_Placed] = field(default_factory=list)
     contrasts: bool = False
     denied: list[Span] = field(default_factory=list)
 
@@ -104,7 +111,7 @@ def denied_spans(text: str) -> list[Span]:
     before: list[_Clause] = []
     start = 0
     for end, is_question in [*((one.end(), "?" in one[0] or "؟" in one[0]) for one in _END.finditer(text)), (len(text), False)]:
-        clauses = _clauses(text, start, end, [one for one in words if start <= one[0] < end])
+        clauses = _clauses(text, start, end, _between(words, start, end))
         if before and clauses and all(clause.is_denial_alone for clause in clauses if clause.words):
             # "Pay Bob? Never!"
             for clause in before:
@@ -153,7 +160,7 @@ def _goes_on(clauses: Sequence[_Clause], number: int) -> bool:
     return True
 
 
-def _clauses(text: str, start: int, end: int, words: Sequence[tuple[int, int, _Role | None]]) -> list[_Clause]:
+def _clauses(text: str, start: int, end: int, words: Sequence[_Placed]) -> list[_Clause]:
     """Split a sentence at its pauses, before a contrast, and before "and not"."""
     borders = {one.end(): False for one in _PAUSE.finditer(text, start, end)}
     for number, (at, _, role) in enumerate(words, 1):
@@ -163,13 +170,17 @@ def _clauses(text: str, start: int, end: int, words: Sequence[tuple[int, int, _R
             borders[at] = False
     clauses, begun, contrasts = [], start, False
     for border, next_contrasts in [*sorted(borders.items()), (end, False)]:
-        inside = [one for one in words if begun <= one[0] < border]
+        inside = _between(words, begun, border)
         # A join only binds: "and not" begins with the denial.
         while inside and inside[0][2] is _Role.JOINS:
             inside.pop(0)
         clauses.append(_Clause(begun, border, inside, contrasts))
         begun, contrasts = border, next_contrasts
     return clauses
+
+
+def _between(words: Sequence[_Placed], start: int, end: int) -> list[_Placed]:
+    return list(words[bisect_left(words, start, key=_place) : bisect_left(words, end, key=_place)])
 
 
 class _Lexicon(NamedTuple):
@@ -199,7 +210,7 @@ def _lexicon() -> _Lexicon:
 _NOTHING: Final[Sequence[tuple[tuple[str, ...], _Role]]] = ()
 
 
-def _roles(text: str) -> Iterator[tuple[int, int, _Role | None]]:
+def _roles(text: str) -> Iterator[_Placed]:
     """Yield the words of a text, or phrases of them, with their roles."""
     known = _lexicon()
     places = [(one.start(), one.end()) for one in _WORD.finditer(text)]
