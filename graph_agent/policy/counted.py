@@ -33,7 +33,7 @@ _NUMBER = re.compile(
     rf")(?=\s?{_PRICED}|k(?!\w)|(?!(?![{_UNSPACED}])\w|[:/#-]|[.,]\d))"
 )
 """A number with digits in groups, or without; a part of a word, a version or a time is none."""
-_DIGITS = re.compile(r"(?<!\d)\d{1,2}(?!\d)|(?<!\d)\d{4}(?!\d)")
+_DIGITS = re.compile(r"(?<![\d.,:/-])(?:\d{4}|\d{1,2})(?![\d:/%-]|[.,]\d)")
 _WRITTEN_DAY = re.compile(
     r"(?<![\d.-])(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})(?:[ t]\d{2}:\d{2}(?::\d{2})?)?(?![\w-])"
     r"|(?<![\d./-])(?P<year2>\d{4})/(?P<month2>\d{1,2})/(?P<day2>\d{1,2})(?![\d/-])"
