@@ -10,9 +10,12 @@ import asyncio
 import logging
 from datetime import timedelta
 
+from graph_agent.chat.approval_rules import other_rules
 from graph_agent.chat.conversations.turns import AbandonedTurn
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.errors import GraphAgentError, RecordUnavailableError, ServiceError, TurnTakenOverError, service_unavailable
+from graph_agent.models.approval import ApprovalState
+from graph_agent.models.record import OpenTurn
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import TurnStart
 
@@ -55,6 +58,8 @@ class TurnRecovery:
 
     async def finish_abandoned(self, abandoned: AbandonedTurn) -> bool:
         """Take over a turn whose lease has expired and finish it; False if another process does, or if it failed."""
+        if await self._is_left_alone(abandoned.decision_id):
+            return False
         since = self._stores.clock.monotonic()
         turn = await self._stores.turns.take_over(abandoned)
         if turn is None:
@@ -70,6 +75,19 @@ class TurnRecovery:
             _log_unfinished(turn.decision_id, exc)
             return False
         return True
+
+    async def _is_left_alone(self, decision_id: str) -> bool:
+        """True for the end of an approval request that a process with the rules of the request may still carry out.
+
+        This one would end it without its call; it does so only after a time, so that the conversation is not blocked for ever.
+        """
+        stored, requests = await self._stores.audit.load(decision_id), self._stores.approvals
+        closed = stored.header.context.approval if isinstance(stored, OpenTurn) else None
+        if stored is None or closed is None or requests is None or closed.end is not ApprovalState.APPROVED:
+            return False
+        policy = (await self._engine.prepare()).policy
+        age = self._stores.clock.now() - stored.header.started_at
+        return age < ABANDONED_AFTER and bool(other_rules(closed.request, policy, requests.evidence))
 
     async def _finish_decision(self, decision_id: str) -> bool:
         try:
