@@ -245,7 +245,7 @@ async def test_the_withdrawal_of_anothers_request_reads_as_that_of_one_that_does
 async def test_a_process_with_other_rules_does_not_end_the_turn_in_which_an_approved_call_is_made(
     environment: Environment, clock: ManualClock, late: bool
 ) -> None:
-    """The process that carried it out was killed at any commit. Only after ten minutes others end its turn, and send nothing."""
+    """The process that carried it out was killed at any commit. After ten minutes others end its turn, and send nothing."""
     made = []
     for n in range(1, 12):
         user = f"user{n}"
