@@ -302,7 +302,8 @@ class ChatService:
     ) -> Conversation:
         """Return one conversation with its last messages; `before` is the first message of the next page."""
         before = None if before is None else well_formed_id(before)
-        return await self._conversations.one(user_id, well_formed_id(conversation_id), limit, before)
+        now = self._stores.clock.now()
+        return await self._conversations.one(user_id, well_formed_id(conversation_id), now, limit, before)
 
     async def confirmations(self, user_id: str, limit: int = 50) -> OpenConfirmations:
         """Return the questions that wait for the user, in any conversation, the one that expires next first."""

@@ -9,17 +9,41 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, case, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.chat.conversations.tables import asked_confirmations, conversations, turns, used_confirmations
+from graph_agent.chat.conversations.tables import (
+    QuestionState,
+    asked_confirmations,
+    conversations,
+    messages,
+    turns,
+    used_confirmations,
+)
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError, insert_new
 from graph_agent.errors import RecordUnavailableError
-from graph_agent.models.decision import AnswerState, DecisionType, PendingAction, ShownQuestion
+from graph_agent.models.decision import AgentDecision, AnswerState, DecisionType, PendingAction, ShownQuestion
 from graph_agent.ports import Clock
 
 _ANSWERED = frozenset({DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING})
+
+
+_OF_CONVERSATION = messages.c.conversation_id == bindparam("conversation")
+_CLOSE_QUESTION = (
+    update(messages)
+    .where(_OF_CONVERSATION, messages.c.question_id == bindparam("pending"))
+    .values(question_state=bindparam("answer"))
+)
+_CLOSE_OTHERS = (
+    update(messages)
+    .where(_OF_CONVERSATION, messages.c.question_state == QuestionState.OPEN, messages.c.question_id != bindparam("waiting"))
+    .values(
+        question_state=case(
+            (messages.c.question_expires_at <= bindparam("now"), QuestionState.EXPIRED), else_=QuestionState.SUPERSEDED
+        )
+    )
+)
 
 
 class ConfirmationStore:
@@ -55,6 +79,36 @@ def store_question(
     """Store a question to the user, with the files of this process. A question that is asked again is stored already."""
     row = {"pending_id": pending.id, "conversation_id": conversation_id, "user_id": user_id, "expires_at": pending.expires_at}
     insert_new(connection, asked_confirmations, [{**row, "files": dict(files)}])
+
+
+def asked_in_message(pending: PendingAction | None) -> dict[str, Any]:
+    """Return the columns of the message that asks about an action; None if it asks nothing."""
+    if pending is None:
+        return {"question_id": None, "question_expires_at": None, "question_state": None}
+    return {"question_id": pending.id, "question_expires_at": pending.expires_at, "question_state": QuestionState.OPEN}
+
+
+def store_answer(connection: Connection, conversation_id: str, pending_id: str, decision: AgentDecision) -> None:
+    """Store in the messages that asked the question `pending_id` whether the decision that used it up was a yes or a no."""
+    if (answer := _answer_of(decision)) is not None:
+        connection.execute(_CLOSE_QUESTION, {"conversation": conversation_id, "pending": pending_id, "answer": answer})
+
+
+def close_replaced(connection: Connection, conversation_id: str, waiting: PendingAction | None, now: datetime) -> None:
+    """Store in the messages of a conversation that no question but `waiting` can be answered at its place any more."""
+    kept = "" if waiting is None else waiting.id
+    connection.execute(_CLOSE_OTHERS, {"conversation": conversation_id, "waiting": kept, "now": now})
+
+
+def shown_state(
+    state: QuestionState | None, pending_id: str | None, waiting: PendingAction | None, now: datetime
+) -> QuestionState | None:
+    """Return the state of a message's question at the time `now`; `waiting` is the action that waits in the conversation."""
+    if state is not QuestionState.OPEN:
+        return state
+    if waiting is None or waiting.id != pending_id:
+        return QuestionState.SUPERSEDED
+    return QuestionState.OPEN if waiting.can_be_answered(now) else QuestionState.EXPIRED
 
 
 def files_of(connection: Connection, pending_id: str, user_id: str) -> dict[str, str] | None:
@@ -140,6 +194,15 @@ def _answered(connection: Connection, pending_id: str) -> bool:
     answer = connection.execute(select(turns.c.answer).where(turns.c.id == decision_id)).scalar_one_or_none()
     decision = None if answer is None else answer["decision"]
     return decision is not None and (decision["decision_type"] in _ANSWERED or _had_effect(decision))
+
+
+def _answer_of(decision: AgentDecision) -> QuestionState | None:
+    """Return the answer that a decision followed; None for a new request, which uses a question up and answers nothing."""
+    if decision.decision_type is DecisionType.CANCEL_PENDING:
+        return QuestionState.DECLINED
+    waits = decision.approval is not None and decision.approval.confirmed
+    executed = decision.decision_type is DecisionType.EXECUTE_PENDING
+    return QuestionState.CONFIRMED if executed or decision.confirmed or waits else None
 
 
 def _had_effect(decision: dict[str, Any]) -> bool:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 
-from graph_agent.chat.conversations.confirmations import conversation_of, open_questions
-from graph_agent.chat.conversations.tables import conversations, messages
+from graph_agent.chat.conversations.confirmations import conversation_of, open_questions, shown_state
+from graph_agent.chat.conversations.tables import QuestionState, conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthors
@@ -44,6 +44,8 @@ class StoredMessage(Frozen):
     """True if the turn first did what the user had confirmed, and then went on."""
     approval: str | None
     """The id of the request for the approval of other people with which the turn ended: no yes of the user answers it."""
+    question: QuestionState | None
+    """The state of the question that the message asks; None if it asks none. Only an open one can be answered."""
     created_at: UtcDatetime
 
 
@@ -127,13 +129,16 @@ class ConversationStore:
         listed = [ConversationSummary.model_validate(dict(row._mapping)) for row in rows[:limit]]
         return ConversationPage(conversations=listed, has_more=len(rows) > limit)
 
-    async def one(self, user_id: str, conversation_id: str, limit: int = 100, before: str | None = None) -> Conversation:
-        """Return a conversation with its last `limit` messages, or the last ones before the message `before`."""
+    async def one(
+        self, user_id: str, conversation_id: str, now: datetime, limit: int = 100, before: str | None = None
+    ) -> Conversation:
+        """Return a conversation at the time `now` with its last `limit` messages, or the last ones before `before`."""
         table = messages.c
 
         def read_conversation(connection: Connection) -> tuple[Row[Any], list[Row[Any]]]:
             conversation = owned_conversation(connection, user_id, conversation_id)
-            columns = [table[name] for name in StoredMessage.model_fields]
+            stored = StoredMessage.model_fields.keys() - {"question"} | {"question_id", "question_state"}
+            columns = [table[name] for name in sorted(stored)]
             wanted = select(*columns).where(table.conversation_id == conversation.id)
             if before is not None:
                 number = select(table.number).where(table.id == before, table.conversation_id == conversation.id)
@@ -141,14 +146,17 @@ class ConversationStore:
             return conversation, list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
 
         conversation, rows = await self._database.read(read_conversation)
-        shown = [
-            StoredMessage.model_validate(
-                {**row._mapping, "effects": row.effects or [], "notices": row.notices or [], "confirmed": bool(row.confirmed)}
-            )
-            for row in rows[:limit]
-        ]
+        waiting = None if conversation.pending is None else PendingAction.model_validate(conversation.pending)
+        shown = [_message(row, waiting, now) for row in rows[:limit]]
         own = {name: conversation._mapping[name] for name in ConversationSummary.model_fields}
         return Conversation(**own, messages=shown[::-1], has_more=len(rows) > limit, pending_action=conversation.pending)
+
+
+def _message(row: Row[Any], waiting: PendingAction | None, now: datetime) -> StoredMessage:
+    found = dict(row._mapping)
+    question = shown_state(found.pop("question_state"), found.pop("question_id"), waiting, now)
+    lists = {"effects": row.effects or [], "notices": row.notices or [], "confirmed": bool(row.confirmed)}
+    return StoredMessage.model_validate({**found, **lists, "question": question})
 
 
 def owned_conversation(connection: Connection, user_id: str, conversation_id: str) -> Row[Any]:

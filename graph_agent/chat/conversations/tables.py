@@ -23,6 +23,17 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
+class QuestionState(StrEnum):
+    """The state of the question that a message asks."""
+
+    OPEN = "open"
+    CONFIRMED = "confirmed"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    """Another message or question came in its place."""
+
+
 class NoticeKind(StrEnum):
     """The notices about an approval request that are sent to a webhook."""
 
@@ -91,6 +102,10 @@ messages = Table(
     Column("confirmed", Boolean),
     # The id of the request for the approval of other people that the decision has opened.
     Column("approval", String(255)),
+    # The id of the pending action that the message asks about, its expiry, and what became of it.
+    Column("question_id", String(255)),
+    Column("question_expires_at", UtcDateTime),
+    Column("question_state", enum_by_value(QuestionState, "question_state")),
     # Further lines composed by code, such as "Not done: …".
     Column("notices", JsonText),
     # The `TextAuthors` of an assistant's message; NULL if they are not known.

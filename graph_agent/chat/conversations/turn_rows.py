@@ -256,6 +256,8 @@ class TurnClaim(RecordedTurn, Confirmations):
         turn, decision, context = self._turn, record.decision, record.header.context
         now = self._clock.now()
         self._use_up(connection)
+        if self._used is not None:
+            confirmations.store_answer(connection, turn.conversation_id, self._used, decision)
         message = {
             "id": self._message_id,
             "conversation_id": turn.conversation_id,
@@ -269,6 +271,7 @@ class TurnClaim(RecordedTurn, Confirmations):
             "confirmed": bool(decision.confirmed) or None,
             "approval": None if decision.approval is None else decision.approval.id,
             "created_at": now,
+            **confirmations.asked_in_message(decision.pending_action),
         }
         INSERT_MESSAGE.run(connection, message)
         if decision.approval is not None:
@@ -287,6 +290,8 @@ class TurnClaim(RecordedTurn, Confirmations):
         UPDATE_CONVERSATION.run(connection, {**turn.key, "waiting": waiting, "now": now})
         if pending is not None:
             confirmations.store_question(connection, turn.user_id, turn.conversation_id, pending, self._files)
+        if not (pending is context.pending_confirmation is None):
+            confirmations.close_replaced(connection, turn.conversation_id, pending, now)
 
     def _use_up(self, connection: Connection) -> None:
         decision_id = self._turn.decision_id

@@ -35,7 +35,7 @@ async def _refusal(store: StoreClient, request: TurnRequest) -> ServiceErrorCode
 
 async def test_a_claim_creates_a_conversation_titled_by_its_message(store: StoreClient) -> None:
     claimed = await store.claim("  add a task\n to call mom " + "x" * 100)
-    conversation = await store.reading.one("ann", claimed.conversation_id)
+    conversation = await store.reading.one("ann", claimed.conversation_id, store.clock.now())
     assert conversation.title == ("add a task to call mom " + "x" * 100)[:80]
     assert [(message.role, message.decision_id) for message in conversation.messages] == [("user", claimed.decision_id)]
     context = store.contexts[claimed.decision_id]
@@ -134,7 +134,7 @@ async def test_a_process_that_lost_its_claim_gets_the_stored_answer(store: Store
         await store.answer(slow, "slow")
     assert await store.answer(fast, "fast") == "fast"
     assert await store.answer(slow, "slow") == "fast"
-    conversation = await store.reading.one("ann", slow.conversation_id)
+    conversation = await store.reading.one("ann", slow.conversation_id, store.clock.now())
     assert [message.content for message in conversation.messages] == ["add milk", "fast"]
 
 
@@ -169,11 +169,11 @@ async def test_a_turn_of_an_earlier_version_that_has_no_record_is_deleted(store:
 async def test_the_pending_action_goes_to_the_next_turn_only(store: StoreClient, clock: ManualClock) -> None:
     asks = await store.claim("delete x")
     await store.answer(asks, "sure?", _pending(clock))
-    assert (await store.reading.one("ann", asks.conversation_id)).pending_action == _pending(clock)
+    assert (await store.reading.one("ann", asks.conversation_id, store.clock.now())).pending_action == _pending(clock)
     answers = await store.claim("what?", conversation_id=asks.conversation_id)
     assert store.contexts[answers.decision_id].pending_confirmation == _pending(clock)
     await store.answer(answers)
-    assert (await store.reading.one("ann", asks.conversation_id)).pending_action is None
+    assert (await store.reading.one("ann", asks.conversation_id, store.clock.now())).pending_action is None
     late = await store.claim("yes", conversation_id=asks.conversation_id)
     assert store.contexts[late.decision_id].pending_confirmation is None
 
