@@ -208,7 +208,14 @@ class _Api(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         replays = (replay.OtherRules, replay.ReplayRequest, replay.FlowsRequest)
-        asked = (*replays, rules.RulesRequest, rules.DiffRequest, behavior.BaselineRequest, approvals.ApprovalAnswerRequest)
+        asked = (
+            *replays,
+            rules.RulesRequest,
+            rules.RowRequest,
+            rules.DiffRequest,
+            behavior.BaselineRequest,
+            approvals.ApprovalAnswerRequest,
+        )
         return add_schemas(super().openapi(), (*MESSAGES, *asked))
 
 

@@ -122,6 +122,16 @@ def _service_error(failure: Exception) -> ServiceError:
     return failure if isinstance(failure, ServiceError) else service_unavailable()
 
 
+def _sentence_of(error: RequestValidationError) -> str:
+    """Return the first problem with a parameter of the address, without its value."""
+    problem = error.errors()[0]
+    where, *path = problem["loc"]
+    if where != "query":
+        return "A parameter or header of the request is not valid."
+    sentence = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{': '.join([*map(str, path), sentence])}."
+
+
 def install(app: FastAPI, not_found: Callable[[Request], Response | None] = lambda _: None) -> None:
     """Register handlers that answer every expected error with the envelope; `UnexpectedErrors` answers the others.
 
@@ -134,8 +144,8 @@ def install(app: FastAPI, not_found: Callable[[Request], Response | None] = lamb
         return service_error_response(_service_error(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid_parameters(_request: Request, _error: RequestValidationError) -> JSONResponse:
-        return envelope(422, ServiceErrorCode.VALIDATION_ERROR, "A parameter or header of the request is not valid.")
+    async def invalid_parameters(_request: Request, error: RequestValidationError) -> JSONResponse:
+        return envelope(422, ServiceErrorCode.VALIDATION_ERROR, _sentence_of(error))
 
     @app.exception_handler(HTTPException)
     async def routing_error(request: Request, error: HTTPException) -> Response:

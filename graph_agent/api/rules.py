@@ -23,8 +23,10 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
+from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution, grant_line
+from graph_agent.policy.constitution_edits import ToolLine, with_limit, with_tool, without_tool
 from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.tools.served_policy import ServedPolicy
 
@@ -50,6 +52,17 @@ class DiffRequest(RulesRequest):
     promises: RulesText | None = Field(default=None, description="`forbid` conditions that no accepted call may match.")
 
 
+Verdict = Literal["runs", "asks", "refused"]
+
+
+class RowRequest(RulesRequest):
+    """The texts, and what the row of a tool is to say in the constitution. What is left out stays."""
+
+    tool: str
+    verdict: Verdict | None = None
+    max_per_message: int | None = Field(default=None, ge=1, le=999, description="null for no limit.")
+
+
 class ConditionRow(Frozen):
     """A condition that is about a tool."""
 
@@ -68,18 +81,14 @@ class ToolRow(Frozen):
     name: str
     line: int | None
     """Its line in the constitution, from 1; None if it is not listed there."""
-    verdict: Literal["runs", "asks", "refused"]
+    verdict: Verdict
     """The verdict of the constitution; the conditions restrict it."""
     why: str | None
     """Why it is refused."""
     max_per_message: int | None
     proof: EffectProof | None
     """The way to learn the outcome of a change whose answer was lost; None for a read, and for a tool without a rule."""
-    needs_marker: bool
-    """True if its line must say whether it needs the user's confirmation."""
     conditions: list[ConditionRow]
-    grant: str
-    """The line that would list it, without markers."""
 
 
 class RulesProblem(Frozen):
@@ -104,10 +113,42 @@ async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa
     """Return the rows of a constitution and conditions, or the sentence that says why they cannot be used."""
     asked = await read_model(request, RulesRequest, MAX_RULES_BYTES)
     state = services(request)
-    runtime = state.runtime
     if asked == RulesRequest():
         # Whoever reads the rules in force is about to try others on the last decisions.
         state.replays.prepare()
+    return await _rules(state.runtime, asked)
+
+
+@router.post("/rules/row", responses=errors(401, 403, 413, 415, 422, 503), openapi_extra=json_body(RowRequest))
+async def change_row(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa: ARG001 (only callers may ask)
+    """Write what the row of a tool is to say into its line of the constitution, and return the texts with their rows."""
+    asked = await read_model(request, RowRequest, MAX_RULES_BYTES)
+    runtime = services(request).runtime
+    original = (await runtime.engine.prepare()).policy.constitution.text
+    try:
+        text = _edited(runtime, asked, original)
+    except ConfigurationError as exc:
+        raise invalid(_UnusableError("constitution", exc).problem.message) from None
+    return await _rules(runtime, RulesRequest(constitution=text, conditions=asked.conditions))
+
+
+def _edited(runtime: Runtime, asked: RowRequest, original: str) -> str:
+    """Return the constitution with the row of the tool as asked. Raises `ConfigurationError`."""
+    text = asked.constitution or original
+    if asked.verdict == "refused":
+        return without_tool(text, asked.tool)
+    if asked.verdict is not None:
+        traits = runtime.tools.traits(asked.tool)
+        line = ToolLine(asked.tool, grant_line(asked.tool, traits.title or asked.tool), _needs_marker(traits))
+        text = with_tool(text, line, original, asks=asked.verdict == "asks")
+    return with_limit(text, asked.tool, asked.max_per_message) if "max_per_message" in asked.model_fields_set else text
+
+
+def _needs_marker(traits: ToolTraits) -> bool:
+    return traits.destructive is not False and not traits.read_only
+
+
+async def _rules(runtime: Runtime, asked: RulesRequest) -> Rules:
     in_force = (await runtime.engine.prepare()).policy
     texts: Any = {
         "constitution": asked.constitution or in_force.constitution.text,
@@ -188,7 +229,6 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
     grants = {grant.name: grant for grant in policy.constitution.grants}
     for tool in [*grants, *(one.name for one in runtime.tools.declarations() if one.name not in grants)]:
         grant, rule = grants.get(tool), policy.rules.get(tool)
-        traits = runtime.tools.traits(tool)
         about = [
             ConditionRow(name=one.name, line=one.line, number=one.number, effect=one.effect, shadow=one.shadow)
             for one in described
@@ -210,9 +250,7 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
                 why=why,
                 max_per_message=None if grant is None else grant.max_per_message,
                 proof=None if rule is None else rule.proof,
-                needs_marker=traits.destructive is not False and not traits.read_only,
                 conditions=[one for one in about if one.effect == "forbid"],
-                grant=grant_line(tool, traits.title or tool),
             )
         )
     return rows

@@ -102,7 +102,7 @@ class DecisionFilter(Frozen):
     @classmethod
     def _check_search(cls, value: str | None) -> str | None:
         if value is not None and not words_of(value):
-            raise ValueError("must have a letter or a digit")
+            raise ValueError("write a word or a number, because signs alone are not found")
         return value
 
     @model_validator(mode="after")

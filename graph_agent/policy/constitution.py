@@ -209,12 +209,7 @@ class Constitution:
         if len(text) > MAX_CHARACTERS:
             raise ConstitutionError(f"it has more than {MAX_CHARACTERS:,} characters")
         lines = [line.removesuffix("\r") for line in text.split("\n")]
-        start = _find_section(lines, SECTION)
-        if start is None:
-            raise ConstitutionError(f"there is no section '{SECTION}'")
-        facts_start = _find_section(lines, FACTS_SECTION)
-        facts = NO_FACTS if facts_start is None else read_facts(_lines_of(lines, facts_start))
-        grants = _read_entries(lines, start, facts)
+        start, grants, facts = listed_in(lines)
         if not grants:
             raise ConstitutionError(f"'{SECTION}' lists no tool", start)
         prompts_start = _find_section(lines, PROMPTS_SECTION)
@@ -254,6 +249,35 @@ def grant_line(name: str, summary: str, markers: str = "") -> str:
     """Return a line that grants the tool `name`, with `summary` as free text; the name is quoted if it has to be."""
     shown = name if re.fullmatch(_NAME, name) else f'"{name}"'
     return f'- {shown}: "{summary}"{markers and " "}{markers}'
+
+
+class ListedTools(NamedTuple):
+    """The section of the tools."""
+
+    heading: int
+    """The number of the line of its heading, from 1."""
+    grants: tuple[ToolGrant, ...]
+    facts: Mapping[str, Fact]
+    """The facts that the lines may name."""
+
+
+def listed_in(lines: list[str]) -> ListedTools:
+    """Return the section of the tools, which may be empty. Raises `ConstitutionError`."""
+    start = _find_section(lines, SECTION)
+    if start is None:
+        raise ConstitutionError(f"there is no section '{SECTION}'")
+    facts_start = _find_section(lines, FACTS_SECTION)
+    facts = NO_FACTS if facts_start is None else read_facts(_lines_of(lines, facts_start))
+    return ListedTools(start, _read_entries(lines, start, facts), facts)
+
+
+def split_line(line: str) -> tuple[str, list[str]]:
+    """Return the line of a tool without its markers, and the markers as they are written there."""
+    markers: list[str] = []
+    while marker := _MARKER.fullmatch(line):
+        line = marker["before"].rstrip()
+        markers.insert(0, f"({marker['words']})")
+    return line, markers
 
 
 def _find_section(lines: list[str], section: str) -> int | None:

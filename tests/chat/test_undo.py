@@ -307,3 +307,43 @@ async def test_a_change_that_was_asked_for_instead_of_answering_the_question_of_
     await chat.send("ann", answers=yes_to(await chat.undo("ann", other.decision_id)))
     assert desk.streets == {"W1": "Birch 9", "W2": "Oak 2", "W3": "Ash 3"}
     assert await is_intact(environment)
+
+
+async def test_each_question_has_its_own_state_also_beside_the_undo_that_was_confirmed(environment: Environment) -> None:
+    environment.use_clock(ManualClock())
+    clock, desk = environment.clock, AddressDesk()
+    assert isinstance(clock, ManualClock)
+    made = await changed(environment, desk)
+    chat = chat_of(environment, desk, calls(("delete_note", {"note_id": "n1"})), says("Hm."), says("Hm."))
+
+    async def states() -> list[str | None]:
+        messages = (await chat.conversation("ann", made.conversation_id)).messages
+        return [one.question for one in messages if one.question is not None]
+
+    await chat.send("ann", "delete the note", conversation_id=made.conversation_id)
+    assert await states() == ["open"]
+    undo = await chat.undo("ann", made.decision_id)
+    assert await states() == ["superseded", "open"]
+    await chat.send("ann", answers=yes_to(undo))
+    assert (await states(), desk.notes) == (["superseded", "confirmed"], {})
+
+
+async def test_a_question_is_declined_or_expires(environment: Environment) -> None:
+    environment.use_clock(ManualClock())
+    clock, desk = environment.clock, AddressDesk()
+    assert isinstance(clock, ManualClock)
+    delete = calls(("delete_note", {"note_id": "n1"}))
+    chat = chat_of(environment, desk, delete, delete, says("Hm."))
+    first = await chat.send("ann", "delete the note")
+
+    async def states() -> list[str | None]:
+        messages = (await chat.conversation("ann", first.conversation_id)).messages
+        return [one.question for one in messages if one.question is not None]
+
+    await chat.send("ann", "no", conversation_id=first.conversation_id)
+    assert await states() == ["declined"]
+    await chat.send("ann", "delete the note", conversation_id=first.conversation_id)
+    clock.advance(seconds=301)
+    assert await states() == ["declined", "expired"]
+    await chat.send("ann", "what else?", conversation_id=first.conversation_id)
+    assert await states() == ["declined", "expired"]

@@ -126,7 +126,7 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         expect(page.locator(".progress-text").last).to_contain_text("asked first")
         assert "task" not in words(page)
         page.get_by_role("button", name="Confirm").click()
-        expect(page.locator(".card")).to_have_attribute("data-closed", "used")
+        expect(page.locator(".card")).to_have_attribute("data-closed", "confirmed")
         expect(page.locator(".message.user").last).to_contain_text("Yes: ")
         expect(page.locator(".content .by-server")).to_have_text("refunded A-17: 1200")
         expect(page.locator(".message.assistant footer").last).to_contain_text("by code and a server")
@@ -164,7 +164,7 @@ def test_the_call_of_a_question_that_does_not_show_all_of_it_is_unfolded(
         expect(page.locator(".card dd").last).to_contain_text("the end")
         expect(page.locator(".card dd").nth(1)).to_have_text(str(2**53 + 1))
         page.get_by_role("button", name="Confirm").click()
-        expect(page.locator(".card")).to_have_attribute("data-closed", "used")
+        expect(page.locator(".card")).to_have_attribute("data-closed", "confirmed")
 
 
 def test_two_hundred_tools_have_a_search(site: Site) -> None:

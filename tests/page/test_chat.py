@@ -126,7 +126,7 @@ def test_a_confirmation_works_once_in_two_tabs(site: Site) -> None:
         expect(second.locator(".card .change")).to_have_text("Delete 'call mom'")
         first.get_by_role("button", name="Confirm").click()
         for tab in (first, second):
-            expect(tab.locator(".card")).to_have_attribute("data-closed", "used")
+            expect(tab.locator(".card")).to_have_attribute("data-closed", "confirmed")
             expect(tab.get_by_role("button", name="Confirm")).to_have_count(0)
             expect(tab.locator(".receipt").last).to_have_text("deleted 'call mom'")
 

@@ -15,6 +15,7 @@ import type { LabView } from "./lab/view";
 import { about, isOperator, loadAbout, Starting } from "./shared/about";
 import { Account } from "./shared/account";
 import { addressOf } from "./shared/address";
+import { Boundary } from "./shared/boundary";
 import { Brand, NAME } from "./shared/brand";
 import { signedIn } from "./shared/client";
 import { Later } from "./shared/later";
@@ -70,7 +71,13 @@ function Page(): VNode {
       </header>
       <OfflineBanner />
       <Starting />
-      {signedIn.value ? <View name={name} id={id ?? null} part={part ?? null} /> : <SignedOut />}
+      {signedIn.value ? (
+        <Boundary key={path.value} instead={<Broken />}>
+          <View name={name} id={id ?? null} part={part ?? null} />
+        </Boundary>
+      ) : (
+        <SignedOut />
+      )}
     </div>
   );
 }
@@ -101,6 +108,20 @@ function View({ name, id, part }: { name: string; id: string | null; part: strin
     default:
       return <NotFound />;
   }
+}
+
+function Broken(): VNode {
+  return (
+    <main class="state-text">
+      <h1>This view cannot be shown</h1>
+      <p>Something in it is not as this page expects it. The other views work; nothing was changed.</p>
+      <p>
+        <button type="button" onClick={() => window.location.reload()}>
+          Load it again
+        </button>
+      </p>
+    </main>
+  );
 }
 
 function NotFound(): VNode {

@@ -1,7 +1,7 @@
 // The card of a pending action: what will change, the exact arguments, the time left, Confirm and Decline.
 import type { VNode } from "preact";
 import type { PendingAction, PendingCall, StoredMessage } from "../shared/client";
-import { now, serverNow } from "../shared/clock";
+import { now } from "../shared/clock";
 import { countdown } from "../shared/format";
 import { Json, Visible } from "../shared/visible";
 import { MAX_LENGTH } from "./composer";
@@ -143,35 +143,24 @@ function Argument({ name, value }: { name: string; value: unknown }): VNode {
   );
 }
 
-const MINUTES = 5;
-const STATES = {
-  used: "Used: confirmed",
+const STATES: Readonly<Record<NonNullable<StoredMessage["question"]>, string>> = {
+  open: "Open",
+  confirmed: "Used: confirmed",
   declined: "Used: declined",
   expired: "Expired",
   superseded: "Superseded by a later message",
-} as const;
+};
 
 /** The question of an earlier message, and what became of it. */
-export function ClosedCard({ message, later }: { message: StoredMessage; later: readonly StoredMessage[] }): VNode {
-  const state = stateOf(message, later);
+export function ClosedCard({ message }: { message: StoredMessage }): VNode {
   return (
-    <section class="card closed" data-closed={state} aria-label="Confirmation">
+    <section class="card closed" data-closed={message.question} aria-label="Confirmation">
       <header>
-        <h2>{STATES[state]}</h2>
+        <h2>{message.question ? STATES[message.question] : "Closed"}</h2>
       </header>
       <p class="change">
         <Visible text={message.content} />
       </p>
     </section>
   );
-}
-
-function stateOf(message: StoredMessage, later: readonly StoredMessage[]): keyof typeof STATES {
-  for (const next of later) {
-    if (next.decision_type === "EXECUTE_PENDING" || next.confirmed) return "used";
-    if (next.decision_type === "CANCEL_PENDING") return "declined";
-    if (next.decision_type === "REQUEST_CONFIRMATION") break;
-  }
-  const answeredAt = later[0] ? Date.parse(later[0].created_at) : serverNow();
-  return answeredAt - Date.parse(message.created_at) > MINUTES * 60_000 ? "expired" : "superseded";
 }

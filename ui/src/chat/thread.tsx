@@ -9,6 +9,7 @@ import { brief } from "../machine/score";
 import { Disclosure } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { byline, Reply } from "../shared/authored";
+import { Boundary } from "../shared/boundary";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
@@ -71,7 +72,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   const canRetry = asked !== undefined && !isAnswer(asked.content) && ended.ending?.outcome_category === "ERROR:RESPONSE_GENERATION";
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running, isFailed]);
   const pending = conversation?.pending_action ?? null;
-  const asking = pending ? messages.findLast(isQuestion) : undefined;
+  const asking = pending ? messages.findLast((message) => message.question === "open") : undefined;
   // A notice may be about a change whose outcome is learned later.
   const undoable = messages.filter((one) => one.role === "assistant" && (one.effects?.length || one.notices?.length)).slice(-UNDOABLE);
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
@@ -84,7 +85,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
           Earlier messages
         </button>
       )}
-      {messages.map((message, index) => (
+      {messages.map((message) => (
         <StoredItem
           key={message.id}
           message={message}
@@ -94,8 +95,8 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
           card={
             message === asking && pending ? (
               <PendingCard pending={pending} busy={running} onAnswer={onAnswer} hint="You can also write yes or no." />
-            ) : isQuestion(message) ? (
-              <ClosedCard message={message} later={messages.slice(index + 1).filter((next) => next.role === "assistant" && !isByCode(next))} />
+            ) : message.question ? (
+              <ClosedCard message={message} />
             ) : null
           }
           undo={undoable.includes(message) && <Undo message={message} busy={running} latest={answered?.id ?? ""} />}
@@ -173,11 +174,6 @@ function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
   );
 }
 
-/** True for a question that waited for the user's own yes. */
-function isQuestion({ decision_type, approval }: StoredMessage): boolean {
-  return decision_type === "REQUEST_CONFIRMATION" && approval === null;
-}
-
 /** True in a turn that no message of the user has begun, such as the end of a request for approval. */
 function isByCode({ authors }: StoredMessage): boolean {
   return authors?.message === "code";
@@ -200,13 +196,21 @@ function StoredItem({ message, card, chosen, isNotice, onChoose, undo }: ItemPro
       class={`message ${message.role} ${chosen ? "chosen" : ""} ${!answer && isByCode(message) ? "event" : ""}`}
       {...(answer && { onClick: onChoose })}
     >
-      {card ?? (
-        <div class={isNotice && answer ? "notice" : "content"}>
-          <Reply text={message.content} parts={message.authors?.reply} />
-        </div>
-      )}
-      <CodeLines {...message} />
-      {undo}
+      <Boundary
+        instead={
+          <p class="content">
+            <Visible text={message.content} />
+          </p>
+        }
+      >
+        {card ?? (
+          <div class={isNotice && answer ? "notice" : "content"}>
+            <Reply text={message.content} parts={message.authors?.reply} />
+          </div>
+        )}
+        <CodeLines {...message} />
+        {undo}
+      </Boundary>
       {answer && (
         <footer>
           <time dateTime={message.created_at} title={fullTime(message.created_at)}>

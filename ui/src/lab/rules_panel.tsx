@@ -1,19 +1,18 @@
 // The rules as rows, and the texts that they come from. A change of either shows in the other.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import type { ConditionRow, ToolRow } from "../shared/client";
 import { download } from "../shared/download";
 import { PROOF_WORDS, WORDS } from "../shared/meanings";
 import { Searchable } from "../shared/searchable";
 import { Visible } from "../shared/visible";
-import { CONDITIONS, readRow, withCondition, withLimit, withVerdict } from "./edits";
-import type { Verdict } from "./edits";
+import { CONDITIONS, withCondition } from "./edits";
 import { changedLines } from "./lines";
 import { statementAt, withOtherShadow, withoutStatement } from "./statements";
-import { change, edit, inForce, isEdited, PARTS, problem, rules, textOf, undo } from "./texts";
+import { change, changeRow, edit, inForce, isEdited, PARTS, problem, rules, textOf, undo } from "./texts";
 import type { Part } from "./texts";
 
-const VERDICTS: readonly Verdict[] = ["runs", "asks", "refused"];
+const VERDICTS: readonly ToolRow["verdict"][] = ["runs", "asks", "refused"];
 const TITLES: Readonly<Record<Part, string>> = { constitution: "Constitution", conditions: "Conditions", promises: "Promises" };
 const FILES: Readonly<Record<Part, string>> = { constitution: "constitution.md", conditions: "policy.cedar", promises: "promises.cedar" };
 const HINTS: Readonly<Record<Part, string>> = {
@@ -51,11 +50,12 @@ export function RulesPanel(): VNode {
 }
 
 function Row({ row }: { row: ToolRow }): VNode {
-  const text = textOf("constitution");
-  const original = inForce.value?.constitution ?? "";
-  const { verdict, limit } = readRow(text, row.name);
-  const before = readRow(original, row.name);
-  const isChanged = verdict !== before.verdict || limit !== before.limit;
+  const { verdict, max_per_message: limit } = row;
+  const before = inForce.value?.tools.find(({ name }) => name === row.name);
+  const isChanged = verdict !== before?.verdict || limit !== before.max_per_message;
+  // What is typed stays until the server has answered.
+  const [typed, setTyped] = useState<string | null>(null);
+  useEffect(() => setTyped(null), [row]);
   return (
     <li class={isChanged ? "changed" : ""}>
       <span class="rule-name">
@@ -73,7 +73,7 @@ function Row({ row }: { row: ToolRow }): VNode {
         class={`fate-text-${verdict}`}
         aria-label={`${row.name}: verdict`}
         value={verdict}
-        onChange={(event) => change("constitution", withVerdict(text, row, event.currentTarget.value as Verdict, original))}
+        onChange={(event) => changeRow(row.name, { verdict: event.currentTarget.value as ToolRow["verdict"] })}
       >
         {VERDICTS.map((one) => (
           <option key={one} value={one}>
@@ -89,11 +89,12 @@ function Row({ row }: { row: ToolRow }): VNode {
           max={999}
           placeholder="any"
           aria-label={`${row.name}: calls per message`}
-          disabled={verdict === "refused"}
-          value={limit ?? ""}
+          disabled={row.line === null}
+          value={typed ?? limit ?? ""}
           onInput={(event) => {
+            setTyped(event.currentTarget.value);
             const given = Math.trunc(event.currentTarget.valueAsNumber);
-            change("constitution", withLimit(text, row.name, given >= 1 && given <= 999 ? given : null));
+            changeRow(row.name, { max_per_message: given >= 1 && given <= 999 ? given : null });
           }}
         />
       </label>
@@ -116,9 +117,9 @@ function Row({ row }: { row: ToolRow }): VNode {
             </option>
           ))}
       </select>
-      {(row.conditions.length > 0 || (row.why && verdict !== "refused")) && (
+      {(row.conditions.length > 0 || (row.why && row.line !== null)) && (
         <ul class="conditions">
-          {row.why && verdict !== "refused" && (
+          {row.why && row.line !== null && (
             <li class="quiet">
               <Visible text={row.why} />
             </li>

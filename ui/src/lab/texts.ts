@@ -1,7 +1,7 @@
 // The texts that are tried: those in force with the edits of this tab. The address has the edits too, so a link carries them.
 import { effect, signal } from "@preact/signals";
 import { ApiError, post, request, whenSignedOut } from "../shared/client";
-import type { Rules } from "../shared/client";
+import type { Rules, ToolRow } from "../shared/client";
 
 export const PARTS = ["constitution", "conditions", "promises"] as const;
 export type Part = (typeof PARTS)[number];
@@ -42,6 +42,25 @@ export function change(part: Part, text: string): void {
   unreadable = null;
   const { [part]: _former, ...others } = edit.value;
   edit.value = text === (inForce.value?.[part] ?? "") ? others : { ...others, [part]: text };
+}
+
+type Row = Partial<Pick<ToolRow, "verdict" | "max_per_message">>;
+/** One change after the other: each is made in the text that the one before it has left. */
+let rowChange = Promise.resolve();
+
+/** Let the server write what the row of a tool is to say into the constitution. */
+export function changeRow(tool: string, wanted: Row): void {
+  rowChange = rowChange.then(async () => {
+    const { promises: _promises, ...texts } = edit.value;
+    try {
+      const response = await request("/api/rules/row", post({ ...texts, tool, ...wanted }));
+      const found = (await response.json()) as Rules;
+      if (!found.problem) rules.value = found;
+      change("constitution", found.constitution);
+    } catch (error) {
+      if (error instanceof ApiError) problem.value = { text: "constitution", message: error.message };
+    }
+  });
 }
 
 export function undo(): void {

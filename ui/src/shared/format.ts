@@ -25,6 +25,13 @@ export function shortTime(iso: string): string {
   return date.getTime() >= new Date().setHours(0, 0, 0, 0) ? timeOfDay(date) : day(date);
 }
 
+/** The end of a time that begins now: the time of day, and the date before it unless it is today. */
+export function until(iso: string): string {
+  const date = new Date(iso);
+  const isToday = date.toDateString() === new Date().toDateString();
+  return `until ${isToday ? "" : `${day(date)}, `}${timeOfDay(date)}`;
+}
+
 /** `Nov 22, 2026, 09:05:07` */
 export function fullTime(iso: string): string {
   const date = new Date(iso);

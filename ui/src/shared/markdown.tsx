@@ -1,11 +1,41 @@
 // Markdown of a reply as elements of the page. Nothing is HTML, no image is loaded, and a link shows its address.
 import { Lexer } from "marked";
-import type { Token, Tokens } from "marked";
+import type { Token, Tokens, TokensList } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { Visible } from "./visible";
 
+/** What is nested deeper is shown as it was written: each level takes a part of the browser's stack. */
+const MAX_DEPTH = 20;
+
 export function Markdown({ text }: { text: string }): VNode {
-  return <>{nodes(new Lexer({ gfm: true, breaks: true }).lex(text))}</>;
+  return <>{nodes(new BoundedLexer({ gfm: true, breaks: true }).lex(text))}</>;
+}
+
+class BoundedLexer extends Lexer {
+  #depth = 0;
+
+  override blockTokens(src: string, tokens?: Token[], isClipped?: boolean): Token[];
+  override blockTokens(src: string, tokens?: TokensList, isClipped?: boolean): TokensList;
+  override blockTokens(src: string, tokens: Token[] = [], isClipped?: boolean): Token[] {
+    return this.#within(src, tokens, () => super.blockTokens(src, tokens, isClipped));
+  }
+
+  override inlineTokens(src: string, tokens: Token[] = []): Token[] {
+    return this.#within(src, tokens, () => super.inlineTokens(src, tokens));
+  }
+
+  #within(src: string, tokens: Token[], read: () => Token[]): Token[] {
+    if (this.#depth >= MAX_DEPTH) {
+      tokens.push({ type: "raw", raw: src });
+      return tokens;
+    }
+    this.#depth += 1;
+    try {
+      return read();
+    } finally {
+      this.#depth -= 1;
+    }
+  }
 }
 
 function nodes(tokens: readonly Token[] | undefined): ComponentChildren {

@@ -17,7 +17,7 @@ export function ErrorState({ error, retry }: { error: ApiError; retry: () => voi
     <div class="state-text" role="alert">
       <h2>{error.status === 404 ? "Not found" : error.status === 403 ? "Not yours" : "This did not work"}</h2>
       <p>{error.message}</p>
-      {error.status !== 404 && error.status !== 403 && (
+      {![403, 404, 422].includes(error.status) && (
         <button type="button" onClick={retry}>
           Try again
         </button>
