@@ -15,7 +15,7 @@ import type { LabView } from "./lab/view";
 import { about, isOperator, loadAbout, Starting } from "./shared/about";
 import { Account } from "./shared/account";
 import { addressOf } from "./shared/address";
-import { Boundary } from "./shared/boundary";
+import { Boundary } from "./boundary";
 import { Brand, NAME } from "./shared/brand";
 import { signedIn } from "./shared/client";
 import { Later } from "./shared/later";

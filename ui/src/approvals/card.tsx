@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import type { ApprovalSummary, Conversation } from "../shared/client";
-import { until } from "../shared/format";
+import { shortTime } from "../shared/format";
 import { Visible } from "../shared/visible";
 import { cancelApproval, listApprovals } from "./store";
 import { useEvery } from "./view";
@@ -34,7 +34,7 @@ export function OwnRequests({ conversation, onEnded }: Props): VNode {
         <section key={one.id} class="card" aria-label="Waits for an approval">
           <header>
             <h2>Waits for an approval</h2>
-            <span class="time">{until(one.expires_at)}</span>
+            <span class="time">until {shortTime(one.expires_at)}</span>
           </header>
           <p class="change">
             <Visible text={one.description} />

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import type { ApprovalSummary, ShownFact } from "../shared/client";
-import { shortTime, until } from "../shared/format";
+import { shortTime } from "../shared/format";
 import { textOf } from "../shared/json";
 import { Visible } from "../shared/visible";
 
@@ -16,7 +16,7 @@ export const STATES: Readonly<Record<string, string>> = {
 };
 
 export function when(one: ApprovalSummary): string {
-  return one.state === "open" ? until(one.expires_at) : shortTime(one.ended_at ?? one.created_at);
+  return one.state === "open" ? `until ${shortTime(one.expires_at)}` : shortTime(one.ended_at ?? one.created_at);
 }
 
 /** A request in a list. It is answered where all of it is shown. */

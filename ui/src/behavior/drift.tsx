@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson, post, request } from "../shared/client";
 import type { BaselinePage, Comparison, DriftReport, GroupDrift } from "../shared/client";
-import { serverNow } from "../shared/clock";
+import { serverNow } from "../clock";
 import { duration, integer, shortTime, peopleWords, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { Visible } from "../shared/visible";

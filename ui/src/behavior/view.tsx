@@ -4,7 +4,7 @@ import type { ComponentChildren, VNode } from "preact";
 import { hasTasks, loadAbout } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { getJson } from "../shared/client";
-import { LATE_MS, serverNow } from "../shared/clock";
+import { LATE_MS, serverNow } from "../clock";
 import type { Metrics } from "../shared/client";
 import { duration, integer, milliseconds, peopleWords, percent, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";

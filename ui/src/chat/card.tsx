@@ -1,7 +1,7 @@
 // The card of a pending action: what will change, the exact arguments, the time left, Confirm and Decline.
 import type { VNode } from "preact";
 import type { PendingAction, PendingCall, StoredMessage } from "../shared/client";
-import { now } from "../shared/clock";
+import { now } from "../clock";
 import { countdown } from "../shared/format";
 import { Json, Visible } from "../shared/visible";
 import { MAX_LENGTH } from "./composer";

@@ -9,7 +9,7 @@ import { brief } from "../machine/score";
 import { Disclosure } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { byline, Reply } from "../shared/authored";
-import { Boundary } from "../shared/boundary";
+import { Boundary } from "../boundary";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";

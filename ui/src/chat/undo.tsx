@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson, request } from "../shared/client";
 import type { StoredMessage, UndoState } from "../shared/client";
-import { now } from "../shared/clock";
+import { now } from "../clock";
 import { counted } from "../shared/format";
 import { Visible } from "../shared/visible";
 import { announce, loadConversations, open, opened } from "./store";

@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import type { components } from "../shared/schema";
 import { about, hasTasks } from "../shared/about";
-import { serverNow } from "../shared/clock";
+import { serverNow } from "../clock";
 import { peopleWords, words } from "../shared/format";
 import { navigate, query } from "../shared/router";
 import { visible } from "../shared/visible";

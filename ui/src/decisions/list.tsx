@@ -5,7 +5,7 @@ import { loadAbout } from "../shared/about";
 import { ApiError, getJson, whenSignedOut } from "../shared/client";
 import type { DecisionPage, LoggedDecision } from "../shared/client";
 import { integer } from "../shared/format";
-import { serverNow } from "../shared/clock";
+import { serverNow } from "../clock";
 import { isReturn, query } from "../shared/router";
 import { ErrorState, Loading } from "../shared/states";
 import { VirtualRows } from "../shared/virtual_rows";

@@ -176,6 +176,7 @@ function Difference({ states, whatIf }: { states: readonly string[]; whatIf: Wha
 topology.value = {
   start: "BUILD_REQUEST",
   end: "END",
+  gates: [],
   states: Object.keys(PLACES),
   edges: Object.keys(ROUTES).map((route) => {
     const [source = "", target = ""] = route.split(">");

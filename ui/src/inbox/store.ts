@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { listApprovals } from "../approvals/store";
 import { getJson, signedIn, whenSignedOut } from "../shared/client";
 import type { ApprovalSummary, OpenConfirmation, OpenConfirmations } from "../shared/client";
-import { now } from "../shared/clock";
+import { now } from "../clock";
 import { turnsChannel } from "../shared/tabs";
 
 /** Null until it is known. */

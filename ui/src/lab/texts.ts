@@ -1,7 +1,7 @@
 // The texts that are tried: those in force with the edits of this tab. The address has the edits too, so a link carries them.
 import { effect, signal } from "@preact/signals";
 import { ApiError, post, request, whenSignedOut } from "../shared/client";
-import type { Rules, ToolRow } from "../shared/client";
+import type { Rules } from "../shared/client";
 
 export const PARTS = ["constitution", "conditions", "promises"] as const;
 export type Part = (typeof PARTS)[number];
@@ -44,7 +44,7 @@ export function change(part: Part, text: string): void {
   edit.value = text === (inForce.value?.[part] ?? "") ? others : { ...others, [part]: text };
 }
 
-type Row = Partial<Pick<ToolRow, "verdict" | "max_per_message">>;
+type Row = Partial<Pick<Rules["tools"][number], "verdict" | "max_per_message">>;
 /** One change after the other: each is made in the text that the one before it has left. */
 let rowChange = Promise.resolve();
 

@@ -1,7 +1,7 @@
 // Requests to the API. Types come from its OpenAPI document (`make page-types`).
 import { signal } from "@preact/signals";
 import { addressOf } from "./address";
-import { hearServerTime } from "./clock";
+import { hearServerTime } from "../clock";
 import { parseJson } from "./json";
 import type { components } from "./schema";
 

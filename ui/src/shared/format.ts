@@ -19,17 +19,11 @@ export function day(date: Date): string {
   return `${MONTHS[date.getMonth()]} ${date.getDate()}`;
 }
 
-/** The time of day for today, and the date before that. */
+/** The time of day for today, the date before that, and both for what comes later. */
 export function shortTime(iso: string): string {
   const date = new Date(iso);
-  return date.getTime() >= new Date().setHours(0, 0, 0, 0) ? timeOfDay(date) : day(date);
-}
-
-/** The end of a time that begins now: the time of day, and the date before it unless it is today. */
-export function until(iso: string): string {
-  const date = new Date(iso);
-  const isToday = date.toDateString() === new Date().toDateString();
-  return `until ${isToday ? "" : `${day(date)}, `}${timeOfDay(date)}`;
+  if (date.toDateString() === new Date().toDateString()) return timeOfDay(date);
+  return date.getTime() > Date.now() ? `${day(date)}, ${timeOfDay(date)}` : day(date);
 }
 
 /** `Nov 22, 2026, 09:05:07` */
