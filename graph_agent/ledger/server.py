@@ -39,6 +39,7 @@ from graph_agent.ledger.contained import run_contained
 from graph_agent.ledger.operations import Operation, OperationLedger, operations_table
 from graph_agent.ledger.protocol import ResultEnvelope, change_meta
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
+from graph_agent.ledger.signatures import signature_of
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ class LedgerServer(MCPServer[Any]):
 
 def connection_of(function: Callable[..., Any]) -> str | None:
     """Return the name of the parameter that takes a connection; None if there is none."""
-    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    parameters = signature_of(function).parameters.values()
     return next((one.name for one in parameters if one.annotation is Connection), None)
 
 
@@ -212,7 +213,7 @@ def _with_arguments_of(function: Callable[..., Any], call: Callable[..., Any], r
     """
     if inspect.iscoroutinefunction(function):
         raise TypeError(f"{function.__name__} must not be async: it runs in a thread, inside the transaction")
-    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    parameters = list(signature_of(function).parameters.values())
     if len(parameters) < 2 or any(one.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for one in parameters):
         raise TypeError(f"{function.__name__} must take a connection, a user id and then the arguments of the tool")
     returns = returns or Annotated[CallToolResult, ResultEnvelope]

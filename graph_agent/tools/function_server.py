@@ -10,6 +10,7 @@ runs as it does in `FunctionTools`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -18,7 +19,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from mcp.server.mcpserver import Context
@@ -30,8 +31,12 @@ from graph_agent.ledger.contained import run_until_done
 from graph_agent.ledger.protocol import ResultEnvelope
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
 from graph_agent.ledger.server import LedgerServer, connection_of, tables_of
+from graph_agent.ledger.signatures import signature_of
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.tools.functions import FUNCTIONS_DATABASE, USER, FunctionTools, describe, result_of, signature_of
+from graph_agent.tools.functions import FUNCTIONS_DATABASE, USER, FunctionTools, describe, result_of
+
+_FUNCTIONS = (FunctionType, MethodType, type(functools.cache(len)))
+"""The kinds of functions that are offered; the last one is that of `functools.lru_cache`."""
 
 
 class FunctionsError(Exception):
@@ -78,17 +83,33 @@ class FunctionServer(LedgerServer):
 
 
 def functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
-    """Return the functions that are tools, in their order. Raises TypeError if there are none."""
-    functions: dict[str, Callable[..., Any]] = {
-        name: value
-        for name, value in vars(module).items()
-        if not name.startswith("_") and inspect.isfunction(value) and value.__module__ == module.__name__
-    }
+    """Return the functions that are tools, in their order.
+
+    Raises TypeError if there are none, and for what is callable but has no name, docstring or parameters of its own.
+    """
+    functions: dict[str, Callable[..., Any]] = {}
+    for name, value in vars(module).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, functools.partial):
+            raise TypeError(f"{name} is a functools.partial: write a function that calls it, or begin its name with _")
+        if _is_decorated(name, value):
+            raise TypeError(
+                f"{name} is the function {value.__name__} of a decorator, whose name and parameters a model would see: "
+                "give it functools.wraps"
+            )
+        if isinstance(value, _FUNCTIONS) and value.__module__ == module.__name__:
+            functions[name] = value
     if not functions:
         raise TypeError("it defines no function whose name begins with a letter")
     if other := next((name for name, one in functions.items() if one.__name__ != name), None):
         raise TypeError(f"{other} is another name of {functions[other].__name__}")
     return functions
+
+
+def _is_decorated(name: str, value: Any) -> bool:
+    """True for the inner function of another one, under a name that is not its own."""
+    return inspect.isfunction(value) and value.__name__ != name and "<locals>" in value.__qualname__
 
 
 def _hints(traits: ToolTraits) -> ToolAnnotations:

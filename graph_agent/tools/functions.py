@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from graph_agent.errors import ToolErrorCode, ToolRefusal
 from graph_agent.ledger.contained import await_contained, run_contained
+from graph_agent.ledger.signatures import signature_of
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -26,6 +27,7 @@ FUNCTIONS_DATABASE = "GRAPH_AGENT_FUNCTIONS_DATABASE"
 USER = "user_id"
 """A parameter of this name gets the signed-in user; the model neither sees nor sets it."""
 
+_FIELD = "parameter_of_the_function_"
 _MARK = re.compile(r"(?P<before>.*\S) *\((?P<words>reads|(?:requires|without) confirmation|at most \d+ per message)\)\.?")
 _MARKS = {"reads": ToolTraits(read_only=True), "requires confirmation": ToolTraits(destructive=True)}
 """The marks of a docstring: the function only reads, or the constitution may not leave out the question."""
@@ -80,7 +82,7 @@ class FunctionTools:
         if function is None:
             return NOT_FOUND
         try:
-            arguments = dict(self._arguments[tool_name].model_validate(parameters))
+            arguments = _parameters(function, self._arguments[tool_name].model_validate(parameters))
         except ValidationError:
             return INVALID_ARGUMENTS
         if USER in inspect.signature(function).parameters:
@@ -126,24 +128,17 @@ def describe(function: Callable[..., Any]) -> tuple[str, ToolTraits]:
     return f"{first}{newline}{rest}", traits
 
 
-def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature with the annotations as objects. Raises TypeError for one that names nothing."""
-    try:
-        return inspect.signature(function, eval_str=True)
-    except (NameError, AttributeError, SyntaxError) as error:
-        raise TypeError(f"an annotation of {function.__name__} cannot be read: {error}") from error
-
-
 def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[str, Any]:
     try:
         return arguments.model_json_schema()
-    except PydanticUserError:
-        raise TypeError(f"a parameter of {function.__name__} has a type that JSON does not have") from None
+    except PydanticUserError as error:
+        raise _unusable(function, error) from None
 
 
 def _arguments(function: Callable[..., Any]) -> type[BaseModel]:
-    """Return a model of the function's parameters, without the user."""
+    """Return a model of the function's parameters, without the user. The names of the parameters are aliases of its fields."""
     fields: dict[str, Any] = {}
+    names: dict[str, str] = {}
     for name, parameter in signature_of(function).parameters.items():
         if parameter.annotation is inspect.Parameter.empty or parameter.kind in (
             inspect.Parameter.VAR_POSITIONAL,
@@ -152,8 +147,28 @@ def _arguments(function: Callable[..., Any]) -> type[BaseModel]:
         ):
             raise TypeError(f"the parameter '{name}' of {function.__name__} needs an annotation and a name")
         if name != USER:
-            fields[name] = (parameter.annotation, ... if parameter.default is inspect.Parameter.empty else parameter.default)
+            # A parameter may have any name, such as `_id` or `model_dump`; a field may not.
+            field = f"{_FIELD}{len(fields)}"
+            names[field] = name
+            fields[field] = (parameter.annotation, ... if parameter.default is inspect.Parameter.empty else parameter.default)
+    # The types within the parameters inherit the configuration: the names of their fields stay.
+    config = ConfigDict(extra="forbid", alias_generator=lambda field: names.get(field, field))
     try:
-        return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    except PydanticUserError:
-        raise TypeError(f"a parameter of {function.__name__} has a type that JSON does not have") from None
+        return create_model(function.__name__, __config__=config, **fields)
+    except PydanticUserError as error:
+        raise _unusable(function, error) from None
+
+
+def _parameters(function: Callable[..., Any], arguments: BaseModel) -> dict[str, Any]:
+    """Return the values of the parameters of a function, by their names."""
+    names = [name for name in inspect.signature(function).parameters if name != USER]
+    return {name: value for name, (_, value) in zip(names, arguments, strict=True)}
+
+
+def _unusable(function: Callable[..., Any], error: PydanticUserError) -> TypeError:
+    if error.code == "typed-dict-version":
+        return TypeError(
+            f"a parameter of {function.__name__} has a typing.TypedDict, which cannot be read before Python 3.12: "
+            "import TypedDict from typing_extensions"
+        )
+    return TypeError(f"a parameter of {function.__name__} has a type that JSON does not have")

@@ -179,6 +179,10 @@ BAD = {
     "def f(): 'Do. (reads) (requires confirmation)'": "says both (reads) and (requires confirmation)",
     "def f(x: type(print)): 'Do.'": "a parameter of f has a type that JSON does not have",
     "from __future__ import annotations\ndef f(x: Foo): 'Do.'": "name 'Foo' is not defined",
+    "from __future__ import annotations\ndef f(ok: int, x: Foo): 'Do.'": "the annotation of 'x' of f cannot be read",
+    "import functools\ndef _f(x: int, y: int): 'Do.'\nf = functools.partial(_f, y=1)": "f is a functools.partial",
+    "def _d(g):\n def w(*a): return g(*a)\n return w\n@_d\ndef f(x: int): 'Do.'": "f is the function w of a decorator",
+    "from sqlalchemy import Connection\ndef f(c: Connection, _id: str): 'Do.'": "Parameter _id of f cannot start with '_'",
     "from sqlalchemy import Connection\nasync def f(c: Connection): 'Do.'": "f must not be async",
     "from sqlalchemy import Connection\ndef f(c: Connection, x): 'Do.'": "a parameter of f needs an annotation",
 }

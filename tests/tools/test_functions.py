@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
+import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator
+from typing_extensions import TypedDict
 
 from graph_agent import FunctionTools, ToolResult
 from graph_agent.errors import ToolErrorCode, ToolRefusal
+from graph_agent.tools.function_server import open_server
 
 
 def order(dish: Literal["soup", "salad"], user_id: str, portions: int = 1) -> dict[str, Any]:
@@ -199,6 +204,45 @@ async def test_arguments_that_a_validator_refuses_are_not_repeated() -> None:
     pay.__annotations__["code"] = Annotated[str, AfterValidator(refuse_value)]
     refused = await FunctionTools(pay).execute("pay", {"code": "1234"}, "ann", operation_key="k")
     assert (refused.error, refused.error_code) == ("The arguments are not valid.", ToolErrorCode.VALIDATION_ERROR)
+
+
+class _Line(TypedDict):
+    sku: str
+
+
+@pytest.mark.parametrize("name", ["_id", "model_dump", "model_config", "schema", "copy", "self", "cls", "function", "args"])
+async def test_a_parameter_may_have_any_name(name: str) -> None:
+    written = f"def get({name}: str, lines: list[_Line]) -> Unknown:\n    'Get.'\n    return [{name}, lines]"
+    names: dict[str, Any] = {"_Line": _Line}
+    # As text, so that the names are those of a file of functions.
+    exec(compile(f"from __future__ import annotations\n{written}", "shop.py", "exec"), names)
+    tools = FunctionTools(names["get"])
+    assert list(tools.declarations()[0].parameters["properties"]) == [name, "lines"]
+    result = await tools.execute("get", {name: "a", "lines": [{"sku": "b"}]}, "ann")
+    assert result.data == ["a", [{"sku": "b"}]]
+
+
+async def test_a_cached_function_and_a_bound_method_are_tools(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    lines = ["import functools", "@functools.lru_cache", "def price(item: str) -> int:", " 'Price.'", " return len(item)"]
+    lines += ["class Shop:", " def stock(self, item: str) -> int:", "  'Stock.'", "  return 3", "stock = Shop().stock"]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert [tool.name for tool in await open_server(str(file), None).list_tools()] == ["price", "stock"]
+
+
+def test_a_typed_dict_that_cannot_be_read_says_from_where_to_import_one() -> None:
+    class Order(typing.TypedDict):
+        gift: bool
+
+    def order(one: Any) -> None:
+        """Order."""
+
+    order.__annotations__["one"] = Order
+    if sys.version_info >= (3, 12):
+        FunctionTools(order)
+    else:
+        with pytest.raises(TypeError, match="import TypedDict from typing_extensions"):
+            FunctionTools(order)
 
 
 async def test_an_async_function_may_be_decorated() -> None:
