@@ -156,8 +156,8 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the object of a confirmed call is not compared with what the question showed": [
         Edit(
             "graph_agent.policy.gates",
-            "    if has_changed(hand):\n        hand.changed = True\n",
-            "    if False:\n        hand.changed = True\n",
+            "    if not has_changed(hand):\n        return None\n    whom",
+            "    if True:\n        return None\n    whom",
         )
     ],
     "a lease is not renewed": [Edit(_LEASES, "            await self._renew()\n", "")],
@@ -213,6 +213,9 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "        succeeded=sent and (supposed or call.result.success),\n",
             "        succeeded=sent,\n",
         )
+    ],
+    "the next call of a batch is announced as if a failed one had been made": [
+        Edit("graph_agent.graph.nodes.execute_tools", "        batch.foreseen = None\n", "        pass\n")
     ],
     "a card goes on after a call that was not done": [
         Edit(
