@@ -28,7 +28,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.call_facts import CallFacts
-from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation
+from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.reasons import Reason, ReasonCode
@@ -173,13 +173,16 @@ class Question(NamedTuple):
         return Reason(code, (self.names, self.facts))
 
 
+_RUNS = ConditionsVerdict(Verdict.RUNS)
+
+
 class Findings(NamedTuple):
     """The findings of the gates about a call."""
 
     arguments: Any
     """The arguments as they are sent: with the bound one, and without a `user_id` that no schema declares."""
-    ruling: ConditionsVerdict | None = None
-    """The verdict of the conditions."""
+    ruling: ConditionsVerdict = _RUNS
+    """The verdict of the conditions; without any, the call runs."""
     question: Question | None = None
     """None for a call that runs."""
     needs: NeededApproval | None = None

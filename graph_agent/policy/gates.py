@@ -73,7 +73,7 @@ def is_plain_json(hand: CallInHand) -> GuardVerdict | None:
     return None
 
 
-def is_own_data(hand: CallInHand) -> GuardVerdict | Findings:
+def is_own_data(hand: CallInHand) -> GuardVerdict | Findings | None:
     """Set the bound argument to the signed-in user, and leave out a `user_id` that no schema declares."""
     rule, arguments, user_id = hand.rule, hand.call.arguments, hand.setting.user_id
     bound = rule.grant.bound_argument
@@ -86,9 +86,9 @@ def is_own_data(hand: CallInHand) -> GuardVerdict | Findings:
         return hand.refused(ReasonCode.OWN_DATA_ONLY, ToolErrorCode.ACCESS_DENIED)
     if bound is not None:
         return hand.found._replace(arguments={**arguments, bound: user_id})
-    return hand.found._replace(
-        arguments={key: value for key, value in arguments.items() if key != "user_id" or rule.takes_user_id}
-    )
+    if rule.takes_user_id or "user_id" not in arguments:
+        return None
+    return hand.found._replace(arguments={key: value for key, value in arguments.items() if key != "user_id"})
 
 
 def fits_schema(hand: CallInHand) -> GuardVerdict | None:
@@ -141,8 +141,9 @@ def is_shown_by_facts(hand: CallInHand) -> bool:
     return not is_previewed(hand) and needs_facts(hand)
 
 
-def meets_conditions(hand: CallInHand) -> GuardVerdict | Findings:
-    ruling = _ruling(hand)
+def meets_conditions(hand: CallInHand) -> GuardVerdict | Findings | None:
+    if (ruling := _ruling(hand)) is hand.found.ruling:
+        return None
     return _refused_by(hand, ruling) or hand.found._replace(ruling=ruling)
 
 
@@ -161,10 +162,8 @@ def _in_words(hand: CallInHand, ruling: ConditionsVerdict) -> ConditionsVerdict:
 def _ruling(hand: CallInHand) -> ConditionsVerdict:
     """Return the verdict of the conditions; without any, the call runs, unless it is limited per message and has none."""
     conditions, limit = hand.setting.policy.conditions, hand.rule.grant.max_per_message
-    if conditions is None:
-        decided = ConditionsVerdict(Verdict.RUNS)
-    else:
-        decided = conditions.judge(hand.name, hand.arguments, hand.situation)
+    known = hand.found.ruling
+    decided = known if conditions is None else conditions.judge(hand.name, hand.arguments, hand.situation)
     return decided if hand.setting.of_message or limit is None else decided.outside_message((_per_message(limit),))
 
 
@@ -177,7 +176,6 @@ def passes(hand: CallInHand) -> GuardVerdict | None:  # noqa: ARG001 (for a gate
 
 
 def has_consent(hand: CallInHand) -> GuardVerdict | Findings | None:
-    assert hand.found.ruling is not None
     return _consent(hand, hand.found.ruling)
 
 

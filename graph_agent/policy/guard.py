@@ -146,19 +146,19 @@ def walk(hand: CallInHand, table: Sequence[Gate] = ()) -> Generator[EvidenceKind
 
     The driver sends the evidence with what it has read, or None if it reads nothing: then the call passes the gate.
     """
-    for gate in table or hand.setting.gates or GATES:
-        hand.gate = gate.name
-        if gate.reads is not None:
-            if gate.when is not None and not gate.when(hand):
+    for name, check, _, reads, when in table or hand.setting.gates or GATES:
+        hand.gate = name
+        if reads is not None:
+            if when is not None and not when(hand):
                 continue
-            if (evidence := (yield gate.reads)) is None:
+            if (evidence := (yield reads)) is None:
                 continue
             hand.evidence = evidence
-        found = gate.check(hand)
+        if (found := check(hand)) is None:
+            continue
         if isinstance(found, GuardVerdict):
             return found
-        if found is not None:
-            hand.found = found
+        hand.found = found
     return hand.concluded()
 
 
