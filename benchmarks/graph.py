@@ -24,7 +24,8 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import walk
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, Message
-from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import FunctionCall, LLMResponse, ToolDeclaration
+from graph_agent.models.prompt import Prompt
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.compiled import compile_policy
@@ -57,8 +58,8 @@ class _InstantPorts:
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        done = sum(message.role == "function" for message in request.messages)
+    async def generate(self, prompt: Prompt) -> LLMResponse:
+        done = sum(message.role == "function" for message in prompt.request.messages)
         if done < self._rounds:
             call = FunctionCall(name="add_task", arguments={"description": f"task {done}"})
             return LLMResponse(function_calls=[call], finish_reason="tool_calls")

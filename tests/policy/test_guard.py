@@ -67,6 +67,18 @@ def test_only_the_guard_creates_an_authorized_call() -> None:
     assert makers == ["guard.py"]
 
 
+def test_only_the_walk_writes_to_a_call_in_hand() -> None:
+    written = {
+        (path.name, target.attr)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "hand"
+    }
+    assert written == {("guard.py", "gate"), ("guard.py", "evidence"), ("guard.py", "found")}
+
+
 @pytest.mark.parametrize(
     ("method", "users"),
     [

@@ -214,9 +214,6 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "        succeeded=sent,\n",
         )
     ],
-    "the next call of a batch is announced as if a failed one had been made": [
-        Edit("graph_agent.graph.nodes.execute_tools", "        batch.foreseen = None\n", "        pass\n")
-    ],
     "a card goes on after a call that was not done": [
         Edit(
             "graph_agent.graph.nodes.execute_tools",
