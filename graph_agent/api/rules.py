@@ -29,6 +29,7 @@ from graph_agent.policy.constitution import Constitution, grant_line
 from graph_agent.policy.constitution_edits import ToolLine, with_limit, with_tool, without_tool
 from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.tools.served_policy import ServedPolicy
+from graph_agent.words.reasons import NOT_SERVED
 
 router = APIRouter(prefix="/api", tags=["rules"])
 
@@ -238,7 +239,7 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
         if grant is None:
             why = "not in the constitution"
         elif rule is None:
-            why = policy.unavailable.get(tool, "not served")
+            why = policy.unavailable.get(tool, "not served") or NOT_SERVED
         elif described and not any(one.effect == "permit" for one in about):
             why = "no condition permits it"
         asks = grant is not None and grant.requires_confirmation

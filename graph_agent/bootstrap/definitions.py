@@ -15,7 +15,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.schema import ToolAction
-from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
+from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.fact_lines import FACTS_SECTION
 from graph_agent.policy.facts import Fact, FactKind, Source
@@ -25,6 +25,7 @@ from graph_agent.policy.undo import in_words
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.server_group import Claims, McpServerGroup
+from graph_agent.words.reasons import NOT_SERVED
 
 _SUMMARY_CHARS = 100
 _NO_MARKUP = str.maketrans("<>", "()")
@@ -152,7 +153,7 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
 
 def _explained(policy: CompiledPolicy, tools: McpServerGroup) -> list[str]:
     return [
-        f"line {grant.line}: {grant.name} is unavailable: {policy.unavailable.get(grant.name, NOT_SERVED)}"
+        f"line {grant.line}: {grant.name} is unavailable: {policy.unavailable.get(grant.name) or NOT_SERVED}"
         if (rule := policy.rules.get(grant.name)) is None or (claims := tools.claims(grant.name)) is None
         else f"line {grant.line}: {grant.name} (server '{claims.server.name}') {', '.join(_promises(rule, claims))}"
         for grant in policy.constitution.grants

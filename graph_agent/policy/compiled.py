@@ -36,9 +36,6 @@ ONE_SERVER = "tools"
 MAX_TITLE = 200
 """Limit for a tool's title in characters, because it is part of questions and receipts."""
 
-NOT_SERVED = "the server of this tool does not serve it now"
-"""The usual reason for which a granted tool is unavailable."""
-
 _TRANSPORTS = {
     KeyPlace.ARGUMENT: (None, *Transport),
     KeyPlace.HEADER: (Transport.HTTP,),
@@ -53,8 +50,11 @@ class CompiledPolicy:
 
     constitution: Constitution
     rules: Mapping[str, ToolRule]
-    unavailable: Mapping[str, str] = field(default_factory=dict)
-    """The granted tools that cannot be called now, and why. The model sees them, and each call is refused with the reason."""
+    unavailable: Mapping[str, str | None] = field(default_factory=dict)
+    """The granted tools that cannot be called now, and why: None if their server does not serve them now.
+
+    The model sees them, and each call is refused with the reason.
+    """
     servers: Mapping[str, str] = field(default_factory=dict)
     """The server of each tool; a tool that is not in it belongs to `ONE_SERVER`."""
     conditions: Conditions | None = None
@@ -158,14 +158,14 @@ class CompiledPolicy:
         """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""
         rules = [rule.definition_json() for rule in self.rules.values()]
         # Without the usual reason: whether a tool is listed as unavailable decides, and the text may be improved.
-        reasons = {name: {} if why == NOT_SERVED else {"reason": why} for name, why in self.unavailable.items()}
+        reasons = {name: {} if why is None else {"reason": why} for name, why in self.unavailable.items()}
         return [*rules, *({"unavailable": name, **reasons[name]} for name in sorted(reasons))]
 
 
-def _unavailable(grant: ToolGrant, reason: str) -> ToolDeclaration:
+def _unavailable(grant: ToolGrant, reason: str | None) -> ToolDeclaration:
     return ToolDeclaration(
         name=grant.name,
-        description=f"Unavailable: {'its server does not serve it now' if reason == NOT_SERVED else reason}. {grant.summary}",
+        description=f"Unavailable: {'its server does not serve it now' if reason is None else reason}. {grant.summary}",
         parameters={"type": "object", "properties": {}},
     )
 
@@ -176,7 +176,7 @@ def compile_policy(
     traits: Mapping[str, ToolTraits],
     *,
     partial: bool = False,
-    unavailable: Mapping[str, str] = MappingProxyType({}),
+    unavailable: Mapping[str, str | None] = MappingProxyType({}),
     servers: Mapping[str, str] = MappingProxyType({}),
 ) -> CompiledPolicy:
     """Join the constitution's grants with the declarations of the servers.

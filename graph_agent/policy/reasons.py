@@ -20,7 +20,7 @@ class ReasonCode(StrEnum):
 
     # By itself.
     UNAVAILABLE = "unavailable"
-    """(why)"""
+    """(why, None if its server does not serve it now)"""
     NOT_LISTED = "not listed"
     TOO_MANY_AT_ONCE = "too many at once"
     """(limit)"""

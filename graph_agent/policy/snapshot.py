@@ -18,7 +18,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
+from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution, ToolGrant
 
 
@@ -80,7 +80,7 @@ class PolicySnapshot:
             {tool["declaration"]["name"]: ToolTraits.model_validate(tool["traits"]) for tool in tools},
             # Partial, because the record has only the tools that the turn could use.
             partial=True,
-            unavailable={one["unavailable"]: one.get("reason", NOT_SERVED) for one in stored if "unavailable" in one},
+            unavailable={one["unavailable"]: one.get("reason") for one in stored if "unavailable" in one},
             servers={} if conditions is None else conditions["servers"],
         )
         if conditions is not None:

@@ -10,7 +10,7 @@ from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ToolDefinitionError, ToolGrantError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.compiled import NOT_SERVED, CompiledPolicy, compile_policy
+from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import ToolServer
 from graph_agent.tools.played import PlayedTools
@@ -67,7 +67,7 @@ class ServedPolicy:
         reasons = unusable if group is None else {**unusable, **group.uncertain}
         while True:
             expected = [name for name in self.constitution.whitelist if not strict or name in unusable]
-            missing = {name: reasons.get(name, NOT_SERVED) for name in expected if name not in usable}
+            missing = {name: reasons.get(name) for name in expected if name not in usable}
             traits = {name: self.tools.traits(name) for name in usable}
             try:
                 policy = compile_policy(

@@ -24,6 +24,8 @@ class _Words(NamedTuple):
     """Empty if the user reads what the model does."""
 
 
+NOT_SERVED: Final = "the server of this tool does not serve it now"
+"""The usual reason for which a granted tool is unavailable."""
 NOT_PERMITTED: Final = "not permitted: "
 """The start of the text about a call that conditions refuse."""
 _AWAITS_USER: Final = "waiting for the user's confirmation"
@@ -88,7 +90,7 @@ _WORDS: Final[Mapping[ReasonCode, _Words]] = MappingProxyType(
             "not run: the call before it, which the user confirmed with it, was not done", fixed.STOPPED_BEFORE
         ),
         ReasonCode.SAME_CALL: _Words("not run: the same call waits for the user's confirmation already"),
-        ReasonCode.UNAVAILABLE: _Words("unavailable: {0}", "not available now"),
+        ReasonCode.UNAVAILABLE: _Words(lambda why: f"unavailable: {why or NOT_SERVED}", "not available now"),
         ReasonCode.NOT_LISTED: _Words("there is no such tool", "not in the constitution"),
         ReasonCode.TOO_MANY_AT_ONCE: _Words("at most {0} calls can be made at once", "at most {0} at once"),
         ReasonCode.TOO_MANY_CALLS: _Words("at most {0} calls can be made for one message", "at most {0} actions per message"),

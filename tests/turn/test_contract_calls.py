@@ -78,9 +78,8 @@ def engine(adapter: Any, executor: Any = None, constitution: str = SHIPPED) -> L
 
 
 async def replayed(of: LLMAgentEngine, finished: FinishedTurn) -> bool:
-    header = finished.record.header
-    digests = [header.constitution, header.tools, header.settings, header.prompt]
-    report = await replay(finished.record, await of.audit.texts(digests))
+    digests = finished.record.header.digests.values()
+    report = await replay(finished.record, await of.audit.texts([*digests]))
     return report.identical
 
 
