@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from graph_agent.errors import ConfigurationError, RecordMismatchError
+from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.models.facts import Facts
@@ -132,13 +132,14 @@ def check_gates(table: Sequence[Gate]) -> None:
 
 
 def in_order(table: tuple[Gate, ...], names: Sequence[str]) -> tuple[Gate, ...]:
-    """Return the gates that a record names, in its order; without names the table. Raises `RecordMismatchError`."""
+    """Return the gates that a record names, in its order; without names the table.
+
+    A gate that the table lacks is left out: if it has stopped a call of the record, the replay ends otherwise, and says why.
+    """
     known = {gate.name: gate for gate in table}
     if not names or [*known] == [*names]:
         return table
-    if missing := [name for name in names if name not in known]:
-        raise RecordMismatchError(f"the record was made with the gate '{missing[0]}', which this process does not have")
-    return tuple(known[name] for name in names)
+    return tuple(known[name] for name in names if name in known)
 
 
 def walk(hand: CallInHand, table: Sequence[Gate] = ()) -> Generator[EvidenceKind, Evidence | None, GuardVerdict]:

@@ -13,7 +13,7 @@ from types import FrameType
 
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgentError
-from graph_agent.graph.build import CompiledGraph, shipped_graph
+from graph_agent.graph.build import CompiledGraph, gates_of, shipped_graph
 from graph_agent.graph.ports import TurnPorts
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk_edges
@@ -146,6 +146,10 @@ class Replayer:
         if not record.states:
             return ReplayReport(name, _check_without_states(record))
         report, played = await self._replay_unchanged(record, snapshot)
+        known = {gate.name for gate in gates_of(self._graph)}
+        if not report.identical and (missing := [name for name in snapshot.gates if name not in known]):
+            why = f"the record was made with the gate '{missing[0]}', which this process does not have"
+            report = dataclasses.replace(report, departure=f"{report.departure}; {why}" if report.departure else why)
         if not report.identical or (other == AS_RECORDED and live is None):
             return report
         if other != AS_RECORDED:

@@ -247,6 +247,8 @@ class TurnRun(TurnHandle[T]):
         return (
             pending is not None
             and header.version == RECORD_VERSION
+            # A gate of today might stop the call.
+            and header.gates == current.digests.get("gates")
             and self._setup.ports.clock.now() < pending.expires_at
             and all(one.tool_name in current.policy.rules for one in pending.each)
             and not current.policy.differences(pending.asked_under)

@@ -136,6 +136,11 @@ async def test_a_replay_passes_the_gates_in_the_order_of_the_record() -> None:
     assert "the record was made with the gate 'cool-down', which this process does not have" in str(missing.departure)
 
 
+async def test_a_gate_that_has_stopped_nothing_is_not_needed_for_a_replay() -> None:
+    engine = engine_of(calls(("add_task", {"description": "a"})), says("Done."), graph=one_at_a_time())
+    assert (await _replayed(engine, (await engine.run(asks())).record)).identical
+
+
 async def test_a_record_that_is_older_than_the_names_of_gates_is_replayed() -> None:
     engine = engine_of(TWO, says("Done."))
     turn = await engine.run(asks())

@@ -19,6 +19,7 @@ from graph_agent.errors import (
     ServiceErrorCode,
     ToolErrorCode,
 )
+from graph_agent.graph.build import build_graph
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionType, IntentType, Message, OutcomeCategory
@@ -26,7 +27,9 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LL
 from graph_agent.models.record import DecisionRecord, OpenTurn, RecordStatus
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
+from graph_agent.policy.call_in_hand import Gate
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.guard import with_gate
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import failure_reply
 from graph_agent.turn.engine import LLMAgentEngine
@@ -642,6 +645,17 @@ async def test_a_turn_continues_only_if_the_policy_of_today_grants_no_less(grant
     finished = await engine.finish(decision_id, ask_model=True)
     assert finished is not None
     assert (finished.record.status is RecordStatus.COMPLETED) is continues
+
+
+async def test_a_turn_under_other_gates_is_not_continued_and_reports_what_was_done() -> None:
+    audit, server = MemoryAuditWriter(), TableServer()
+    added = Gate("never", lambda _: None, "it is any call")
+    graph = build_graph(gates=with_gate(added, before="dry run"))
+    decision_id = await crashed(audit, calls(ADD), server=server, graph=graph)
+    finished = await engine_of(server=server, audit=audit, clock=None).finish(decision_id, ask_model=True)
+    assert finished is not None
+    assert finished.record.status is RecordStatus.INTERRUPTED
+    assert finished.decision.effects == ["did add task"]
 
 
 async def test_the_sweeper_ends_such_a_turn_with_the_honest_reply() -> None:
