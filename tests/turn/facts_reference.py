@@ -6,10 +6,14 @@ Nothing here uses the package: a path is a list of steps, a condition a function
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from math import prod
 from typing import Any, Final
 
 UNKNOWN: Final = "unknown"
@@ -26,6 +30,16 @@ class _MissingError(Exception):
 
 
 @dataclass(frozen=True)
+class Argument:
+    """An argument of the call, with which a filter compares, or which is a factor."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"arguments.{self.name}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """A comparison of a field with a value in a filter; several of them are joined by `&&` or `||`."""
 
@@ -34,15 +48,15 @@ class Comparison:
     value: Any
 
     def __str__(self) -> str:
-        written = {True: "true", False: "false"}.get(self.value, f"'{self.value}'") if self.value != 2 else "2"
-        return f"@.{self.field} {self.operator} {written}"
+        return f"@.{self.field} {self.operator} {_literal(self.value)}"
 
-    def holds(self, element: Any) -> bool | None:
+    def holds(self, element: Any, arguments: Mapping[str, Any]) -> bool | None:
         """Return None if the element does not have the field, or has another type in it."""
         value = element.get(self.field) if isinstance(element, dict) else None
-        if value is None or _type_of(value) is not _type_of(self.value):
+        wanted = arguments[self.value.name] if isinstance(self.value, Argument) else self.value
+        if value is None or _type_of(value) is not _type_of(wanted):
             return None
-        is_equal: bool = value == self.value
+        is_equal: bool = value == wanted
         return is_equal if self.operator == "==" else not is_equal
 
 
@@ -56,8 +70,13 @@ class Filter:
     def __str__(self) -> str:
         return f"[?{f' {self.joined} '.join(map(str, self.parts))}]"
 
-    def holds(self, element: Any) -> bool | None:
-        found = [part.holds(element) for part in self.parts]
+    @property
+    def compared(self) -> set[str]:
+        """The arguments that it compares."""
+        return {part.value.name for part in self.parts if isinstance(part.value, Argument)}
+
+    def holds(self, element: Any, arguments: Mapping[str, Any]) -> bool | None:
+        found = [part.holds(element, arguments) for part in self.parts]
         decisive = self.joined == "||"
         if decisive in found:
             return decisive
@@ -77,11 +96,16 @@ class Path:
     def __str__(self) -> str:
         return "$" + "".join(map(_written, self.steps))
 
-    def of(self, value: Any) -> list[Any]:
+    @property
+    def compared(self) -> set[str]:
+        """The arguments that its filters compare."""
+        return {name for step in self.steps if isinstance(step, Filter) for name in step.compared}
+
+    def of(self, value: Any, arguments: Mapping[str, Any]) -> list[Any]:
         """Return the values that the path selects. Raises `_MissingError` if something that it names is not there."""
         found = [value]
         for step in self.steps:
-            found = [one for each in found for one in _step(step, each)]
+            found = [one for each in found for one in _step(step, each, arguments)]
         if None in found:
             raise _MissingError
         return found
@@ -98,7 +122,13 @@ def _written(step: str | int | slice | Filter) -> str:
     return f".{step}"
 
 
-def _step(step: str | int | slice | Filter, value: Any) -> list[Any]:
+def _literal(value: Any) -> str:
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    return str(value) if isinstance(value, Argument) else f"'{value}'"
+
+
+def _step(step: str | int | slice | Filter, value: Any, arguments: Mapping[str, Any]) -> list[Any]:
     if isinstance(step, str) and step != "[*]":
         if not isinstance(value, dict) or value.get(step) is None:
             raise _MissingError
@@ -113,7 +143,7 @@ def _step(step: str | int | slice | Filter, value: Any) -> list[Any]:
         case slice():
             return value[step]
         case Filter():
-            held = [step.holds(element) for element in value]
+            held = [step.holds(element, arguments) for element in value]
             if None in held:
                 raise _MissingError
             return [element for element, is_chosen in zip(value, held, strict=True) if is_chosen]
@@ -124,28 +154,91 @@ def _type_of(value: Any) -> type:
     return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
 
 
+class Kind(StrEnum):
+    """The type as which conditions read a fact."""
+
+    TEXT = "text"
+    WHOLE = "whole number"
+    DECIMAL = "decimal"
+
+
 @dataclass(frozen=True)
 class Declared:
-    """A fact that is a part of the order, of the arguments, or a count."""
+    """A fact that is a part of the order or of the arguments; `fold` is "", "count", "sum" or "one"."""
 
     of: str
     path: Path
-    count: bool = False
+    fold: str = ""
+    kind: Kind = Kind.TEXT
 
     def __str__(self) -> str:
-        return f"{'count ' if self.count else ''}{self.of} {self.path}"
+        return f"{self.fold} {self.of} {self.path}".lstrip()
 
-    def value(self, root: Any) -> Any:
+    @property
+    def is_set(self) -> bool:
+        return self.path.several and not self.fold
+
+    def value(self, root: Any, arguments: Mapping[str, Any]) -> Any:
+        if not self.path.compared <= arguments.keys():
+            return ABSENT
         try:
-            found = self.path.of(root)
+            found = self.path.of(root, arguments)
         except _MissingError:
             return UNKNOWN
-        if self.count:
-            return len(found)
-        if any(not isinstance(one, str) for one in found):
-            # The conditions read texts.
-            return UNKNOWN
-        return found if self.path.several else found[0]
+        match self.fold:
+            case "count":
+                return len(found)
+            case "sum":
+                numbers = [_number(one) for one in found]
+                return UNKNOWN if None in numbers else sum(map(Fraction, filter(None, numbers)))
+            case "one" if len(found) != 1:
+                return UNKNOWN if found else ABSENT
+        return found if self.is_set else found[0]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A fact that is a product of fields of the order, of other facts, and of arguments."""
+
+    factors: tuple[str | Argument, ...]
+    """The text is the path of a field of the order, `order.total`, or the name of another fact."""
+    kind: Kind = Kind.DECIMAL
+    is_set = False
+
+    def __str__(self) -> str:
+        return " * ".join(map(str, self.factors))
+
+
+def _product(factors: Sequence[Any]) -> Any:
+    if any(one is UNKNOWN for one in factors):
+        return UNKNOWN
+    if any(one is ABSENT for one in factors):
+        return ABSENT
+    numbers = [_number(one) for one in factors]
+    return UNKNOWN if None in numbers else prod(one for one in numbers if one is not None)
+
+
+def _number(value: Any) -> Fraction | None:
+    """Return a number, also one of a text such as "12.50"; None for everything else, and for one beyond 40 digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
+        return None
+    if isinstance(value, str) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", value, re.ASCII) is None:
+        return None
+    number = value if isinstance(value, Fraction) else Fraction(str(value))
+    return number if abs(number) < 10**41 else None
+
+
+def _as_read(value: Any, kind: Kind, *, is_made: bool) -> Any:
+    """Return a value as conditions read it, or UNKNOWN. Only a decimal may be a text, or the result of arithmetic."""
+    if kind is Kind.TEXT:
+        return value if isinstance(value, str) else UNKNOWN
+    if kind is Kind.WHOLE and not is_made and not _is_number(value, int, float):
+        return UNKNOWN
+    number = _number(value)
+    places = 1 if kind is Kind.WHOLE else 10_000
+    if number is None or (number * places).denominator != 1 or not -(2**63) <= number * places < 2**63:
+        return UNKNOWN
+    return number
 
 
 @dataclass(frozen=True)
@@ -185,7 +278,7 @@ class Rule:
 class Rules:
     """Declarations and rules about one tool."""
 
-    declared: Mapping[str, Declared]
+    declared: Mapping[str, Declared | Product]
     rules: tuple[Rule, ...]
 
     def values(self, result: Any, arguments: Mapping[str, Any]) -> Values:
@@ -193,21 +286,39 @@ class Rules:
         clauses = [clause for rule in self.rules for clause in rule.clauses]
         found = {}
         for name in {clause.fact for clause in clauses}:
-            declared = self.declared.get(name)
-            if declared is not None and declared.of == "arguments":
-                given = declared.path.steps[0] in arguments
-                found[name] = declared.value(arguments) if given else ABSENT
-            elif result is UNKNOWN or result is ABSENT:
-                found[name] = result
-            elif declared is not None:
-                found[name] = declared.value(result)
-            else:
-                found[name] = _order(result, {clause.field for clause in clauses if clause.field})
+            if (declared := self.declared.get(name)) is None:
+                fields = {clause.field for clause in clauses if clause.field}
+                found[name] = result if result is UNKNOWN or result is ABSENT else _order(result, fields)
+                continue
+            value = self._value(declared, result, arguments)
+            if value is not UNKNOWN and value is not ABSENT:
+                is_made = isinstance(declared, Product) or declared.fold in ("count", "sum")
+                each = [_as_read(one, declared.kind, is_made=is_made) for one in (value if declared.is_set else [value])]
+                value = UNKNOWN if any(one is UNKNOWN for one in each) else each if declared.is_set else each[0]
+            found[name] = value
         return found
+
+    def _value(self, declared: Declared | Product, result: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return the value of a fact before a condition reads it."""
+        if isinstance(declared, Product):
+            return _product([self._factor(one, result, arguments) for one in declared.factors])
+        if declared.of == "arguments":
+            return declared.value(arguments, arguments) if declared.path.steps[0] in arguments else ABSENT
+        return result if result is UNKNOWN or result is ABSENT else declared.value(result, arguments)
+
+    def _factor(self, factor: str | Argument, result: Any, arguments: Mapping[str, Any]) -> Any:
+        if isinstance(factor, Argument):
+            return arguments.get(factor.name, ABSENT)
+        if factor in self.declared:
+            return self._value(self.declared[factor], result, arguments)
+        if result is UNKNOWN or result is ABSENT:
+            return result
+        value = result.get(factor.removeprefix("order.")) if isinstance(result, dict) else None
+        return UNKNOWN if value is None else value
 
     def verdict(self, values: Values) -> str:
         """Return "refused", "awaiting" or "permitted"."""
-        if UNKNOWN in [value for value in values.values() if isinstance(value, str)]:
+        if any(value is UNKNOWN for value in values.values()):
             return "refused"
         applied = {rule.kind for rule in self.rules if rule.applies(values)}
         return "refused" if applied & {"unless", "when"} else "awaiting" if applied else "permitted"
@@ -283,21 +394,44 @@ METHODS = ("card", "gift", "cash")
 
 def random_rules(dice: random.Random) -> Rules:
     """Return declarations with random paths, and rules about them. Half of the rules are met by an absent fact."""
-    declared = {f"fact{number}": _random_declaration(dice) for number in range(dice.randint(1, 4))}
+    parts = {f"fact{number}": _random_declaration(dice) for number in range(dice.randint(1, 4))}
+    declared: dict[str, Declared | Product] = {**parts}
+    if dice.random() < 0.4:
+        declared["made"] = _random_product(dice, parts)
     rules = []
     for _ in range(dice.randint(1, 3)):
         parts = tuple(_random_clause(dice, declared) for _ in range(dice.randint(1, 2)))
         kind = dice.choice(("unless", "unless", "when", "when", "asks"))
         rules.append(Rule(parts, dice.choice(("&&", "||")), kind))
     used = {clause.fact for rule in rules for clause in rule.clauses}
+    made = declared.get("made")
+    used |= {one for one in made.factors if isinstance(one, str)} if isinstance(made, Product) and "made" in used else set()
     return Rules({name: one for name, one in declared.items() if name in used}, tuple(rules))
 
 
 def _random_declaration(dice: random.Random) -> Declared:
     if dice.random() < 0.15:
         return Declared("arguments", Path(("reason",)))
+    if dice.random() < 0.4:
+        return _random_number(dice)
     path = _random_path(dice)
-    return Declared("order", path, count=path.several and dice.random() < 0.3)
+    return Declared("order", path, "count", Kind.WHOLE) if path.several and dice.random() < 0.3 else _one_or_all(dice, path)
+
+
+def _random_number(dice: random.Random) -> Declared:
+    """Return a sum of amounts, or the amount of the one payment that a filter picks."""
+    kind = dice.choice((Kind.DECIMAL, Kind.DECIMAL, Kind.WHOLE))
+    path = Path(("payments", _of_list(dice, filtered=True), dice.choice(("amount", "amount", "rank"))))
+    return Declared("order", path, dice.choice(("sum", "one")) if path.several else "", kind)
+
+
+def _one_or_all(dice: random.Random, path: Path) -> Declared:
+    return Declared("order", path, "one" if path.several and dice.random() < 0.3 else "")
+
+
+def _random_product(dice: random.Random, parts: Mapping[str, Declared]) -> Product:
+    factors = ("order.total", "order.count", "order.status", Argument("reason"), *(parts if dice.random() < 0.7 else ()))
+    return Product(tuple(dice.choices(factors, k=dice.randint(2, 3))), dice.choice((Kind.DECIMAL, Kind.DECIMAL, Kind.WHOLE)))
 
 
 def _random_path(dice: random.Random) -> Path:
@@ -319,27 +453,39 @@ def _of_list(dice: random.Random, *, filtered: bool) -> str | int | slice | Filt
             return dice.choice((0, 1, -1))
         case 2:
             return slice(dice.randint(0, 1), dice.randint(1, 2))
-    made = (("paid", True), ("paid", False), ("method", "card"), ("method", "gift"), ("rank", 2))
+    picked = Argument("reason")
+    made = (("paid", True), ("paid", False), ("method", "card"), ("method", "gift"), ("rank", 2), *[("method", picked)] * 3)
+    if dice.random() < 0.2:
+        made = (("method", picked), ("method", picked), ("rank", picked), ("method", Argument("order_id")))
     parts = tuple(Comparison(field, dice.choice(("==", "!=")), value) for field, value in dice.sample(made, dice.randint(1, 2)))
     return Filter(parts, dice.choice(("&&", "||")))
 
 
-def _random_clause(dice: random.Random, declared: Mapping[str, Declared]) -> Clause:
+def _random_clause(dice: random.Random, declared: Mapping[str, Declared | Product]) -> Clause:
     if dice.random() < 0.4:
         return dice.choice(ORDER_CLAUSES)
     name = dice.choice(sorted(declared))
     fact, read, wanted = declared[name], f"context.result.{name}", dice.choice((*METHODS, "late", "pending"))
-    if fact.count:
-        least = dice.randint(0, 3)
-        return Clause(name, f"{read} > {least}", lambda value: value > least)
-    if not fact.path.several:
-        return Clause(name, f'{read} == "{wanted}"', lambda value: value == wanted)
-    match dice.randrange(3):
-        case 0:
-            return Clause(name, f'{read}.contains("{wanted}")', lambda value: wanted in value)
-        case 1:
-            return Clause(name, f"{read}.isEmpty()", lambda value: not value)
-    return Clause(name, f'["card", "gift"].containsAll({read})', lambda value: {"card", "gift"} >= set(value))
+    if fact.is_set:
+        match dice.randrange(3):
+            case 0:
+                return Clause(name, f'{read}.contains("{wanted}")', lambda value: wanted in value)
+            case 1:
+                return Clause(name, f"{read}.isEmpty()", lambda value: not value)
+        return Clause(name, f'["card", "gift"].containsAll({read})', lambda value: {"card", "gift"} >= set(value))
+    least = dice.choice((0, 1, 2, 3, 10, 20))
+    match fact.kind:
+        case Kind.WHOLE:
+            return Clause(name, f"{read} > {least}", lambda value: value > least)
+        case Kind.DECIMAL:
+            return Clause(name, f'{read}.greaterThan(decimal("{least}.5"))', lambda value: value > Fraction(2 * least + 1, 2))
+    return Clause(name, f'{read} == "{wanted}"', lambda value: value == wanted)
+
+
+REASONS = (None, None, "late", "card", "gift", "cash", "3", "2.50", "-1", "1e3", "٣", f"1{'0' * 60}")
+"""The reason that a call gives, if it gives one: it picks an element, or is a factor."""
+_AMOUNTS = (0, 5, 9.99, 10, "2.50", "3", -1, 20, 20, 0.1)
+_ODD_AMOUNTS = (0.00001, 2**63, 1e30, 1e60, "1e3", "ten", True, f"1{'0' * 60}")
 
 
 def random_order(dice: random.Random) -> dict[str, Any]:
@@ -359,7 +505,12 @@ def random_order(dice: random.Random) -> dict[str, Any]:
 
 def _payments(dice: random.Random) -> list[dict[str, Any]]:
     return [
-        {"method": dice.choice(METHODS), "paid": dice.random() < 0.5, "rank": dice.choice((1, 2, 2.0))}
+        {
+            "method": dice.choice(METHODS),
+            "paid": dice.random() < 0.5,
+            "rank": dice.choice((1, 2, 2.0)),
+            "amount": dice.choice(_AMOUNTS if dice.random() < 0.9 else _ODD_AMOUNTS),
+        }
         for _ in range(dice.randint(1, 3))
     ]
 

@@ -19,17 +19,16 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
 from graph_agent.policy.call_in_hand import GuardVerdict
-from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.cedar.fact_values import of_arguments, read_of
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.words.reasons import for_model
 from tests.fact_lines import split
+from tests.fact_reading import OneAnswer, facts_of
 from tests.judging import judge_batch
 from tests.order_desk import CONSTITUTION, DECLARATIONS, ORDER, OrderDesk, cancel, conversation, forbid, policy
 from tests.scripted_turns import calls, done, failed, says
-from tests.turn.facts_reference import ABSENT, UNKNOWN, Rules, random_order, random_rules, with_holes
+from tests.turn.facts_reference import ABSENT, REASONS, UNKNOWN, Rules, random_order, random_rules, with_holes
 
 CASES = 10_000
 _CASES_OF_POLICY = 25
@@ -102,17 +101,9 @@ def policy_of(rules: str) -> CompiledPolicy:
     return found
 
 
-def judged(rules: CompiledPolicy, call: FunctionCall, read: FactRead) -> GuardVerdict:
-    """Return what the guard decides about a call of which the runtime has read this."""
-    assert rules.conditions is not None
-    known = CallFacts()
-    declared = rules.conditions.results
-    needed = declared.of_tool[call.name]
-    known.add(of_arguments(declared, needed, call.arguments))
-    for fact in needed:
-        if read.error is not None and fact.kind == "read":
-            known.failed.update(dict.fromkeys(declared.parts_of(fact), read.error))
-    known.add(read)
+def judged(rules: CompiledPolicy, call: FunctionCall, ports: OneAnswer) -> GuardVerdict:
+    """Return what the guard decides about a call whose reads have this answer."""
+    known = facts_of(rules, call, ports)
     (found,) = judge_batch([call], policy=rules, user_id="ann", decision_id="d", max_calls_per_turn=5, results=known)
     return found
 
@@ -130,15 +121,21 @@ def check(seeds: Sequence[int]) -> Counter[str]:
         rules, made = compiled[number]
         assert made.conditions is not None
         result, json_of_it = random_result(dice)
-        call = FunctionCall("cancel_order", {"order_id": "W1", **({"reason": "late"} if dice.random() < 0.5 else {})})
-        read = read_of(made.conditions.results, "get_order", {"order_id": "W1"}, result)
-        found = judged(made, call, read)
+        call = FunctionCall(*cancel("W1", **_random_reason(dice)))
+        ports = OneAnswer(result)
+        found = judged(made, call, ports)
         expected = rules.verdict(rules.values(json_of_it, call.arguments))
         assert _VERDICTS[found.disposition] == expected, (seed, text_of(rules), result, for_model(found.reason))
-        again = judged(made, call, FactRead.model_validate_json(json.dumps(read.to_json())))
+        recorded = [FactRead.model_validate_json(json.dumps(read.to_json())) for read in ports.made]
+        again = judged(made, call, OneAnswer(recorded[0] if recorded else result))
         assert (found.disposition, for_model(found.reason)) == (again.disposition, for_model(again.reason)), seed
         verdicts[expected] += 1
     return verdicts
+
+
+def _random_reason(dice: random.Random) -> dict[str, str]:
+    reason = dice.choice(REASONS)
+    return {} if reason is None else {"reason": reason}
 
 
 async def check_turns(seeds: Sequence[int]) -> None:
@@ -148,9 +145,10 @@ async def check_turns(seeds: Sequence[int]) -> None:
         desk, rules = OrderDesk(), random_rules(dice)
         result, json_of_it = random_result(dice)
         desk.answers = {"get_order": lambda _, result=result: result, "cancel_order": lambda _: done()}  # type: ignore[misc]
-        run = conversation(text_of(rules), calls(cancel("W1"), cancel("W1", reason="late")), says("."), says("."), desk=desk)
+        first, other = dice.sample([{}, *({"reason": one} for one in REASONS if one)], 2)
+        run = conversation(text_of(rules), calls(cancel("W1", **first), cancel("W1", **other)), says("."), says("."), desk=desk)
         await run.say()
-        expected = [rules.verdict(rules.values(json_of_it, given)) for given in ({}, {"reason": "late"})]
+        expected = [rules.verdict(rules.values(json_of_it, {"order_id": "W1", **given})) for given in (first, other)]
         if "awaiting" not in expected:
             assert len(desk.written) == expected.count("permitted"), seed
 
