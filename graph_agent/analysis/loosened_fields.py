@@ -139,9 +139,21 @@ RULE: Final[Rows] = {
 CONSTITUTION: Final[Rows] = {
     "text": WORDS,
     "grants": OWN_TABLE,
-    "facts": Row("they are compared where conditions and lines name them"),
+    "facts": OWN_TABLE,
     "prompts": Row("clients of the gateway are offered another prompt of a server", _has_more, Change.WIDER),
 }
+_DECLARED: Final = Row("conditions and lines that name a fact are not compared if it is declared otherwise")
+FACT: Final[Rows] = {
+    "name": NAME,
+    **dict.fromkeys(("kind", "tools", "parameters", "of", "path", "fold"), _DECLARED),
+    "text": Row("its parts are compared"),
+    "line": WORDS,
+}
+SOURCE: Final[Rows] = dict.fromkeys(("root", "steps"), _DECLARED)
+_UNDONE_OTHERWISE: Final = Row("a call is named that can be undone otherwise, or for longer")
+UNDONE_BY: Final[Rows] = dict.fromkeys(("tool", "parameters", "lifetime", "before"), _UNDONE_OTHERWISE)
+_FOUND_OTHERWISE: Final = Row("a call is named that is found again otherwise")
+DONE_IF: Final[Rows] = dict.fromkeys(("fact", "tool", "parameters", "path", "complete_after"), _FOUND_OTHERWISE)
 CONDITIONS: Final[Rows] = {
     "text": CALLS,
     "name": WORDS,

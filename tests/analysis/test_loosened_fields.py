@@ -19,7 +19,8 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
-from graph_agent.policy.constitution import Constitution, ToolGrant
+from graph_agent.policy.constitution import Constitution, DoneIf, ToolGrant, UndoneBy
+from graph_agent.policy.facts import Fact, Source, parse_fact
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.settings import Settings
 from graph_agent.tools.server_file import ServerConfig
@@ -33,6 +34,10 @@ TABLES: list[tuple[type, table.Rows]] = [
     (ToolDeclaration, table.DECLARATION),
     (ToolRule, table.RULE),
     (Constitution, table.CONSTITUTION),
+    (Fact, table.FACT),
+    (Source, table.SOURCE),
+    (UndoneBy, table.UNDONE_BY),
+    (DoneIf, table.DONE_IF),
     (ConditionsFile, table.CONDITIONS),
     (CompiledPolicy, table.POLICY),
     (ServerConfig, table.SERVER),
@@ -158,6 +163,32 @@ def test_a_schema_of_results_from_which_facts_are_read_is_not_compared() -> None
     assert [(one.name, one.answer) for one in found(served(old), served(new))] == [("find", Change.NOT_COMPARED)]
     assert found(served(old, PERMIT), served(new, PERMIT)) == []
     assert found(served(old), served({**old, "description": "An object."})) == []
+
+
+ABOUT_SENT = PERMIT + 'forbid (principal, action == Action::"pay", resource) when { context.result has it };'
+DECLARED_OTHERWISE = {
+    "kind": ("sent $.n", "last find $.n"),
+    "tools": ("last find $.n", "last find, mail $.n"),
+    "parameters": ("sent.n * arguments.amount", "sent.n * sent.n"),
+    "of": ("sent $.n", "other $.n"),
+    "path": ("one sent $.a[?@.to == arguments.to].n", "one sent $.a[?@.to != arguments.to].n"),
+    "fold": ("one sent $.a[*].n", "sum sent $.a[*].n"),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED_OTHERWISE)
+def test_a_fact_of_a_condition_that_is_declared_otherwise_is_named(name: str) -> None:
+    first, second = DECLARED_OTHERWISE[name]
+    read = "- sent: find(to = arguments.to)\n- other: find(to = principal)\n"
+    old, new = (policy_of([PAY, FIND, MAIL], f"{read}- it: {one}\n{ABOUT_SENT}") for one in (first, second))
+    assert [(one.name, one.why) for one in found(old, new)] == [("pay", "the fact 'it' is declared otherwise")]
+    assert found(old, old) == []
+
+
+def test_two_declarations_are_the_same_only_if_all_their_parts_are() -> None:
+    parts = [one.name for one in fields(Fact) if one.compare]
+    assert sorted(parts) == sorted(["name", *DECLARED_OTHERWISE])
+    assert parse_fact("x", "sent $.n", 1) == parse_fact("x", "sent  $.n", 2)
 
 
 def test_what_a_server_and_its_tools_permit_more_is_named() -> None:

@@ -400,9 +400,9 @@ def random_rules(dice: random.Random) -> Rules:
         declared["made"] = _random_product(dice, parts)
     rules = []
     for _ in range(dice.randint(1, 3)):
-        parts = tuple(_random_clause(dice, declared) for _ in range(dice.randint(1, 2)))
+        clauses = tuple(_random_clause(dice, declared) for _ in range(dice.randint(1, 2)))
         kind = dice.choice(("unless", "unless", "when", "when", "asks"))
-        rules.append(Rule(parts, dice.choice(("&&", "||")), kind))
+        rules.append(Rule(clauses, dice.choice(("&&", "||")), kind))
     used = {clause.fact for rule in rules for clause in rule.clauses}
     made = declared.get("made")
     used |= {one for one in made.factors if isinstance(one, str)} if isinstance(made, Product) and "made" in used else set()
