@@ -84,7 +84,7 @@ def explained_sources(policy: CompiledPolicy) -> Iterator[str]:
 def _rules(actions: Sequence[ToolAction]) -> Iterator[str]:
     parts = [(action, part) for action in actions for part in _in_parts(targets_of(action))]
     # Named by the tool alone: a list of its arguments would be longer than an @id may be.
-    ids = unique_ids(f"after a foreign text, {action.name} needs your own words" for action, _ in parts)
+    ids = unique_ids(f"after a foreign text, {_in_words(action.name)} needs your own words" for action, _ in parts)
     for (action, part), name in zip(parts, ids, strict=True):
         of_user = " && ".join(f'["user"].containsAll(context.source{attribute(target)})' for target in part)
         yield (
@@ -112,6 +112,11 @@ def _is_target(name: str, type_: CedarType, *, writes: bool) -> bool:
         if writes
         else bool(_ADDRESS.fullmatch(last))
     )
+
+
+def _in_words(name: str) -> str:
+    """Return the name of a tool as people read it in a question."""
+    return " ".join(_words(name)) or name
 
 
 def _words(name: str) -> list[str]:

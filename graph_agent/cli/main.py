@@ -51,7 +51,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "demo": Command("demo:demo", "Show a scripted conversation, then the record of one of its decisions."),
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
         "doctor": Command(
-            "doctor:doctor", "Check settings, model, constitution, database, retention, tools, key and endpoint."
+            "doctor:doctor",
+            "Check settings, model, constitution, database, log, retention, tools, open approvals, key and endpoint.",
         ),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
         "budget": Command(
@@ -70,8 +71,11 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "approve": Command(
             "approvals:approve", "Approve a call. If that is enough, it is made at once, and its result is printed."
         ),
-        "deny": Command("approvals:deny", "Deny a call, which ends its request. The requester reads the reason."),
-        "cancel": Command("approvals:cancel", "Withdraw a request of your own."),
+        "deny": Command(
+            "approvals:deny",
+            "Deny a call, which ends its request. The requester reads the reason. You are asked first, as by `approve`.",
+        ),
+        "cancel": Command("approvals:cancel", "Withdraw a request of your own. You are asked first, as by `approve`."),
     },
     "log": {
         "list": Command("log:list_decisions", "List decisions, newest first."),
@@ -113,7 +117,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "show": Command("rules:show_constitution", "Print the constitution in force, as a start for yours."),
         "new": Command("rules:new_constitution", "Print a constitution that lists every tool of the MCP servers."),
         "check": Command(
-            "rules:check_constitution", "Explain a constitution line by line: what each tool may do, and what it promises."
+            "rules:check_constitution",
+            "Explain a constitution line by line: what each tool may do, what it promises, and which facts are read for its "
+            "calls.",
         ),
     },
     "policy": {

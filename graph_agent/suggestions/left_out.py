@@ -1,4 +1,4 @@
-"""What suggestions leave out: tools and arguments without a rule, and values that were not learned, each with its reason."""
+"""The tools and arguments without a suggested rule, and the values that were not learned, each with its reason."""
 
 from __future__ import annotations
 

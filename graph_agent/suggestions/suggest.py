@@ -56,7 +56,7 @@ class Suggested:
     unread: int
     """The calls for which the facts of their rules were not read in the period."""
     left_out: Sequence[str]
-    """What has no rule, or was not learned, with the reason."""
+    """The tools and arguments without a rule, and the values that were not learned, with the reason."""
 
     def lines(self) -> list[str]:
         """Return the effect, as sentences."""

@@ -70,8 +70,9 @@ async def test_a_change_whose_outcome_is_unknown_is_asked_about_before_it_is_rep
         return await environment.chat(model).send("ann", f"add {text}", conversation_id=answer.conversation_id)
 
     with monkeypatch.context() as server:
-        # No fault of the shipped server loses a reply, nor the answer of the ledger.
+        # No fault of the shipped server loses a reply.
         server.setattr(environment.tools, "execute", lose)
+        # Nor the answer of the ledger.
         server.setattr(environment.tools, "settle", lose)
         model = ScriptedAdapter(
             [calls("add_task", description="milk"), LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)]

@@ -40,7 +40,7 @@ FACTS = [
     ("- paid: order $.payments[?@.paid == true].method\n", 'context.result has paid && !context.result.paid.contains("gift")'),
     ("- second: order $.payments[1].method\n", 'context.result has second && context.result.second == "gift"'),
     ("- number: count order $.payments[?@.paid == true]\n", "context.result has number && context.result.number == 2"),
-    ("- all: order $.payments\n- one: all $[0].method\n", 'context.result has one && context.result.one == "card"'),
+    ("- all: order $.payments\n- first: all $[0].method\n", 'context.result has first && context.result.first == "card"'),
     ("- state: order $.status\n", 'context.result has state && context.result.state == "pending"'),
     (
         "- methods: order $.payments[*].method\n- paid: order $.payments[?@.paid == true].method\n",
