@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation, Verdict
-from graph_agent.policy.cedar.fact_values import selected
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
+from tests.fact_reading import OneAnswer, facts_of
 from tests.policy.cedar_shop import TEXT, ShopTool, constitution_of, declarations_of, facts, schema
 
 TOOLS = (
@@ -22,12 +23,20 @@ TOOLS = (
     ShopTool("ship", schema("id", id=TEXT)),
 )
 NAMES = ("pay", "ship")
-FACTS = """## Facts
-- o: get(id = arguments.id)
-- tags: o $.tags[*]
-- many: count o $.tags[*]
-
-"""
+FACTS: Sequence[str] = (
+    "- o: get(id = arguments.id)",
+    "- tags: o $.tags[*]",
+    "- many: count o $.tags[*]",
+    "- left: one o $.cards[?@.id == arguments.id].left",
+    "- total: sum o $.lines[*].price",
+    "- due: o.weight * arguments.amount",
+)
+OTHER_FACTS = {
+    "- left": "- left: one o $.cards[?@.id != arguments.id].left",
+    "- total": "- total: sum o $.cards[*].left",
+    "- due": "- due: total * arguments.amount",
+}
+"""The facts of the same names that an edit may declare in their place."""
 FIELDS: dict[str, dict[str, Any]] = {
     "status": TEXT,
     "due": TEXT,
@@ -36,7 +45,10 @@ FIELDS: dict[str, dict[str, Any]] = {
     "kind": {"type": "string", "enum": ["a", "b"]},
     "place": {"type": "object", "properties": {"city": TEXT, "floor": {"type": "integer", "maximum": 3}}},
 }
-OUTPUT: dict[str, Any] = {"type": "object", "properties": {**FIELDS, "tags": {"type": "array", "items": TEXT}}}
+OUTPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {**FIELDS, "tags": {"type": "array", "items": TEXT}, "cards": {}, "lines": {}},
+}
 TESTS = {
     "status": ('{} == "open"', '{} like "o*"', '{} != "closed"'),
     "due": ("{} < context.time.now", '{} == "soon"'),
@@ -53,7 +65,21 @@ VALUES: dict[str, list[Any]] = {
     "kind": ["a", "b", "c", 1, None],
     "place": [{"city": "Rome"}, {"city": "Oslo", "floor": 3}, {"city": 5}, {"floor": 9}, {"floor": "top"}, {}, "here", None],
     "tags": [[], ["x"], ["x", "y"], [1], "x", None],
+    "cards": [
+        [{"id": "1", "left": 5}],
+        [{"id": "1", "left": "20.5"}, {"id": "2", "left": 3}],
+        [],
+        [{"id": "1", "left": 5}, {"id": "1", "left": 50}],
+        [{"id": 1, "left": 50}],
+        [{"left": 50}],
+        [{"id": "1", "left": 0.00001}],
+        "cards",
+        None,
+    ],
+    "lines": [[{"price": 4}], [{"price": "4.5"}, {"price": 8}], [], [{"price": "four"}], [{"price": 10**30}], [{}], 4, None],
 }
+AMOUNT_TESTS = ("{} > 5", "{} < 10", "{} == 12")
+DECIMAL_TESTS = ('{}.lessThan(decimal("10.0"))', '{}.greaterThan(decimal("4.5"))', "{}.lessThanOrEqual(context.result.total)")
 
 
 class RandomFactEdits:
@@ -65,19 +91,21 @@ class RandomFactEdits:
     def pair(self) -> tuple[CompiledPolicy, CompiledPolicy]:
         while True:
             rules, output = [self._rule() for _ in range(self._random.randrange(1, 4))], self._output()
-            other_rules, other_output = [*rules], deepcopy(output)
+            other_rules, other_output, other_facts = [*rules], deepcopy(output), FACTS
             for _ in range(self._random.choice([1, 1, 2])):
-                match self._random.randrange(5):
+                match self._random.randrange(6):
                     case 0 | 1 if other_rules:
                         other_rules.remove(self._random.choice(other_rules))
                     case 2:
                         other_rules.append(self._rule())
                     case 3 if other_rules:
                         other_rules[self._random.randrange(len(other_rules))] = self._rule()
+                    case 4:
+                        other_facts = self._facts()
                     case _:
                         other_output = self._output()
             try:
-                return policy_about(rules, output), policy_about(other_rules, other_output)
+                return policy_about(rules, output), policy_about(other_rules, other_output, other_facts)
             except ConfigurationError:
                 continue
 
@@ -96,7 +124,7 @@ class RandomFactEdits:
 
     def _test(self) -> str:
         pick = self._random.choice
-        name = pick([*TESTS, "tags", "many", "o"])
+        name = pick([*TESTS, "tags", "many", "o", "left", "total", "due"])
         match name:
             case "tags":
                 return 'context.result has tags && context.result.tags.contains("x")'
@@ -104,8 +132,16 @@ class RandomFactEdits:
                 return f"context.result has many && context.result.many {pick(['>', '=='])} 1"
             case "o":
                 return "context.result has o"
+            case "left" | "total" | "due":
+                test = pick(AMOUNT_TESTS if name == "due" else DECIMAL_TESTS).format(f"context.result.{name}")
+                return f"context.result has {name} && {test}"
         guarded = f"context.result.o has {name} && " if self._random.random() < 0.6 else ""
         return f"context.result has o && {guarded}({pick(TESTS[name]).format(f'context.result.o.{name}')})"
+
+    def _facts(self) -> Sequence[str]:
+        """Return the declarations with one of them changed."""
+        name = self._random.choice([*OTHER_FACTS])
+        return tuple(OTHER_FACTS[name] if line.startswith(f"{name}:") else line for line in FACTS)
 
     def _output(self) -> dict[str, Any] | None:
         if self._random.random() < 0.3:
@@ -121,10 +157,11 @@ class RandomFactEdits:
 def verdict(policy: CompiledPolicy, tool: str, data: dict[str, Any]) -> Verdict:
     """Return the verdict of conditions on a call of a tool, of whose object this is read."""
     assert policy.conditions is not None
+    call = FunctionCall(tool, {"id": "1", **({"amount": 3} if tool == "pay" else {})})
     known = CallFacts()
     if policy.conditions.needs_facts(tool):
-        known.add(selected(policy.conditions.results, "get", ToolResult(success=True, data=data)))
-    return policy.conditions.judge(tool, {"id": "1"}, Situation("ann", (), facts(), results=known)).verdict
+        known = facts_of(policy, call, OneAnswer(ToolResult(success=True, data=data)))
+    return policy.conditions.judge(tool, call.arguments, Situation("ann", (), facts(), results=known)).verdict
 
 
 def is_looser(before: Verdict, now: Verdict) -> bool:
@@ -132,11 +169,11 @@ def is_looser(before: Verdict, now: Verdict) -> bool:
     return strictness.index(now) > strictness.index(before)
 
 
-def policy_about(rules: list[str], output: dict[str, Any] | None) -> CompiledPolicy:
+def policy_about(rules: list[str], output: dict[str, Any] | None, declared: Sequence[str] = FACTS) -> CompiledPolicy:
     """Return a policy with these rules about `pay` and `ship`; `output` is the output schema of the tool that is read."""
     traits = {one.name: ToolTraits(read_only=one.reads, output=output if one.name == "get" else None) for one in TOOLS}
     servers = {one.name: one.server for one in TOOLS}
-    constitution = Constitution.parse(FACTS + constitution_of(TOOLS))
+    constitution = Constitution.parse("\n".join(["## Facts", *declared, "", constitution_of(TOOLS)]))
     policy = compile_policy(constitution, declarations_of(TOOLS), traits, servers=servers)
     policy = policy.with_conditions(ConditionsFile("permit (principal, action, resource);\n" + "\n".join(rules)))
     assert policy.conditions is not None

@@ -53,8 +53,14 @@ TOOLS = (
     ShopTool("u", schema(), "srv", reads=True),
     ShopTool("v", schema(), "srv"),
 )
-FACTS = "- f: u()\n- g: u() $.l[*]\n- c: count u() $.l[*]\n"
-"""Facts about one object, about a set and about a number."""
+FACTS = """- f: u()
+- g: u() $.l[*]
+- c: count u() $.l[*]
+- p: one f $.cards[?@.id == arguments.s].left
+- z: sum f $.lines[*].price
+- q: f.n * arguments.n
+"""
+"""Facts about an object, a set, a number, the one element that an argument picks, a sum, and a product."""
 PATTERNS = ("a*", "*b", "a*b", "*a*", "*", "ab", "a*b*", "*é*", "**a", "\\*", "")
 BASE = policy_of(TOOLS, None).with_facts(facts_in(FACTS))
 EVERYTHING = BASE.with_conditions(
@@ -63,7 +69,8 @@ EVERYTHING = BASE.with_conditions(
 forbid (principal, action, resource) when {
   context.result.f.s == "" && context.result.f.n > 0 && context.result.f.d.lessThan(decimal("0.0")) && context.result.f.b &&
   context.result.f.t < context.time.now && context.result.f has o && context.result.f.o == "" &&
-  context.result.g.contains("") && context.result.c > 0
+  context.result.g.contains("") && context.result.c > 0 && context.result.p.lessThan(decimal("0.0")) &&
+  context.result.z.lessThan(decimal("0.0")) && context.result.q > 0
 };"""
     )
 )
@@ -298,8 +305,19 @@ class RandomPolicies:
         if chance() < 0.05:
             del f[pick("sndbt")]
         g = self._random.sample(["a", "x", "b", "", "k@e.com", "q"], self._random.randrange(4))
-        found = {"f": f, "g": g, "c": len(g)}
-        return CallFacts({name: value for name, value in found.items() if chance() < 0.8})
+        found = {
+            "f": f,
+            "g": g,
+            "c": len(g),
+            "p": pick([0, 1.5, "3.10", -2, "999999999999999.9999"]),
+            "z": pick([0, 4, "1.5", "-2.25", 2, 3]),
+            "q": pick([0, 1, 5, 7, -6, LONG_MAX, -LONG_MAX - 1]),
+        }
+        # Of another type, with more decimals than conditions read, or too large: Cedar never sees the call.
+        if chance() < 0.1:
+            found |= {pick("pz"): pick(["x", True, "0.00001", 10**15, {}, []]), "q": pick([LONG_MAX + 1, "1.5", "5", False])}
+        failed = {name: "the read failed" for name in "pzq" if chance() < 0.03}
+        return CallFacts({name: value for name, value in found.items() if chance() < 0.8 and name not in failed}, failed)
 
     def _made(self) -> dict[str, list[str]]:
         attempted = self._random.sample("tuv", self._random.randrange(4))
@@ -342,7 +360,8 @@ class RandomPolicies:
     def _fact(self) -> str:
         """Return a condition on facts. Some are not guarded by `has`, so that evaluations fail too."""
         pick = self._random.choice
-        f, g, c = (f"context.result.{name}" for name in "fgc")
+        f, g, c, p, z, q = (f"context.result.{name}" for name in "fgcpzq")
+        compares = pick(["lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"])
         named, test = pick(
             [
                 ("f", f"{f}.s {pick(['==', '!='])} {self._text()}"),
@@ -362,6 +381,12 @@ class RandomPolicies:
                 ("g", f'["a", "x", ""].containsAll({g})'),
                 ("g", f"{g}.isEmpty()"),
                 ("c", f"{c} {pick(['<', '>='])} {pick(['1', '2', 'context.length.l'])}"),
+                ("p", f'{p}.{compares}(decimal("{pick(["0.0", "1.5"])}"))'),
+                ("p", f"{p}.{compares}({pick([z, 'context.arguments.d'])})"),
+                ("z", f'{z}.{compares}(decimal("{pick(["0.0", "1.5"])}"))'),
+                ("z", f"{z}.{compares}({pick(['context.arguments.d', f'{f}.d'])})"),
+                ("q", f"{q} {pick(['<', '<=', '>', '=='])} {self._number()}"),
+                ("q", f"{q} - context.arguments.n > {pick(['1', '6'])}"),
             ]
         )
         return pick([f"(context.result has {named} && {test})"] * 3 + [f"({test})"])
