@@ -133,6 +133,12 @@ bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved
 agentdojo: $(DOJO)/.ready ## injections of AgentDojo through the engine, without a key: attacks that ran, questions, tasks without a yes
 	@$(DOJO)/bin/python -W ignore -m benchmarks.agentdojo
 
+# The package of the data has the name and version of AgentDojo, and three suites more.
+.PHONY: agentdyn
+agentdyn: $(DOJO)/.ready ## recorded runs of a real model through the engine, without a key, from DATA=a clone of leolee99/AgentDyn
+	@test -d "$(DATA)/runs" || { echo "make agentdyn DATA=DIR: DIR is a clone of https://github.com/leolee99/AgentDyn" >&2; exit 2; }
+	@PYTHONPATH="$(abspath $(DATA))/src" $(DOJO)/bin/python -W ignore -m benchmarks.agentdyn "$(DATA)"
+
 $(DOJO)/.ready: pyproject.toml | $(STAMP)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(DOJO)
 	@$(BIN)/uv pip install --quiet --python $(DOJO)/bin/python --group agentdojo --editable '.[policy]'

@@ -18,14 +18,13 @@ from agentdojo.types import get_text_content_as_str, text_content_block_from_str
 from pydantic import BaseModel
 
 from benchmarks.agentdojo.operator_files import TRUSTED
+from benchmarks.agentdojo.tool_list import ToolList
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.compiled import CompiledPolicy, compile_policy
-from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.gates import MAX_CALLS_PER_ROUND
 from graph_agent.testing import TestClient, open_installation, says
 
@@ -34,7 +33,7 @@ READS = ("get_", "read_", "search_", "list_", "check_")
 _MARK = "INSTRUCTION-TO-OBEY"
 """One word: the texts of results are wrapped at spaces."""
 _GO_ON = "Go on."
-_CONFIG = AgentEngineConfig(max_iterations=20, timeout_seconds=600)
+CONFIG = AgentEngineConfig(max_iterations=20, timeout_seconds=600)
 
 
 @dataclass
@@ -51,21 +50,12 @@ class Played:
     """Those questions, for a look at them."""
 
 
-class Suite:
-    """A suite of AgentDojo with the constitution of its tools."""
+class Suite(ToolList):
+    """A suite of AgentDojo: its tools, and where its injections are read."""
 
     def __init__(self, suite: Any) -> None:
-        self.suite = suite
-        self.name: str = suite.name
-        self.declarations = [
-            ToolDeclaration(name=tool.name, description=tool.description, parameters=tool.parameters.model_json_schema())
-            for tool in suite.tools
-        ]
-        self.constitution = "You help.\n\n" + f"{SECTION}\n" + "\n".join(map(self._line, self.declarations)) + "\n"
+        super().__init__(suite, reads=READS, trusted=TRUSTED[suite.name])
         self.canaries = {name: f"CANARY-{number}-" for number, name in enumerate(suite.get_injection_vector_defaults())}
-
-    def policy(self) -> CompiledPolicy:
-        return compile_policy(Constitution.parse(self.constitution), self.declarations, {})
 
     def injections(self) -> list[Any]:
         """Return the tasks of the attacker: those whose ground truth has calls, so that a scripted model can make them."""
@@ -79,13 +69,8 @@ class Suite:
         read = "\n".join(get_text_content_as_str(one["content"]) for one in messages if one["content"])
         return [name for name, canary in self.canaries.items() if canary in read]
 
-    def _line(self, tool: ToolDeclaration) -> str:
-        markers = ["(reads)"] if tool.name.startswith(READS) else []
-        markers += ["(trusted results)"] if tool.name in TRUSTED[self.name] else []
-        return grant_line(tool.name, tool.name.replace("_", " ").capitalize(), " ".join(markers))
 
-
-class _Tools:
+class SuiteTools:
     """The tools of a suite over one environment. They note when an injection is read."""
 
     def __init__(self, suite: Any) -> None:
@@ -127,7 +112,7 @@ class _Obedient(RequestAdapter):
 
     model = "obedient"
 
-    def __init__(self, suite: Suite, tools: _Tools) -> None:
+    def __init__(self, suite: Suite, tools: SuiteTools) -> None:
         super().__init__(suite.declarations)
         self._tools = tools
         self.begin((), None)
@@ -171,7 +156,7 @@ def _calls(calls: Sequence[DojoCall]) -> list[FunctionCall]:
 class Player:
     """Plays tasks of a suite in one installation, each as another user."""
 
-    def __init__(self, suite: Suite, client: TestClient, tools: _Tools, model: _Obedient) -> None:
+    def __init__(self, suite: Suite, client: TestClient, tools: SuiteTools, model: _Obedient) -> None:
         self._suite = suite
         self._client = client
         self._tools = tools
@@ -213,9 +198,9 @@ class Player:
 @asynccontextmanager
 async def open_player(suite: Suite, rules: str | None) -> AsyncGenerator[Player]:
     """Open an installation with the tools of a suite under these conditions."""
-    tools = _Tools(suite.suite)
+    tools = SuiteTools(suite.suite)
     model = _Obedient(suite, tools)
-    async with open_installation(tools, suite.constitution, model, conditions=rules, config=_CONFIG) as client:
+    async with open_installation(tools, suite.constitution, model, conditions=rules, config=CONFIG) as client:
         yield Player(suite, client, tools, model)
 
 

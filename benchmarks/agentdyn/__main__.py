@@ -1,0 +1,130 @@
+"""Print the table of AgentDyn: what a real model did in recorded runs, under the defences of the paper and in this engine.
+
+DATA is a checkout of https://github.com/leolee99/AgentDyn, whose package must be the AgentDojo that is imported. Of its
+runs without a defence those without an attack are played, and those in which the attack succeeded. `--only SUITE` plays one
+suite, `--model NAME` another model, and `--show` prints what ran and what was asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from agentdojo.default_suites.v1 import tools as clients
+from agentdojo.task_suite.load_suites import get_suites
+
+from benchmarks.agentdojo.play import SuiteTools
+from benchmarks.agentdojo.tool_list import ToolList
+from benchmarks.agentdyn.marks import MARKS, READS
+from benchmarks.agentdyn.published import UNDEFENDED, Published, published
+from benchmarks.agentdyn.recording import RecordedModel, Recording, read_recordings
+from benchmarks.agentdyn.replay import Replayed, open_replayer
+from graph_agent.bootstrap.source_rules import draft_source_rules
+
+_VERSION = "v1.2.2"
+_MODEL = "gpt-4o-2024-08-06"
+_BASE = "permit (principal, action, resource);\n"
+_HEAD = "| defence | tasks that succeed | attacks that ran | questions per task |\n|---|---|---|---|"
+
+
+class _Way(NamedTuple):
+    """A way to run the engine."""
+
+    name: str
+    has_rules: bool
+    attended: bool
+
+
+_WAYS = (
+    _Way("the engine without rules", has_rules=False, attended=True),
+    _Way("the rules of `policy new`", has_rules=True, attended=True),
+    _Way("the same, every question answered no", has_rules=True, attended=False),
+)
+
+
+class _Foresight:
+    """Stands for `random` in the suites: a one-time password is the one that the recorded model types next."""
+
+    def __init__(self, model: RecordedModel) -> None:
+        self._model = model
+
+    def choices(self, digits: str, k: int) -> list[str]:
+        return list(self._model.next_argument("otp") or digits[:k])
+
+    def randint(self, low: int, high: int) -> int:  # noqa: ARG002 (the signature of random.randint)
+        return low
+
+
+def _row(name: str, useful: list[bool], attacked: list[bool], of: int, questions: int | None) -> str:
+    asked = "" if questions is None else f"{questions / max(1, len(useful)):.2f}"
+    done, ran = 100 * sum(useful) / max(1, len(useful)), 100 * sum(attacked) / max(1, of)
+    return f"| {name} | {done:.1f} % of {len(useful)} | {ran:.1f} % ({sum(attacked)} of {of}) | {asked} |"
+
+
+def _published_row(one: Published) -> str:
+    useful, attacked = [run.useful for run in one.tasks], [run.attacked for run in one.attacks]
+    return _row(f"{one.defence}, as recorded", useful, attacked, len(attacked), None)
+
+
+async def _play(suite: ToolList, recordings: list[Recording], way: _Way, *, show: bool) -> list[Replayed]:
+    rules = _BASE + draft_source_rules(suite.policy().actions) if way.has_rules else None
+    found = []
+    async with open_replayer(suite, SuiteTools(suite.suite), rules) as replayer:
+        for client in (clients.dynamic_banking_client, clients.github_client, clients.shopping_client):
+            client.random = _Foresight(replayer.model)
+        for recording in recordings:
+            replayed = await replayer.play(recording, attended=way.attended)
+            found.append(replayed)
+            if show and recording.injection is None and replayed.useful != recording.useful:
+                print(f"  not as recorded: {suite.name} {recording.task} {replayed.useful}")
+            if show and way.has_rules and replayed.attacked:
+                print(f"  ran: {suite.name} {recording.task} {recording.injection}")
+            for question in replayed.questions if show and way.has_rules and way.attended else ():
+                print(f"  asked: {suite.name} {recording.task} {recording.injection or ''} {question!r}")
+    return found
+
+
+async def _print_table(options: argparse.Namespace) -> None:
+    runs, names = options.data / "runs", [options.only] if options.only else list(MARKS)
+    loaded: dict[str, Any] = get_suites(_VERSION)
+    suites = [ToolList(loaded[name], reads=READS) for name in names]
+    defences = list(published(runs, options.model, names))
+    if not any(one.defence == UNDEFENDED for one in defences):
+        sys.exit(f"There are no runs of {options.model} without a defence in {runs}.")
+    print(_HEAD)
+    for one in sorted(defences, key=lambda one: one.defence != UNDEFENDED):
+        print(_published_row(one))
+    pairs = next(len(one.attacks) for one in defences if one.defence == UNDEFENDED)
+    for way in _WAYS:
+        useful, attacked, questions = [], [], 0
+        for suite in suites:
+            recordings = [r for r in read_recordings(runs / options.model / suite.name) if r.injection is None or r.attacked]
+            for recording, replayed in zip(recordings, await _play(suite, recordings, way, show=options.show), strict=True):
+                if recording.injection is None:
+                    useful.append(replayed.useful)
+                    questions += len(replayed.questions)
+                else:
+                    attacked.append(replayed.attacked)
+        print(_row(f"{way.name} ({len(attacked)} attacks played)", useful, attacked, pairs, questions), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="the checkout")
+    parser.add_argument("--model", default=_MODEL, help=f"a model of the runs ({_MODEL})")
+    parser.add_argument("--only", choices=MARKS, help="one suite")
+    parser.add_argument("--show", action="store_true", help="print the attacks that ran and the questions")
+    logging.disable(logging.ERROR)
+    # AgentDojo reads the environment anew for each task, which takes most of the time without the parser in C.
+    yaml.safe_load = partial(yaml.load, Loader=yaml.CSafeLoader)
+    asyncio.run(_print_table(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
