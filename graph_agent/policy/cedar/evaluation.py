@@ -182,7 +182,7 @@ class CedarConditions:
         }
         """The changes of `context` with which a call of each tool is evaluated: none, and everybody's approvals."""
         self._counted = self._counted_tools()
-        counting = {key for key, condition in self.by_key.items() if Reads([condition.clauses]).has("used", "message")}
+        counting = set(filter(self._counts_message, self.by_key))
         self.of_messages: Mapping[str, tuple[str, ...]] = {
             action.name: tuple(sorted(self.names[key] for key in counting if covers(self.by_key[key], action)))
             for action in self._given_actions.values()
@@ -416,17 +416,23 @@ class CedarConditions:
         for key, rule in self.shadow.items():
             if not covers(self._every_one[key], action):
                 continue
-            reading = self._with_each[key]
-            if lacks and reading.lacks_facts(name, situation):
-                found.append(ShadowVerdict(rule=rule, decision="unknown"))
-                continue
-            with_rule = whole or self.gathers.evaluations(name, arguments, situation, reading)
+            with_rule = whole
+            if with_rule is None:
+                reading = self._with_each[key]
+                if lacks and reading.lacks_facts(name, situation):
+                    found.append(ShadowVerdict(rule=rule, decision="unknown"))
+                    continue
+                with_rule = self.gathers.evaluations(name, arguments, situation, reading)
             verdict = Verdict.REFUSED if with_rule is None else own.with_rule(key, with_rule)
-            if verdict is Verdict.RUNS and reading.of_messages[name] and not situation.of_message:
+            if verdict is Verdict.RUNS and not situation.of_message and self._counts_message(key):
                 verdict = Verdict.ASKS
             if verdict.is_stricter_than(made.verdict):
                 found.append(ShadowVerdict.model_validate({"rule": rule, "decision": str(verdict)}))
         return made._replace(shadow=tuple(found))
+
+    def _counts_message(self, key: str) -> bool:
+        """True if a condition reads what a message has used."""
+        return Reads([self._every_one[key].clauses]).has("used", "message")
 
     @cached_property
     def _with_each(self) -> Mapping[str, CedarConditions]:
