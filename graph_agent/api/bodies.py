@@ -19,6 +19,7 @@ from starlette.requests import Request
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, located_violation
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, StorableText, require_storable
+from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.policy.constitution import MAX_CHARACTERS
 
 MAX_BODY_BYTES = 64 * 1024
@@ -236,7 +237,11 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 def _parse(body: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_reject_constant, parse_float=_parse_finite)
+        value = json.loads(
+            body.decode("utf-8"), parse_constant=_reject_constant, parse_float=_parse_finite, object_pairs_hook=unique_keys
+        )
+    except RepeatedKeyError:
+        raise invalid("The request body has a key twice in one object.") from None
     except (ValueError, RecursionError):
         raise invalid("The request body is not valid JSON.") from None
     if not isinstance(value, dict):

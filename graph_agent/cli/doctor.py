@@ -155,7 +155,8 @@ async def _tools(context: _Context) -> str:
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)
     identity = f"; one identity for all users: {', '.join(shared)}" if shared else ""
-    unavailable = f"; unavailable: {', '.join(sorted(policy.unavailable))}" if policy.unavailable else ""
+    reasons = (f"{name} ({why})" for name, why in sorted(policy.unavailable.items()))
+    unavailable = f"; unavailable: {', '.join(reasons)}" if policy.unavailable else ""
     text = f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}{identity}{unavailable}"
     if problems:
         raise ConfigurationError("; ".join([*problems, text]))

@@ -22,6 +22,7 @@ from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCod
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
+from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 
@@ -66,7 +67,9 @@ def call(
     if yes and not has_launch_token(settings, token_file):
         wrong_usage("--yes needs the launch token: --token-file FILE; without both you are asked in the terminal")
     try:
-        given = json.loads(arguments)
+        given = json.loads(arguments, object_pairs_hook=unique_keys)
+    except RepeatedKeyError as exc:
+        wrong_usage(f"the arguments have the key {exc.key!r} twice in one object")
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):

@@ -135,7 +135,7 @@ def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL
 
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
     """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
-    fields = parsing.parse_object(body)
+    fields = parsing.parse_object(body, unique=True)
     if parsing.as_object(fields.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
         raise blocked_error()
     candidate = parsing.first_choice(fields, "candidates")

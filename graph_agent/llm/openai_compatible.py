@@ -247,7 +247,7 @@ def _read_arguments(written: Any) -> dict[str, Any]:
     if isinstance(written, dict):  # the protocol requires JSON text, but some servers send the object itself
         return written
     text = parsing.as_text(written)
-    arguments = parsing.parse_object(text) if text.strip() else {}
+    arguments = parsing.parse_object(text, unique=True) if text.strip() else {}
     parsing.check_storable(arguments)
     return arguments
 

@@ -22,6 +22,7 @@ from graph_agent.llm.provider_errors import blocked_error, context_error, not_js
 from graph_agent.llm.wire import WireNames, strip_namespace
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.models.unique_keys import unique_keys
 from graph_agent.reply.forms import REPLY_FORMS, read_form
 
 MAX_DEPTH = 64
@@ -74,10 +75,13 @@ def first_choice(fields: dict[str, Any], key: str) -> dict[str, Any]:
     return choices[0]
 
 
-def parse_object(body: str) -> dict[str, Any]:
-    """Parse `body` as a JSON object. It may contain NaN, which Python's parser accepts; `check_storable` rejects it."""
+def parse_object(body: str, *, unique: bool = False) -> dict[str, Any]:
+    """Parse `body` as a JSON object. It may contain NaN, which Python's parser accepts; `check_storable` rejects it.
+
+    `unique` refuses a key that is written twice, as the arguments of a call must not have one.
+    """
     try:
-        value = json.loads(body)
+        value = json.loads(body, object_pairs_hook=unique_keys if unique else None)
     except (ValueError, RecursionError) as exc:
         raise not_json_failure().error from exc
     return as_object(value)

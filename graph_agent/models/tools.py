@@ -49,11 +49,13 @@ class ContentItem(Frozen):
     """For a link, the digest of its URI."""
     uri: str | None = Field(default=None, exclude_if=_is_none)
     name: str | None = Field(default=None, exclude_if=_is_none)
+    for_user: bool = Field(default=False, exclude_if=not_)
+    """True if the server addresses it to the user, so that the model does not read it."""
 
     @property
     def note(self) -> str | None:
-        """A line for the model about what `data` does not have; None for structured content and text."""
-        if self.kind in (ContentKind.STRUCTURED, ContentKind.TEXT):
+        """A line for the model about what `data` does not have; None for structured content, text, and what is for the user."""
+        if self.for_user or self.kind in (ContentKind.STRUCTURED, ContentKind.TEXT):
             return None
         size = None if self.size is None else f"{self.size:,} bytes"
         known = ", ".join(part for part in (self.uri, self.name, self.type, size) if part)
@@ -81,6 +83,10 @@ class ToolResult(Frozen, kw_only=False):
     """The parts of which the answer of an MCP server consisted."""
     read_back: ReadBack | None = Field(default=None, exclude_if=_is_none)
     """The read by which the outcome of a change was learned, or that has proved nothing about it."""
+    for_user: str = Field(default="", exclude_if=not_)
+    """The text that the server addresses to the user: the model does not read it."""
+    model_only: bool = Field(default=False, exclude_if=not_)
+    """True if the server addresses a part of the data to the model alone: the user reads only `for_user`."""
 
     @classmethod
     def failed(cls, code: ToolErrorCode, error: str) -> Self:

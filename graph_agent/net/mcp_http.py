@@ -20,6 +20,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
 from graph_agent.errors import ServiceError
+from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.net.asgi import AsgiApp, Message, Receive, Send
 from graph_agent.net.bearer_tokens import BearerTokens, bearer_token, is_same
 from graph_agent.net.mcp_sessions import IDLE_SECONDS, SESSIONS, SessionLimit
@@ -171,7 +172,10 @@ class _BearerGate:
     def _changes(self, body: bytes) -> bool:
         """True if the body calls a tool that is not known to read. The tools themselves check the scope again."""
         try:
-            request = json.loads(body)
+            request = json.loads(body, object_pairs_hook=unique_keys)
+        except RepeatedKeyError:
+            # The parser of the request may take the other value.
+            return True
         except (ValueError, RecursionError):
             return False
         if not isinstance(request, dict) or request.get("method") != "tools/call":

@@ -33,6 +33,10 @@ MAX_SERVER_TEXT = 1_000
 """The length to which the error text of a server that is not trusted is cut."""
 MAX_ITEMS = 100
 """The largest number of blocks that are recorded; the item after them says how many more there are."""
+_USER: Final = "user"
+_MODEL: Final = "assistant"
+MAX_USER_TEXT = 4_000
+"""The length to which a text for the user is cut."""
 _MAX_NAME = 200
 _MAX_URI = 500
 
@@ -130,8 +134,10 @@ def from_answer(
     except (ValueError, TypeError, RecursionError):
         return UNUSABLE
     if isinstance(structured, dict | list):
-        return _with_data(structured, content)
-    return _with_data({"text": _content_text(answer.content)} if structured is None else {"result": structured}, content)
+        return _addressed(_with_data(structured, content), answer, has_text=False)
+    if structured is not None:
+        return _addressed(_with_data({"result": structured}, content), answer, has_text=False)
+    return _addressed(_with_data({"text": _content_text(_for(_MODEL, answer.content))}, content), answer, has_text=True)
 
 
 def from_settlement(answer: types.CallToolResult | types.InputRequiredResult | BaseException | None) -> ToolResult:
@@ -192,8 +198,27 @@ def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
 
 def _reported_failure(answer: types.CallToolResult, failure: ToolResult) -> ToolResult:
     """Return `failure` with the text of the server as data, from which the model can learn what to correct."""
-    text = _content_text(answer.content) or json.dumps(answer.structured_content, ensure_ascii=False)
-    return _with_server_text(failure, text)
+    text = _content_text(_for(_MODEL, answer.content)) or json.dumps(answer.structured_content, ensure_ascii=False)
+    return _addressed(_with_server_text(failure, text), answer, has_text=True)
+
+
+def _addressed(result: ToolResult, answer: types.CallToolResult, *, has_text: bool) -> ToolResult:
+    """Return the result with the text for the user. `has_text` says that its data is the text of the answer."""
+    users, models = _for(_USER, answer.content), _for(_MODEL, answer.content)
+    model_only = has_text and any(block not in users for block in models)
+    text = _user_text(users if model_only else [block for block in users if block not in models]).strip()
+    if not (text or model_only):
+        return result
+    return result.model_copy(update={"for_user": text[:MAX_USER_TEXT], "model_only": model_only})
+
+
+def _for(reader: types.Role, content: Sequence[types.ContentBlock]) -> list[types.ContentBlock]:
+    """Return the blocks for one of the two readers of an answer, without those that are addressed to the other one alone."""
+    return [block for block in content if reader in (_audience(block) or (reader,))]
+
+
+def _audience(block: types.ContentBlock) -> Sequence[types.Role]:
+    return (None if block.annotations is None else block.annotations.audience) or ()
 
 
 def _with_server_text(failure: ToolResult, text: str) -> ToolResult:
@@ -215,7 +240,8 @@ def _content_items(answer: types.CallToolResult) -> list[ContentItem]:
     if answer.structured_content is not None:
         text = canonical_json(answer.structured_content)
         items.append(_item(ContentKind.STRUCTURED, "application/json", text.encode("utf-8", "surrogatepass")))
-    items += [_block_item(block) for block in answer.content[:MAX_ITEMS]]
+    models = _for(_MODEL, answer.content)
+    items += [_block_item(block).replace(for_user=block not in models) for block in answer.content[:MAX_ITEMS]]
     if (more := len(answer.content) - MAX_ITEMS) > 0:
         items.append(ContentItem(kind=ContentKind.MORE, name=f"{more} more"))
     return items
@@ -225,6 +251,11 @@ def _content_text(content: Sequence[types.ContentBlock]) -> str:
     """Return the text of an answer, with that of embedded resources."""
     parts = [block.resource if isinstance(block, types.EmbeddedResource) else block for block in content]
     return "\n".join(part.text for part in parts if isinstance(part, types.TextContent | types.TextResourceContents))
+
+
+def _user_text(content: Sequence[types.ContentBlock]) -> str:
+    """Return the text for the user, with the addresses of links, of which nothing else is shown."""
+    return "\n".join(block.uri if isinstance(block, types.ResourceLink) else _content_text([block]) for block in content)
 
 
 def _block_item(block: types.ContentBlock) -> ContentItem:

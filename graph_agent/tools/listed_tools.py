@@ -49,6 +49,10 @@ def usable_tool(listed: object) -> tuple[dict[str, Any], str | None]:
     # A name of several lines could write one of its own into what the commands print.
     if isinstance(name, str) and one_line(name, MAX_NAME) != name:
         raise UnusableToolError("its name must be a line of plain text", "name is no line of plain text")
+    execution = tool.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        text = "its taskSupport is required: it runs only as a task, which is not supported"
+        raise UnusableToolError(text, "calls are tasks")
     tool["inputSchema"] = _object_schema(tool.get("inputSchema"), "inputSchema")
     unchecked: str | None = None
     if (output := tool.pop("outputSchema", None)) is not None:

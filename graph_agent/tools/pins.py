@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
+from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 
 _VERSION = 2
 
@@ -50,12 +51,14 @@ class Pins:
     def load(cls, file: Path) -> Pins | None:
         """Read a lock file; None if there is none. Raises `ConfigurationError` for one that cannot be read."""
         try:
-            document = json.loads(file.read_text(encoding="utf-8"))
+            document = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
             if document["version"] != _VERSION:
                 raise ConfigurationError(f"the lock file {file} has another version: run `graph-agent tools pin` again")
             return cls(_SERVERS.validate_python(document["servers"]))
         except FileNotFoundError:
             return None
+        except RepeatedKeyError as exc:
+            raise ConfigurationError(f"the lock file {file} has the key {exc.key!r} twice in one object") from None
         except (OSError, ValueError, KeyError, TypeError, ValidationError) as exc:
             raise ConfigurationError(f"the lock file {file} cannot be read") from exc
 

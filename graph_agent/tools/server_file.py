@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import nearest_name
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
+from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.net.addresses import InsecureUrlError, require_protected
 from graph_agent.tools.functions import FUNCTIONS_DATABASE
 from graph_agent.tools.identity import ClientCredentials, invalid_header
@@ -126,9 +126,11 @@ def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerC
     """
     try:
         with path.open(encoding="utf-8") as file:
-            document = json.loads(file.read(MAX_FILE_CHARS), object_pairs_hook=_without_duplicates)
+            document = json.loads(file.read(MAX_FILE_CHARS), object_pairs_hook=unique_keys)
     except OSError as exc:
         raise ConfigurationError(f"the file of MCP servers {path} cannot be read") from exc
+    except RepeatedKeyError as exc:
+        raise ConfigurationError(f"the file of MCP servers has the key {exc.key!r} twice in one object") from None
     except json.JSONDecodeError as exc:
         raise ConfigurationError(f"the file of MCP servers {path} is not JSON: line {exc.lineno}: {exc.msg}") from None
     except (ValueError, RecursionError) as exc:
@@ -141,14 +143,6 @@ def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerC
     if not configured:
         raise ConfigurationError(f"{path} lists no MCP server")
     return configured
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of `pairs`. Raises `ConfigurationError` for a key that appears twice: the last one would win."""
-    twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
-    if twice:
-        raise ConfigurationError(f"the file of MCP servers has the key {twice[0]!r} twice in one object")
-    return dict(pairs)
 
 
 def _require_known_keys(name: str, entry: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from mcp.types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
+from pydantic import ValidationError
 
 from graph_agent.models.tools import Transport
 from graph_agent.net.addresses import RefusedAddressError, is_loopback, require_allowed_host, require_protected
@@ -242,16 +243,39 @@ class _LimitedStream(httpx2.AsyncByteStream):
 @asynccontextmanager
 async def _observed(transport: Any, observer: Observer, *, over_http: bool) -> AsyncIterator[Any]:
     """Wrap `transport` so that its end and its messages are reported, which an SDK session does not do."""
+    calls: set[str] = set()
     async with transport as (read, write):
-        yield _ObservedStream(read, observer, over_http=over_http), write
+        yield _ObservedStream(read, observer, calls, over_http=over_http), _CallStream(write, calls)
+
+
+class _CallStream(ObjectSendStream[Any]):
+    """A write stream that notes the ids of the calls, because only their results are mended."""
+
+    def __init__(self, stream: Any, calls: set[str]) -> None:
+        self._stream = stream
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def send(self, item: Any) -> None:
+        message = item.message if isinstance(item, SessionMessage) else None
+        if isinstance(message, JSONRPCRequest) and message.method == "tools/call":
+            self._calls.add(str(message.id))
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _ObservedStream(ObjectReceiveStream[Any]):
     """A read stream that reports each message and its end, and leaves unusable tools out of a list."""
 
-    def __init__(self, stream: Any, observer: Observer, *, over_http: bool) -> None:
+    def __init__(self, stream: Any, observer: Observer, calls: set[str], *, over_http: bool) -> None:
+        """`calls` are the ids of the calls that are not answered yet."""
         self._stream = stream
         self._observer = observer
+        self._calls = calls
         self._over_http = over_http
 
     def __getattr__(self, name: str) -> Any:
@@ -264,7 +288,12 @@ class _ObservedStream(ObjectReceiveStream[Any]):
             self._observer.on_closed()
             raise
         self._observer.on_received()
+        message = answered(message) if isinstance(message, ValidationError) else message
         content = message.message if isinstance(message, SessionMessage) else None
+        if isinstance(content, JSONRPCResponse | JSONRPCError) and str(content.id) in self._calls:
+            self._calls.remove(str(content.id))
+            if isinstance(content, JSONRPCResponse):
+                add_content(content.result)
         if isinstance(content, JSONRPCResponse):
             leave_out_unusable_tools(content.result, self._observer)
         if isinstance(content, JSONRPCError) and self._over_http and _is_of_sdk(content.error):
@@ -275,6 +304,27 @@ class _ObservedStream(ObjectReceiveStream[Any]):
         await self._stream.aclose()
 
 
+def answered(error: ValidationError) -> SessionMessage | ValidationError:
+    """Return a response whose `result` is no object, so that its request ends at once; null is a result without anything."""
+    found = error.errors(include_url=False)[0]["input"]
+    if not isinstance(found, dict) or "result" not in found or not isinstance(found.get("id"), int | str):
+        return error
+    result = found["result"]
+    if isinstance(result, dict):
+        return error
+    # No content is such a value, so that the answer cannot be used.
+    unusable = {} if result is None else {"content": result}
+    return SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=found["id"], result=unusable))
+
+
+def add_content(result: dict[str, Any]) -> None:
+    """Set a missing or null `content` in the result of a call to an empty list: servers leave it out."""
+    if result.get("content") is None and not _OF_OTHER_RESULTS & result.keys():
+        result["content"] = []
+
+
+_OF_OTHER_RESULTS: Final = frozenset({"inputRequests", "requestState", "task"})
+"""The keys of what a server may answer in place of the result of a call."""
 NO_ANSWER: Final = object()
 """The `data` of an error that the SDK made instead of an answer, which no server can send."""
 

@@ -12,11 +12,13 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.reasons import ReasonCode
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
-from graph_agent.reply.authored import Parts, by_code, capitalized, joined
+from graph_agent.reply.authored import Parts, by_code, by_server, capitalized, joined
+from graph_agent.reply.text import clean_reply, one_line
 from graph_agent.words import confirmation
 from graph_agent.words.reasons import rule_of
 from graph_agent.words.receipts import confirmed_reply, quoted_refusal, quoted_result
 
+_MAX_SAID = 1_000
 _MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
 
@@ -57,6 +59,16 @@ def notices_of_undone(calls: Sequence[TurnCall], shown: Sequence[PendingCall]) -
         is_undone = call.disposition is CallDisposition.EXECUTED and not call.result.may_be_done
         if (is_undone or call.disposition is CallDisposition.SKIPPED) and not _follows(call, calls):
             yield fixed.not_done(one.description, _why_undone(call))
+
+
+def notices_for_user(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Iterator[Parts]:
+    """Yield what servers returned for the user and not for the model, as their words."""
+    for call in calls:
+        rule = policy.rules.get(call.call.name)
+        if rule is None or call.disposition not in MADE or not call.result.for_user:
+            continue
+        if said := one_line(clean_reply(call.result.for_user, rule.hidden), _MAX_SAID):
+            yield by_code(f"For you, from '{rule.title}': ") + by_server(said)
 
 
 def _follows(call: TurnCall, calls: Sequence[TurnCall]) -> bool:

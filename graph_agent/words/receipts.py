@@ -83,7 +83,7 @@ def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> tuple[li
 
     Empty if it returned nothing. False goes with lines that are not all.
     """
-    text = text_of(result)
+    text = "\n".join(filter(None, ["" if result.model_only else text_of(result), result.for_user]))
     lines = clean_reply(text[:_MAX_RESULT_CHARS], hidden_names).split("\n")
     complete = len(text) <= _MAX_RESULT_CHARS and len(lines) <= _MAX_RESULT_LINES
     return lines[:_MAX_RESULT_LINES] if any(lines) else [], complete

@@ -36,6 +36,7 @@ BODIES = {
     "no UTF-8": b'{"content": "\xff"}',
     "UTF-16": '{"content": "hi"}'.encode("utf-16"),
     "a raw surrogate": b'{"content": "\xed\xa0\x80"}',
+    "a key twice": b'{"content": "hi", "content": "delete all"}',
     "a lone surrogate": b'{"content": "a \\ud800 b"}',
     "a lone surrogate as a field": b'{"\\ud800": 1, "content": "hi"}',
     "NUL": b'{"content": "a \\u0000 b"}',

@@ -60,3 +60,24 @@ async def test_a_result_of_another_server_is_read_as_it_is() -> None:
 )
 def test_fields_that_only_programs_read_and_nulls_are_left_out(data: Any, read: Any) -> None:
     assert result_json(ToolResult(success=True, data=data), ("user_id",))["data"] == read
+
+
+async def test_what_a_server_says_to_the_user_is_a_notice_and_what_it_says_to_the_model_is_not() -> None:
+    answers: dict[str, Any] = {
+        "list_tasks": ToolResult(True, {"text": "a plan"}, for_user="use https://shop/once", model_only=True)
+    }
+    read: list[str] = []
+
+    def answer(messages: list[LLMMessage], _: Any) -> LLMResponse:
+        read.append(str(messages))
+        return says("Here it is.")
+
+    engine = engine_of(calls(("list_tasks", {})), answer, server=TableServer(answers))
+    decision = await engine.process_message(asks("show my tasks"))
+    assert "shop/once" not in read[0]
+    assert decision.notices == ["For you, from 'List tasks': use https://shop/once"]
+    assert decision.authors is not None
+    assert [part.author for part in decision.authors.notices[0]] == ["code", "server"]
+    called = await engine_of(server=TableServer(answers)).call("ann", [FunctionCall("list_tasks")])
+    assert called.decision.reply == "Done: List tasks.\n\nThe server returned this data:\n> use https://shop/once"
+    assert called.decision.notices == []

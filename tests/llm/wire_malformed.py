@@ -135,6 +135,13 @@ CALLS = (
         lambda s: s.wrap({"tool_calls": [{"id": "a", "function": {"name": "measure", "arguments": '{"note": '}}]}),
         "openai",
     ),
+    _said(
+        "arguments with a key twice",
+        lambda s: s.wrap(
+            {"tool_calls": [{"id": "a", "function": {"name": "measure", "arguments": '{"note":"a","note":"b"}'}}]}
+        ),
+        "openai",
+    ),
     _said("calls that are an object", lambda s: s.wrap({"tool_calls": {"name": "measure"}}), "openai"),
     _said("a call that is null", lambda s: s.wrap({"tool_calls": [None]}), "openai"),
     _said("a call without a function", lambda s: s.wrap({"tool_calls": [{"id": "a"}]}), "openai"),

@@ -61,6 +61,14 @@ def test_a_lock_file_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None
             Pins.load(file)
 
 
+def test_a_lock_file_with_a_key_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "pins.lock"
+    Pins.of({"a": [tool()]}).save(file)
+    file.write_text(file.read_text(encoding="utf-8").replace('"servers"', '"servers": {}, "servers"'), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="the key 'servers' twice"):
+        Pins.load(file)
+
+
 def test_the_files_are_written_checked_pinned_and_compared(cli: Cli, servers: Servers, tmp_path: Path) -> None:
     mcp, file = ("--mcp", str(servers())), tmp_path / "drafted.md"
     drafted = cli("constitution", "new", *mcp).out

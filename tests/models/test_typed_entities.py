@@ -44,5 +44,5 @@ def test_a_wrong_type_is_an_error_for_the_checker_and_when_it_runs() -> None:
         Message("user", 7)  # type: ignore[arg-type]  # the content is text
     with pytest.raises(ValidationError):
         FunctionCall()  # type: ignore[call-arg]  # a call has a name
-    with pytest.raises(TypeError, match="takes 7 positional arguments"):
-        ToolResult(True, {}, None, None, 0, [], None, "more")  # type: ignore[call-arg]  # it has seven fields
+    with pytest.raises(TypeError, match="takes 9 positional arguments"):
+        ToolResult(True, {}, None, None, 0, [], None, "", False, "more")  # type: ignore[call-arg]  # it has nine fields

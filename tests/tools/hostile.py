@@ -171,8 +171,8 @@ def call_tool(request: dict[str, Any]) -> None:
         case "elicits by a URL":
             urls = {"elicitations": [{"mode": "url", "elicitationId": "1", "url": sys.argv[2], "message": "Sign in"}]}
             say({"id": request["id"], "error": {"code": -32042, "message": "sign in", "data": urls}})
-        case "answers with no result":
-            say({"id": request["id"], "result": 7})
+        case "answers with these":
+            say({"id": request["id"], "result": json.loads(sys.argv[2])})
         case "answers with an odd result":
             answer(request, content="text", isError="no")
         case "answers not a number":

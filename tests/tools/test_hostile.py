@@ -87,6 +87,7 @@ OBJECT: dict[str, Any] = {"type": "object"}
         ({"inputSchema": {"type": ["object", "null"]}}, "its inputSchema must have the type object"),
         ({"inputSchema": 7}, "must be a JSON Schema of type object, and is a number"),
         ({}, "must be a JSON Schema of type object, and is null"),
+        ({"inputSchema": OBJECT, "execution": {"taskSupport": "required"}}, "it runs only as a task, which is not supported"),
         ({"inputSchema": OBJECT, "title": 7}, "title in its definition does not fit the protocol"),
         ({"inputSchema": OBJECT, "description": ["a"]}, "description in its definition does not fit the protocol"),
     ],
@@ -98,7 +99,7 @@ async def test_a_bad_definition_costs_its_tool_alone_and_the_warning_says_why(
         assert (executor.get_available_tools(), executor.failure) == (["act"], None)
         assert reason in executor.left_out["bad"]
         assert (await executor.execute(permitted("act", {}, "ann"))).success
-    assert "the tool 'bad', whose definition is not valid: it is left out" in caplog.text
+    assert "the tool 'bad', whose " in caplog.text
     assert reason in caplog.text
 
 
@@ -250,12 +251,51 @@ async def test_a_trusted_server_proves_by_a_code_that_nothing_was_done_until_it_
     assert result.data == {"server_text": "no such board"}
 
 
-@pytest.mark.parametrize("what", ["never answers", "answers only another", "answers with no result", "answers without ground"])
+@pytest.mark.parametrize("what", ["never answers", "answers only another", "answers without ground"])
 async def test_a_call_without_an_answer_is_unknown_at_the_deadline(what: str) -> None:
     async with hostile(what) as executor:
         result = await executor.execute(permitted("act", {}, "ann"), deadline=0.5)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
         assert await executor.ready()
+
+
+@pytest.mark.parametrize(
+    ("answer", "data"),
+    [
+        ({}, {"text": ""}),
+        (None, {"text": ""}),
+        ({"content": None}, {"text": ""}),
+        ({"structuredContent": {"a": 1}}, {"a": 1}),
+        ({"content": None, "structuredContent": {"a": 1}}, {"a": 1}),
+        ([1], None),
+        ("done", None),
+        ({"content": "done"}, None),
+        ({"task": {"taskId": "1"}}, None),
+    ],
+)
+async def test_a_missing_content_is_an_empty_one_and_what_is_no_result_ends_the_call_at_once(answer: Any, data: Any) -> None:
+    async with hostile("answers with these", json.dumps(answer)) as executor:
+        result = await executor.execute(permitted("act", {}, "ann"))
+        assert (result.success, result.data) == (data is not None, data)
+        assert await executor.ready()
+
+
+def part(text: str, *audience: str) -> dict[str, Any]:
+    return {"type": "text", "text": text, **({"annotations": {"audience": audience}} if audience else {})}
+
+
+async def test_a_part_for_the_user_is_not_for_the_model_and_the_other_way_round() -> None:
+    link = {"type": "resource_link", "uri": "https://shop/once", "name": "link", "annotations": {"audience": ["user"]}}
+    answer = {"content": [part("both"), part("for the user", "user"), link, part("for all", "user", "assistant")]}
+    async with hostile("answers with these", json.dumps(answer)) as executor:
+        result = await executor.execute(permitted("act", {}, "ann"))
+    assert result_json(result) == {"success": True, "data": {"text": "both\nfor all"}}
+    assert (result.for_user, result.model_only) == ("for the user\nhttps://shop/once", False)
+    answer = {"content": [part("both"), part("for the model", "assistant")]}
+    async with hostile("answers with these", json.dumps(answer)) as executor:
+        result = await executor.execute(permitted("act", {}, "ann"))
+    assert result_json(result) == {"success": True, "data": {"text": "both\nfor the model"}}
+    assert (result.for_user, result.model_only) == ("both", True)
 
 
 async def test_content_is_recorded_by_kind_type_size_and_digest_and_the_model_reads_text_and_links() -> None:

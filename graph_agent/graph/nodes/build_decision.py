@@ -19,7 +19,7 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
 from graph_agent.reply.fixed import COULD_NOT_GO_ON, INTERRUPTED_UNKNOWN, as_notice, with_receipts
-from graph_agent.words.call_reports import notices_of_undone
+from graph_agent.words.call_reports import notices_for_user, notices_of_undone
 from graph_agent.words.refusals import refusal_notices
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
@@ -43,6 +43,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         *map(by_code, turn.notices),
         *map(by_code, () if reports else notices_of_undone(turn.calls, shown)),
         *map(as_notice, uncertain),
+        *notices_for_user(_not_quoted(turn, len(shown) if reports else 0), runtime.snapshot.policy),
         *map(by_code, refusal_notices(turn.calls, runtime.snapshot.policy, reported=len(shown) if reports else 0)),
     ]
     replied = _reply(turn, runtime.snapshot.policy)
@@ -69,6 +70,11 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         authors=name_authors(_message_author(turn), replied, done, notices),
     )
     return turn.to("decided", decision=decision, prompt=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
+
+
+def _not_quoted(turn: Turn, confirmed: int) -> Sequence[TurnCall]:
+    """Return the calls whose results the reply does not quote: without a model it quotes all, else the `confirmed` ones."""
+    return () if turn.ending is not None and turn.ending.kind is EndingKind.CALLED else turn.calls[confirmed:]
 
 
 def _message_author(turn: Turn) -> TextAuthor:

@@ -8,6 +8,7 @@ from typing import Any
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.result_size import LEFT_OUT
 from graph_agent.models.tools import ContentKind, ToolResult
+from graph_agent.models.unique_keys import unique_keys
 from graph_agent.policy.fact_errors import UnreadableError
 
 
@@ -22,20 +23,13 @@ def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:
     if not is_text or not isinstance(data, dict) or data.keys() != {"text"} or not isinstance(data["text"], str):
         return data
     try:
-        found = json.loads(data["text"], object_pairs_hook=_unambiguous, parse_constant=_no_constant)
+        found = json.loads(data["text"], object_pairs_hook=unique_keys, parse_constant=_no_constant)
         # A number beyond those of JSON, or half of a character: no record could have it.
         canonical_json(found).encode()
     except (ValueError, RecursionError):
         return data
     # A list or a simple value has the form in which servers with structured content send it.
     return found if isinstance(found, dict) else {"result": found}
-
-
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is repeated")
-    return found
 
 
 def _no_constant(name: str) -> Any:
