@@ -217,7 +217,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "a card goes on after a call that was not done": [
         Edit(
             "graph_agent.graph.nodes.execute_tools",
-            "            batch.closed = STOPPED\n",
+            "            batch.closed = ReasonCode.CARD_STOPPED\n",
             "            pass\n",
         )
     ],
