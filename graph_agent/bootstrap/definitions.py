@@ -16,7 +16,7 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
-from graph_agent.policy.constitution import SECTION, Constitution, grant_line
+from graph_agent.policy.constitution import SECTION, Constitution, grant_line, require_readable
 from graph_agent.policy.fact_lines import FACTS_SECTION
 from graph_agent.policy.facts import Fact, FactKind, Source
 from graph_agent.policy.operation_key import takes_key
@@ -86,7 +86,8 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
     if not drafted:
         raise ConfigurationError("no tool of these servers can be granted")
     grants = [*drafted, *([_CLOSED.format(names=", ".join(closed))] if closed else []), *_facts(actions)]
-    return _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(grants)), left_out
+    text = _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(grants))
+    return require_readable(text, "constitution"), left_out
 
 
 def _facts(actions: Sequence[ToolAction]) -> list[str]:

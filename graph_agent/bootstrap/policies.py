@@ -18,7 +18,7 @@ from graph_agent.policy.cedar.schema import ToolAction, attribute, quoted
 from graph_agent.policy.cedar.syntax import MAX_ID
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.constitution import Constitution, require_readable
 from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings, read_settings, set_variables
@@ -126,7 +126,7 @@ def _settings_of(file: Path) -> dict[str, Any]:
 def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str], facts: Collection[str] = ()) -> str:
     """Return the text of a file that permits what the constitution lists, with commented examples.
 
-    `facts` are those that the constitution declares.
+    `facts` are those that the constitution declares. Raises `ConfigurationError` for more tools than one file can have.
     """
     examples = "\n".join(
         "\n".join(f"// {line}" for line in example.split("\n")) + "\n" for example in _examples(actions, roles)
@@ -137,7 +137,7 @@ def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str], facts:
     head = _HEAD.replace("{closing}", closing + draft_source_rules(actions)).replace(
         "{facts}", declared and f"{_FACTS}{declared}\n"
     )
-    return f"{head}\n{examples}"
+    return require_readable(f"{head}\n{examples}", "policy file")
 
 
 def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:

@@ -238,6 +238,15 @@ def read_limited(what: str, path: Path) -> str:
         raise ConfigurationError(f"the {what} {path} is not UTF-8 text") from exc
 
 
+def require_readable(text: str, what: str) -> str:
+    """Return a text that a command has written. Raises `ConfigurationError` if it is too long for those that read it."""
+    if len(text) > MAX_CHARACTERS:
+        raise ConfigurationError(
+            f"the {what} for these tools would have more than {MAX_CHARACTERS:,} characters: name fewer servers or tools"
+        )
+    return text
+
+
 def shipped_constitution() -> Path:
     """Return the path of the shipped text: inside the package if installed, next to the package in a checkout."""
     package = Path(__file__).parent.parent

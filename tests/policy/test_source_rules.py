@@ -8,6 +8,7 @@ import pytest
 
 from graph_agent.bootstrap.policies import draft_conditions, explained_conditions
 from graph_agent.bootstrap.source_rules import targets_of
+from graph_agent.errors import ConfigurationError
 from tests.policy.cedar_shop import AMOUNT, PERMIT, SHOP, TEXT, ShopTool, policy_of, schema
 from tests.source_attacks import ATTACKS, CONSTITUTION, ORDINARY, TOOLS, runs
 
@@ -56,6 +57,13 @@ def test_the_draft_is_accepted_for_many_arguments_and_for_names_that_differ_only
     draft = draft_conditions(policy_of(tools, None).actions, ())
     policy_of(tools, draft)
     assert all(draft.count(f"context.source.{name})") == len(tools) for name in many)
+
+
+def test_a_draft_that_no_command_would_read_is_refused() -> None:
+    many = {f"target_{number}": TEXT for number in range(400)}
+    tools = [ShopTool(f"t{number}", schema(**many)) for number in range(20)]
+    with pytest.raises(ConfigurationError, match="would have more than 262,144 characters"):
+        draft_conditions(policy_of(tools, None).actions, ())
 
 
 def test_the_draft_for_all_tools_is_valid_and_names_no_target_twice() -> None:
