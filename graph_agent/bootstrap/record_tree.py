@@ -1,7 +1,8 @@
 """The tree of the record with its keys, its witnesses and the file of its head, as the settings say.
 
-The files of the home are `log.key`, `log.witnesses` and, named by the origin of the key, `log-DIGEST.head`: a copy of the
-database under another address is compared with the same head. A database in memory has none of them.
+The files of the home are `log.key`, `log.witnesses`, and the head twice: `log.head` (with DATABASE_URL `log-DIGEST.head`)
+belongs to the address of a database, and `log-DIGEST.head` to the log itself, by its key and its first leaf, which a copy of
+the database under another address has, too. A database in memory has none of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import logging
 import secrets
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -37,7 +39,8 @@ def record_tree(settings: Settings, database: Database, clock: Clock) -> RecordT
         keys,
         key=record_keys(settings),
         clock=clock,
-        head=None if in_memory else head_file(settings, keys),
+        head=None if in_memory else log_file(settings, "head"),
+        head_of_copies=None if in_memory else lambda leaf: _head_of(settings, f"{keys.origin} {leaf}"),
         # No witness may know a log that ends with its process.
         witnesses=[] if in_memory else _witnesses(settings),
     )
@@ -81,13 +84,19 @@ def add_witness(settings: Settings, witness: WitnessClient) -> None:
 
 
 def log_file(settings: Settings, kind: str) -> Path:
-    """Return the path of a file of the log: its `key` or its `witnesses`."""
-    return settings.home / f"log.{kind}"
+    """Return the path of a file of the log: its `key`, its `head` or its `witnesses`."""
+    if kind != "head" or not settings.database_url:
+        return settings.home / f"log.{kind}"
+    # Without the password, which may change.
+    parts = urlsplit(settings.database_url)
+    if parts.scheme.startswith("sqlite"):
+        # The same path is another file in another folder.
+        return _head_of(settings, str(Path(parts.path.removeprefix("/")).resolve()))
+    return _head_of(settings, f"{(parts.hostname or '').lower()}:{parts.port or ''}{parts.path}")
 
 
-def head_file(settings: Settings, keys: LogKeys) -> Path:
-    """Return the path of the last signed checkpoint of the log that has these keys. A rotation does not change it."""
-    return settings.home / f"log-{hashlib.sha256(keys.origin.encode()).hexdigest()[:8]}.head"
+def _head_of(settings: Settings, name: str) -> Path:
+    return settings.home / f"log-{hashlib.sha256(name.encode()).hexdigest()[:8]}.head"
 
 
 def log_keys(settings: Settings) -> LogKeys:

@@ -58,7 +58,11 @@ class TurnRecovery:
 
     async def finish_abandoned(self, abandoned: AbandonedTurn) -> bool:
         """Take over a turn whose lease has expired and finish it; False if another process does, or if it failed."""
-        if await self._is_left_alone(abandoned.decision_id):
+        try:
+            if await self._is_left_alone(abandoned.decision_id):
+                return False
+        except GraphAgentError as exc:
+            _log_unfinished(abandoned.decision_id, exc)
             return False
         since = self._stores.clock.monotonic()
         turn = await self._stores.turns.take_over(abandoned)

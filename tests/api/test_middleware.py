@@ -80,7 +80,7 @@ async def test_readiness_needs_the_database_and_liveness_does_not(environment: E
     answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()["error"]) == (
         503,
-        {"code": "SERVICE_UNAVAILABLE", "message": "Not ready: database."},
+        {"code": "SERVICE_UNAVAILABLE", "message": "Not ready: database, log."},
     )
     assert "retry-after" in answer.headers
 

@@ -99,7 +99,7 @@ async def test_without_the_page_the_root_describes_the_api(environment: Environm
     assert {
         "method": "GET",
         "path": "/api/topology",
-        "summary": "Return the states and edges of the state machine.",
+        "summary": "Return the states and edges of the state machine, and the gates between a call and its effect.",
     } in described["routes"]
     assert (await client.get("/chat")).status_code == 404
 

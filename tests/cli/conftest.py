@@ -39,10 +39,9 @@ class Ended:
 Cli = Callable[..., Ended]
 
 
-def head_of(home: Path) -> Path:
-    """Return the file of the last signed checkpoint."""
-    (file,) = home.glob("log-*.head")
-    return file
+def heads_of(home: Path) -> list[Path]:
+    """Return the files of the last signed checkpoint: that of the address of the database, and that of all its copies."""
+    return [home / "log.head", *home.glob("log-*.head")]
 
 
 @pytest.fixture(autouse=True)

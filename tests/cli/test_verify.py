@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli, head_of
+from tests.cli.conftest import Cli, heads_of
 
 Script = Callable[..., str]
 TABLES = ("llm_call_logs", "tool_invocation_logs", "decision_logs")
@@ -47,7 +47,8 @@ def test_a_removed_decision_or_log_is_found_by_the_turns_and_the_ledger(cli: Cli
     assert removed(cli) == [(listed, "a turn")]
     tables = (*TABLES, "record_leaves", "tree_leaves", "tree_head")
     execute(home / "graph_agent.db", "PRAGMA foreign_keys=OFF", *(f"DELETE FROM {table}" for table in tables))
-    head_of(home).unlink()
+    for head in heads_of(home):
+        head.unlink()
     assert removed(cli) == sorted([(added, "a turn"), (added, "an operation"), (listed, "a turn")])
 
 
@@ -110,7 +111,7 @@ def test_a_check_that_could_not_finish_ends_with_another_code_than_a_violation(
 ) -> None:
     cli("ask", "add a task to call mom")
     database, checkpoint = home / "graph_agent.db", tmp_path / "checkpoint"
-    checkpoint.write_text(head_of(home).read_text(encoding="utf-8"), encoding="utf-8")
+    checkpoint.write_text(heads_of(home)[0].read_text(encoding="utf-8"), encoding="utf-8")
     checks = (["log", "verify"], ["log", "consistency", "--from", str(checkpoint)])
     copied = ["db", "copy", f"sqlite:///{database}"]
     assert [cli(*check).code for check in checks] == [0, 0]
@@ -135,5 +136,5 @@ def test_a_check_that_could_not_finish_ends_with_another_code_than_a_violation(
 
 def test_a_log_that_was_rolled_back_is_a_violation(cli: Cli, home: Path) -> None:
     cli("ask", "add a task to call mom")
-    head_of(home).write_text("not a checkpoint", encoding="utf-8")
+    heads_of(home)[0].write_text("not a checkpoint", encoding="utf-8")
     assert cli("log", "verify").code == 1

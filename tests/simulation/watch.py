@@ -37,6 +37,8 @@ _AROUND = timedelta(minutes=1)
 _OF_REQUESTS = frozenset({"approvals", "approval_answers"})
 _AFTER_THE_END = frozenset({"call_operations"})
 """Tables in which the outcome of a call may be settled after its decision was closed."""
+_QUESTION_ENDS = "messages", "UPDATE"
+"""A later turn stores in the message that asked a question what became of it."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Watch:
         if of_requests:
             self._requests.on_commit(process.name, self.policies[process], connection, dict.fromkeys(of_requests))
         changes = [change for change in changes if change.table not in _OF_REQUESTS]
+        ended = {decision_id for decision_id, claim in self._claims.items() if claim.done}
+        changes = [one for one in changes if one.decision_id not in ended or (one.table, one.operation) != _QUESTION_ENDS]
         for decision_id in dict.fromkeys(change.decision_id for change in changes):
             tables = sorted({change.table for change in changes if change.decision_id == decision_id})
             name = self.name(decision_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -77,7 +77,7 @@ class TreeSealer:
                 raise RecordRolledBackError(
                     f"the log {checkpoint.origin} had {checkpoint.size} leaves, and the database has another tree, "
                     f"of {head.size}: it was rolled back or rewritten. If an older copy was restored on purpose: "
-                    "graph-agent log fork. A second database needs a home (GRAPH_AGENT_HOME) or LOG_SIGNING_KEY of its own"
+                    "graph-agent log fork"
                 )
         return head
 
@@ -188,12 +188,17 @@ class RecordTree:
         key: RecordKey,
         clock: Clock,
         head: Path | KeptHead | None = None,
+        head_of_copies: Callable[[str], Path] | None = None,
         witnesses: Sequence[WitnessClient] = (),
     ) -> None:
-        """`key` makes the MACs of pending rows; `head` is where the last checkpoint is kept, a file or another place."""
+        """`key` makes the MACs of pending rows; `head` is where the last checkpoint is kept, a file or another place.
+
+        `head_of_copies` returns a further file by the commitment of the first leaf, which every copy of the database has.
+        """
         self.keys, self.key, self.witnesses = keys, key, witnesses
         self._database = database
         self._head = HeadFile(head) if isinstance(head, Path) else head
+        self._head_of_copies = head_of_copies
         self._sealer = TreeSealer(keys, Sealer(key), clock=clock)
         # `seen` and `passed` of the sealer belong to one run in this process. Other processes meet the lock in the database.
         self._sealing = asyncio.Lock()
@@ -216,8 +221,8 @@ class RecordTree:
             if ask_witnesses:
                 seen = [checkpoint for _, checkpoint, _ in await self.seen_elsewhere()]
             else:
-                kept = None if self._head is None else await self._read_kept(self._head)
-                seen = [checkpoint for checkpoint in (kept, self._sealer.seen) if checkpoint is not None]
+                seen = [checkpoint for _, checkpoint in await self._read_kept()]
+                seen += [] if self._sealer.seen is None else [self._sealer.seen]
             return (await read(self._database, partial(self._sealer.require_continuation, seen=seen))).size
 
     @contextmanager
@@ -266,9 +271,7 @@ class RecordTree:
                 raise result
             elif result is not None:
                 seen.append((witness.key.name, *result))
-        if self._head is not None and (kept := await self._read_kept(self._head)) is not None:
-            seen.append((str(self._head), kept, 0))
-        return seen
+        return seen + [(name, kept, 0) for name, kept in await self._read_kept()]
 
     async def push(self) -> int:
         """Submit the head to the witnesses that have not cosigned it yet; return how many have cosigned it now."""
@@ -338,23 +341,39 @@ class RecordTree:
             _log.error("the log is not witnessed: %s", exc)
         return False
 
-    async def _keep(self, checkpoint: Checkpoint) -> None:
-        if self._head is None:
-            return
-        try:
-            await self._head.write(self.keys.sign(checkpoint))
-        except OSError as exc:
-            text = "the head of the log cannot be kept in %s, so no rollback is found by it: %s"
-            _log.warning(text, self._head, exc.strerror)
-            self._head = None
+    async def _heads(self) -> list[KeptHead]:
+        """Return the places of the last checkpoint: that of this database, and that of all its copies."""
+        heads = [] if self._head is None else [self._head]
+        if self._head_of_copies is not None and (leaf := await read(self._database, _first_leaf)) is not None:
+            heads.append(HeadFile(self._head_of_copies(leaf)))
+        return heads
 
-    async def _read_kept(self, head: KeptHead) -> Checkpoint | None:
-        """Return the kept checkpoint; None without one. Raises `RecordRolledBackError` if it is not one of this log."""
-        try:
-            note = await head.read()
-            return None if note is None else self.keys.open(note)
-        except (OSError, ValueError) as exc:
-            raise RecordRolledBackError(f"the file {head} is not a checkpoint of this log: {exc}") from None
+    async def _keep(self, checkpoint: Checkpoint) -> None:
+        for head in await self._heads():
+            try:
+                await head.write(self.keys.sign(checkpoint))
+            except OSError as exc:
+                text = "the head of the log cannot be kept in %s, so no rollback is found by it: %s"
+                _log.warning(text, head, exc.strerror)
+                self._head = self._head_of_copies = None
+                return
+
+    async def _read_kept(self) -> list[tuple[str, Checkpoint]]:
+        """Return the kept checkpoints that differ, with their places. Raises `RecordRolledBackError` for one of another log."""
+        found: dict[Checkpoint, str] = {}
+        for head in await self._heads():
+            try:
+                note = await head.read()
+                if note is not None:
+                    found.setdefault(self.keys.open(note), str(head))
+            except (OSError, ValueError) as exc:
+                raise RecordRolledBackError(f"the file {head} is not a checkpoint of this log: {exc}") from None
+        return [(name, checkpoint) for checkpoint, name in found.items()]
+
+
+def _first_leaf(connection: Connection) -> str | None:
+    found = connection.execute(select(tree_leaves.c.commitment).where(tree_leaves.c.n == 0)).scalar()
+    return None if found is None else encode(found)
 
 
 def _prove_growth(connection: Connection, old: int, new: int) -> list[bytes]:
