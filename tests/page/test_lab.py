@@ -34,7 +34,7 @@ def test_a_refused_call_is_explained_its_rule_tightened_and_the_result_saved(sit
 
         click("Decisions")
         click("mark all as done")
-        expect(page.get_by_role("button", name="refused this can be done at most 5 times")).to_be_visible()
+        expect(page.get_by_role("button", name="refused at limit per message this can be done at most 5 times")).to_be_visible()
         expect(page.get_by_text("At most 5 per message").first).to_be_visible()
         click("Try other rules")
         expect(page.locator(".verdict-line.same")).to_contain_text("Identical")
