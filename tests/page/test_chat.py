@@ -86,7 +86,7 @@ def test_a_state_opens_its_request_its_response_and_the_outcome_of_every_call(si
         expect(details).to_contain_text("description: from your words")
         say(page, f"delete the buy {markup} task")
         page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
-        expect(details.locator(".verdict")).to_have_text(["permitted", "awaiting"])
+        expect(details.locator(".verdict")).to_have_text(["permitted", "awaiting at consent"])
         expect(details.locator(".ledger")).to_have_text(["not needed", "not sent"])
         # After a reload the record alone shows the same, and the times.
         page.reload()
@@ -94,7 +94,7 @@ def test_a_state_opens_its_request_its_response_and_the_outcome_of_every_call(si
         page.locator("[data-state=INVOKE_LLM]").press("Enter")
         expect(details.locator(".visit > .quiet")).to_have_text([re.compile(rf"^round {n} of 5 · [\d.]+ m?s$") for n in (1, 2)])
         page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
-        expect(details.locator(".verdict")).to_have_text(["permitted", "awaiting"])
+        expect(details.locator(".verdict")).to_have_text(["permitted", "awaiting at consent"])
         details.locator("summary").last.click()
         expect(details).to_contain_text("waiting for the user's confirmation")
         assert page.locator(".details b").count() == 0
