@@ -14,7 +14,7 @@ from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.fact_problems import problem_of
-from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.schema import ToolAction, is_group
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line, require_readable
 from graph_agent.policy.fact_lines import FACTS_SECTION
@@ -73,6 +73,9 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
             # With several servers a name says whose it is, so that no other server can take it over.
             name = tool.name if len(tools.executors) == 1 else f"{claims.server.name}.{claims.tool}"
             line = _draft_line(name, claims)
+            if is_group(name):
+                left_out[name] = "conditions would take its name for a group of tools"
+                continue
             try:
                 granted = Constitution.parse(f"{SECTION}\n{line}\n")
                 policy = compile_policy(granted, [tool.replace(name=name)], {name: tools.traits(tool.name)})

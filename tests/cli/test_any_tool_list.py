@@ -185,6 +185,15 @@ def goes_through(run: Any, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
     run("doctor", "--model", "scripted:script.jsonl")
 
 
+def test_a_tool_that_is_called_like_a_group_of_tools_is_left_out_of_a_new_constitution(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = [{"name": name, "inputSchema": {"type": "object"}} for name in ("all writes", "server shop", "usable")]
+    serve({"shop": named}, trusted=True)
+    goes_through(run, monkeypatch, "usable")
+    assert "all writes" not in Path("constitution.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 @settings(
     max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

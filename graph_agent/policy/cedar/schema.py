@@ -147,6 +147,11 @@ def cedar_schema(actions: Sequence[ToolAction], roles: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def is_group(name: str) -> bool:
+    """True for the name of a group of actions, which conditions cannot tell from a tool of that name."""
+    return name in (ALL_TOOLS, ALL_WRITES, ALL_READS) or name.startswith("server ")
+
+
 def quoted(text: str) -> str:
     """Return `text` as a Cedar string."""
     escaped = (
