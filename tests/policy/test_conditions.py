@@ -534,7 +534,7 @@ import sys
 sys.modules["cedarpy"] = None
 from graph_agent.policy.cedar.compiled import compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
-compile_conditions(ConditionsFile("permit (principal, action, resource);"), [])
+compile_conditions(ConditionsFile("permit (principal, action, resource);"), [], {})
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "needs the extra 'policy': pip install 'graph-agent[policy]'" in ended.stderr
