@@ -72,7 +72,7 @@ function Page(): VNode {
       <OfflineBanner />
       <Starting />
       {signedIn.value ? (
-        <Boundary key={path.value} instead={<Broken />}>
+        <Boundary key={name} instead={<Broken />}>
           <View name={name} id={id ?? null} part={part ?? null} />
         </Boundary>
       ) : (
