@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -34,6 +35,11 @@ _CLOSED = (
     "<!-- add (trusted results) where nobody but the user, the operator or the service itself writes what a tool returns; by "
     "their server, these work on its own data only: {names} -->"
 )
+_HINTED = (
+    "<!-- the server '{server}' says that these only read; nothing checks it. Where you believe it, write (reads) instead of "
+    "(requires confirmation): {names} -->"
+)
+_ONLY_READS = "its server says that it only reads"
 _TEMPLATE = Path(__file__).with_name("new_constitution.md")
 
 
@@ -61,9 +67,10 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
     """Return a constitution with every tool that the servers list, and the tools that cannot be granted, with the reason.
 
     Every tool requires confirmation, but for those that a trusted server declares as a read. What another server says about its
-    tools is only shown, as a comment. Raises `ConfigurationError`.
+    tools is only shown, as a comment, also which ones only read. Raises `ConfigurationError`.
     """
     drafted, closed, left_out = [], [], {}
+    hinted: defaultdict[str, list[str]] = defaultdict(list)
     actions: list[ToolAction] = []
     async with open_tools(database, settings) as tools:
         await connect(tools)
@@ -85,10 +92,13 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
                 drafted.append(line)
                 actions += policy.actions
                 closed += [name] if claims.server.trusted and claims.hints.get("openWorldHint") is False else []
+                if claims.reads and not claims.server.trusted and not claims.hints.get("destructiveHint"):
+                    hinted[claims.server.name].append(name)
                 drafted += [*_key_comments(tool, tools.traits(tool.name)), *_read_comments(tool, claims, tools)]
     if not drafted:
         raise ConfigurationError("no tool of these servers can be granted")
-    grants = [*drafted, *([_CLOSED.format(names=", ".join(closed))] if closed else []), *_facts(actions)]
+    said = [_HINTED.format(server=server, names=", ".join(names)) for server, names in hinted.items()]
+    grants = [*drafted, *said, *([_CLOSED.format(names=", ".join(closed))] if closed else []), *_facts(actions)]
     text = _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(grants))
     return require_readable(text, "constitution"), left_out
 
@@ -137,7 +147,8 @@ def _draft_line(name: str, claims: Claims) -> str:
     if claims.server.trusted:
         summary = (says or [claims.tool])[0].removesuffix(".")
         return grant_line(name, summary, "(reads)" if claims.reads else "(requires confirmation)")
-    says += [f"{hint}: {json.dumps(value)}" for hint, value in claims.hints.items()]
+    says += [_ONLY_READS] if claims.reads else []
+    says += [f"{hint}: {json.dumps(value)}" for hint, value in claims.hints.items() if not (hint == "readOnlyHint" and value)]
     comment = f"the server '{claims.server.name}' says: {'; '.join(says) or 'nothing'}".translate(_NO_MARKUP)
     summary = re.sub(r"[^A-Za-z0-9]+", " ", claims.tool).strip().capitalize() or claims.tool
     return f"<!-- {comment} -->\n{grant_line(name, summary, '(requires confirmation)')}"
