@@ -12,7 +12,6 @@ _NAMES = {
         "AgentConfiguration", "AgentLoopConfig", "AgentResponse", "SystemPrompt", "ToolBinding", "bind_mcp_tools",
         "get_default_config", "run_agent",
     ),
-    "audit.drift.baselines": ("BaselineService", "DriftReport"),
     "audit.queries": ("LogQueryService",),
     "bootstrap.library_record": ("LibraryRecord", "open_record"),
     "chat.service": ("ChatService",),

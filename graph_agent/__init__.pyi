@@ -9,8 +9,6 @@ from graph_agent.agent_service import ToolBinding as ToolBinding
 from graph_agent.agent_service import bind_mcp_tools as bind_mcp_tools
 from graph_agent.agent_service import get_default_config as get_default_config
 from graph_agent.agent_service import run_agent as run_agent
-from graph_agent.audit.drift.baselines import BaselineService as BaselineService
-from graph_agent.audit.drift.baselines import DriftReport as DriftReport
 from graph_agent.audit.queries import LogQueryService as LogQueryService
 from graph_agent.bootstrap.library_record import LibraryRecord as LibraryRecord
 from graph_agent.bootstrap.library_record import open_record as open_record

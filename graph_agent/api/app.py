@@ -213,7 +213,6 @@ class _Api(FastAPI):
             rules.RulesRequest,
             rules.RowRequest,
             rules.DiffRequest,
-            behavior.BaselineRequest,
             approvals.ApprovalAnswerRequest,
         )
         return add_schemas(super().openapi(), (*MESSAGES, *asked))

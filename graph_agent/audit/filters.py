@@ -1,4 +1,4 @@
-"""The filter that selects decisions, for queries, metrics, exports, baselines and replays."""
+"""The filter that selects decisions, for queries, metrics, exports and replays."""
 
 from __future__ import annotations
 

@@ -104,11 +104,6 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "witness": {
         "add": Command("transparency:add", "Add a witness, and print the command that starts it."),
     },
-    "baseline": {
-        "create": Command("baseline:create", "Create a baseline from the decisions in a time range."),
-        "list": Command("baseline:list_baselines", "List the baselines, newest first."),
-        "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
-    },
     "db": {
         "migrate": Command("db:migrate", "Create the tables of the database, or update them to this version."),
         "copy": Command("db:copy", "Copy everything in a database to an empty one."),
@@ -197,7 +192,6 @@ app = typer.Typer(
 for _name, _help in {
     "approvals": "Approve calls of other people, or withdraw your own requests.",
     "log": "Read the record of decisions.",
-    "baseline": "Store how the agent behaves, and detect drift.",
     "db": "Update the database, or copy it to another one.",
     "constitution": "Print, write and explain the file that says what may be done.",
     "policy": "Write, check and explain conditions for the tools, in Cedar.",

@@ -195,23 +195,7 @@ metrics_hours = sa.Table(
     sa.Column("counts", JsonText, nullable=False),
 )
 
-# Pruning leaves baselines and reports alone.
-baselines_table = sa.Table(
-    "baselines",
-    metadata,
-    sa.Column("baseline_id", sa.String(64), primary_key=True),
-    sa.Column("name", sa.String(255), nullable=False),
-    sa.Column("description", sa.Text),
-    sa.Column("created_at", UtcDateTime, nullable=False),
-    sa.Column("since", UtcDateTime),
-    sa.Column("until", UtcDateTime),
-    sa.Column("decisions", sa.Integer, nullable=False),
-    sa.Column("profiles", JsonText, nullable=False),
-    # The leaf of the row commits to the other columns with this salt.
-    sa.Column("salt", sa.String(44)),
-    sa.UniqueConstraint("name"),
-)
-
+# Pruning leaves reports alone.
 reports_table = sa.Table(
     "reports",
     metadata,

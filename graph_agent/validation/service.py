@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from graph_agent.audit.drift.baselines import StoredReport
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError
 from graph_agent.models.base import Frozen
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource
+from graph_agent.record.reports import StoredReport
 from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.runner import EngineRunner, PlayedFixture, judge

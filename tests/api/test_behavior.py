@@ -1,4 +1,4 @@
-"""Tasks, the constitution, baselines, drift and the verification of the record over HTTP."""
+"""Tasks, the constitution and the verification of the record over HTTP."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from typing import Any
 
 import httpx
 
-from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.models.decision import OutcomeCategory
 from graph_agent.policy.constitution import Constitution
 from tests.api.test_record import guarded, headers, said
 from tests.audit.builders import NOON, make_record, store_records
 from tests.chat.environment import Environment
 
 __all__ = ["guarded"]
-
-WEEK = timedelta(days=7)
 
 
 async def streamed(client: httpx.AsyncClient, path: str) -> list[tuple[str, Any]]:
@@ -109,10 +105,9 @@ async def test_users_get_the_records_of_their_own_decisions_only(guarded: httpx.
             for who in (headers("ann"), headers("bob"), headers("eve", "auditor"))
         ]
         assert statuses == [200, 404, 200]
-    for path in ("/api/baselines", "/api/drift?baseline=march", "/api/verify"):
-        refused = await guarded.get(path, headers=headers("ann"))
-        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ACCESS_DENIED")
-        assert (await guarded.get(path, headers=headers("eve", "auditor"))).status_code in (200, 404)
+    refused = await guarded.get("/api/verify", headers=headers("ann"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ACCESS_DENIED")
+    assert (await guarded.get("/api/verify", headers=headers("eve", "auditor"))).status_code == 200
     refused = await guarded.post("/api/rules/diff", json={}, headers=headers("ann"))
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ACCESS_DENIED")
     replayed = await guarded.post("/api/replay", json={"decision_id": of_ann}, headers=headers("bob"))
@@ -132,26 +127,6 @@ async def test_a_timeline_divides_the_metrics(environment: Environment, client: 
     assert len((await client.get("/api/metrics/timeline")).json()) == 24
 
 
-async def test_drift_is_measured_against_a_baseline(environment: Environment, client: httpx.AsyncClient) -> None:
-    store_records(environment.database, *(make_record(number) for number in range(1, 101)))
-    service = BaselineService(environment.database)
-    await service.create_baseline("march", NOON, NOON + WEEK)
-    await service.create_baseline("again", NOON, NOON + WEEK)
-    later, failed = NOON + WEEK, OutcomeCategory.TOOL_INVOCATION
-    changed = (make_record(number, at=later + timedelta(minutes=number), outcome=failed) for number in range(200, 300))
-    store_records(environment.database, *changed)
-    report = (await client.get("/api/drift", params={"baseline": "march"})).json()
-    assert (report["drift_detected"], report["decisions"]) == (True, 100)
-    [group] = report["groups"]
-    assert all(one["p_value"] < 0.05 for one in group["comparisons"] if one["flagged"])
-    unknown = await client.get("/api/drift", params={"baseline": "april"})
-    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "BASELINE_NOT_FOUND")
-    first = (await client.get("/api/baselines", params={"limit": 1})).json()
-    rest = (await client.get("/api/baselines", params={"before": first["items"][0]["baseline_id"]})).json()
-    assert {one["name"] for one in first["items"] + rest["items"]} == {"march", "again"}
-    assert (first["has_more"], rest["has_more"]) == (True, False)
-
-
 async def test_the_record_verifies_and_an_edit_is_found(environment: Environment, client: httpx.AsyncClient) -> None:
     kept, edited = await said(client, "add a task to call mom"), await said(client, "show my tasks")
     await environment.runtime().tree.seal()
@@ -167,19 +142,3 @@ async def test_the_record_verifies_and_an_edit_is_found(environment: Environment
     assert (violation["kind"], violation["decision_id"]) == ("projection", edited)
     _, report = (await streamed(client, "/api/verify"))[-1]
     assert (report["intact"], {one["decision_id"] for one in report["violations"]}) == (False, {edited})
-
-
-async def test_an_auditor_creates_a_baseline(
-    environment: Environment, client: httpx.AsyncClient, guarded: httpx.AsyncClient
-) -> None:
-    hours = range(1, 61)
-    store_records(environment.database, *(make_record(hour, at=NOON + timedelta(hours=hour), user="ann") for hour in hours))
-    march = {"name": "march", "until": (NOON + timedelta(hours=31)).isoformat()}
-    refused = await guarded.post("/api/baselines", json=march, headers=headers("ann"))
-    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ACCESS_DENIED")
-    created = await client.post("/api/baselines", json=march)
-    assert (created.status_code, created.json()["name"], created.json()["decisions"]) == (201, "march", 30)
-    assert [one["name"] for one in (await client.get("/api/baselines")).json()["items"]] == ["march"]
-    again = await client.post("/api/baselines", json=march)
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "DUPLICATE_NAME")
-    assert (await client.get("/api/drift", params={"baseline": "march"})).json()["decisions"] == 30

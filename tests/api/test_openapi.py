@@ -17,11 +17,11 @@ from tests.fork_server import quick_processes
 
 POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 
-FILTERED = {"/api/decisions", "/api/metrics", "/api/metrics/timeline", "/api/drift", "/agui"}
-FILTERED |= {"/api/replay", "/api/replay/flows", "/api/rules", "/api/rules/diff", "/api/baselines"}
+FILTERED = {"/api/decisions", "/api/metrics", "/api/metrics/timeline", "/agui"}
+FILTERED |= {"/api/replay", "/api/replay/flows", "/api/rules", "/api/rules/diff"}
 FILTERED |= {"/api/decisions/{decision_id}/proof"}
-"""Check responses only: a schema cannot express which filters exclude each other, how many decisions a baseline
-needs, what a policy is, how long two texts may be together, or what AG-UI permits."""
+"""Check responses only: a schema cannot express which filters exclude each other, what a policy is, how long two
+texts may be together, or what AG-UI permits."""
 
 ALTERNATIVES = {"/api/chat", "/api/chat/stream"}
 """What does not fit one of the alternatives of their body may fit another: `test_bad_requests` refuses what fits none."""

@@ -9,8 +9,6 @@ import pytest
 from sqlalchemy import Table, func, select
 
 from graph_agent.audit import retention
-from graph_agent.audit.drift.baselines import BaselineService
-from graph_agent.audit.drift.compare import MIN_DECISIONS
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.retention import BATCH
 from graph_agent.db import Database
@@ -74,16 +72,6 @@ async def test_an_open_turn_and_its_texts_stay(log: Database) -> None:
     report = await pruned(log, NOON)
     assert (report.decisions, report.texts) == (0, 0)
     assert (await LogQueryService(log).query_decisions()).total == 1
-
-
-async def test_baselines_and_reports_stay(log: Database) -> None:
-    store_records(
-        log, *(make_record(number, at=NOON - MONTH + timedelta(seconds=number)) for number in range(1, MIN_DECISIONS + 1))
-    )
-    baselines = BaselineService(log)
-    await baselines.create_baseline("before", until=NOON - timedelta(days=10))
-    await pruned(log, NOON)
-    assert (await baselines.get_baseline("before")).decisions == MIN_DECISIONS
 
 
 async def test_writers_can_write_between_two_batches(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`graph-agent log export|import|metrics|prune|fixture`, `baseline` and `validate`."""
+"""`graph-agent log export|import|metrics|prune|fixture` and `validate`."""
 
 from __future__ import annotations
 
@@ -138,24 +138,6 @@ def test_validate_finds_a_model_that_says_something_else(cli: Cli, script: Calla
     ended = cli("validate", str(file), "--model", script({"content": "Done!", "finish_reason": "stop"}))
     assert (ended.code, "FAILED adds" in ended.out) == (1, True)
     assert cli("validate", str(file), "--model", "nobody").code == 2
-
-
-def test_a_baseline_is_created_listed_and_compared(cli: Cli, log: Database) -> None:
-    week = datetime.now(UTC) - timedelta(days=7)
-    store_records(log, *(make_record(number, at=week + timedelta(minutes=number)) for number in range(1, 101)))
-    assert cli("baseline", "create", "good", "--until", "5d").out == "good: 100 decisions, 1 group\n"
-    assert cli("baseline", "create", "good").code == 1
-    assert "good" in cli("baseline", "list").out
-    assert cli("baseline", "compare", "good").err.startswith("graph-agent: A comparison needs at least 30")
-    store_records(log, *(make_record(number, at=week + timedelta(days=4, minutes=number)) for number in range(101, 201)))
-    same = cli("baseline", "compare", "good")
-    assert (same.code, "no drift" in same.out) == (0, True)
-    moved = [make_record(n, at=datetime.now(UTC), intent=None) for n in range(201, 301)]
-    store_records(log, *moved)
-    drifted = cli("baseline", "compare", "good")
-    assert (drifted.code, "DRIFT" in drifted.out) == (1, True)
-    assert cli("baseline", "compare", "good", "--json").json()["drift_detected"] is True
-    assert cli("baseline", "compare", "bad").code == 1
 
 
 @pytest.mark.usefixtures("quick_processes")

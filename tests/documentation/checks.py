@@ -38,7 +38,7 @@ from graph_agent.tools.server_file import read_server_file
 from graph_agent.validation.fixtures import load_fixtures
 from graph_agent.words.receipts import confirmed_reply
 from tests.documentation.blocks import Block
-from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page
+from tests.documentation.page import FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page
 from tests.documentation.site import ROOT
 from tests.policy.cedar_shop import GIVE_BACK, PERMIT, SHOP, ShopTool, policy_of
 from tests.serving import free_ports
@@ -53,7 +53,6 @@ def problems_of(page: Page) -> Iterator[str]:
             (page.folder / file).write_text(block.text, encoding="utf-8")
     steps = {
         "SERVE": page.serve("graph-agent serve --port 8000", "localhost:8000/healthz"),
-        "CHAT": CHAT,
     }
     for step in before.split(" && "):
         code, printed = page.shell.run(steps.get(step, step))
@@ -79,16 +78,9 @@ def run_script(page: Page, block: Block) -> Iterator[str]:
     else:
         command = f"failed=0; trap 'failed=$?' ERR\n{page.local(block.text)}\ntrap - ERR; (exit $failed)"
     code, printed = page.shell.run(page.serve(block.text, address) if address else command)
-    if code == 1 and block.text.startswith("graph-agent baseline compare ") and drifted_in(printed) == {"latency"}:
-        code = 0
     # An extra that does not exist is only a warning of pip.
     if code != 0 or "does not provide the extra" in printed:
         yield f"exit code {code}: {printed}"
-
-
-def drifted_in(printed: str) -> set[str]:
-    """Return what a comparison reports as drift. How long the turns took here decides about the latency alone."""
-    return {line.split()[0] for line in printed.splitlines() if line.rstrip().endswith("DRIFT")}
 
 
 def run_python(page: Page, block: Block) -> Iterator[str]:

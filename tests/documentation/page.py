@@ -33,15 +33,11 @@ IN_BACKGROUND = {
 }
 """Servers, with the address at which they answer: the next block runs beside them."""
 
-CHAT = "yes 'show my tasks' | head -n 35 | GRAPH_AGENT_TURNS_PER_MINUTE=1000 graph-agent chat"
-"""Makes enough decisions for a baseline or a comparison."""
-
 THEN = {
     ("AGENTS.md", "make setup                    # .venv with everything, in pinned versi"): "! grep import unused.py",
     ("docs/deployment.md", "python3 -m venv ~/cluster-venv"): "graph-agent --version && pg_config --version",
     # The four secrets, which the page asks its reader to set.
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "sed s/=$/=secret/ deploy/example.env > deploy/.env",
-    ("docs/evaluation.md", "graph-agent baseline create before-the-change --since 7d"): CHAT,
     ("docs/langchain.md", "python3 -m venv .venv-studio"): (
         ".venv-studio/bin/graph-agent --version && cp $STAND_INS/langgraph .venv-studio/bin"
     ),
@@ -57,7 +53,7 @@ PREPARED = {
     "docs/conditions.md": "python3 -m venv venv",
     "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json $PIP_FIND_LINKS/*.whl .",
     "docs/evaluation.md": (
-        "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task' && "
+        "python3 -m venv venv && graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task' && "
         "cp $ROOT/constitution.md . && "
         "echo '- {test_id: a, input: add a task to buy milk, expected_tool: add_task}' > cases.yaml"
     ),
@@ -74,7 +70,7 @@ PREPARED = {
     ),
     "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin && cp -r $PIP_FIND_LINKS dist",
 }
-"""The steps of a reader before the first block of a page. SERVE starts the page's server, CHAT is the command above."""
+"""The steps of a reader before the first block of a page. SERVE starts the page's server."""
 
 PROGRAMS = {"docs/deployment.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""

@@ -67,7 +67,6 @@ MORE: dict[str, list[str]] = {
     "log prune": [],
     "log verify": [],
     "log erase": ["--user", "eve", "--reason", "asked", "--yes"],
-    "baseline list": [],
     "db migrate": [],
     "constitution show": [],
     "constitution new": [],
@@ -88,7 +87,7 @@ NOT_RUN = {
     *("serve", "gateway", "witness", "tools serve", "tools sign-in"),  # they run until they are stopped, or open a browser
     *("log sql", "log consistency", "log fork", "log rotate", "witness add"),  # they need files or a state of their own
     "undo",  # it needs a decision that can be undone
-    *("baseline create", "baseline compare", "db copy", "policy diff", "policy prove"),
+    *("db copy", "policy diff", "policy prove"),
     *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "cancel")),  # they need a request that waits
 }
 SENDING = {"ask", "step", "tools call"}

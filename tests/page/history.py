@@ -1,4 +1,4 @@
-"""A log with some days of decisions and a baseline, for the views that show many of them."""
+"""A log with some days of decisions, for the views that show many of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.record_tree import log_keys
 from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.bootstrap.stores import open_stores
@@ -20,7 +19,6 @@ from graph_agent.settings import Settings
 from tests.audit.builders import make_record, store_records
 
 KEY = derive_record_key(b"a secret of sixteen bytes at least")
-BASELINE = "last week"
 
 _TURNS: list[tuple[str, dict[str, Any]]] = [
     ("add a task to call mom", {"calls": ({"duration_ms": 12},)}),
@@ -64,17 +62,13 @@ async def with_decisions(folder: Path, user: str, count: int) -> Path:
 
 
 async def with_history(folder: Path, user: str) -> Path:
-    """Add decisions of the last two days to the log in `folder`, and a baseline of the five days before.
-
-    Since the baseline more messages end in a question.
-    """
+    """Add decisions of seven days to the log in `folder`; in the last two, more messages end in a question."""
     now = datetime.now(UTC)
     start = now - timedelta(days=7)
     settings = Settings(GRAPH_AGENT_HOME=folder)
     async with open_stores(settings) as stores:
         usual = _decisions(1, 300, start, timedelta(days=5), user, _USUAL)
         store_records(stores.database, *usual, key=KEY)
-        await BaselineService(stores.database, record_key=KEY).create_baseline(BASELINE, start, start + timedelta(days=5))
         changed = _decisions(1000, 240, start + timedelta(days=5), timedelta(days=2), user, _CHANGED)
         store_records(stores.database, *changed, key=KEY)
         # The verification of the page counts what is in the tree.

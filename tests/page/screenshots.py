@@ -131,11 +131,8 @@ def take_behavior(page: Page, folder: Path, suffix: str) -> None:
     page.get_by_role("button", name="Week").click()
     page.get_by_role("button", name="Verify the record").click()
     page.get_by_label("Verification").locator(".verdict-line").wait_for()
-    page.get_by_label("Drift").locator(".verdict-line").wait_for()
     page.locator(".chart").nth(3).wait_for()
     picture(page, folder, "behavior", suffix)
-    page.get_by_label("Drift").scroll_into_view_if_needed()
-    picture(page, folder, "drift", suffix)
 
 
 def with_key(environment: Environment) -> Runtime:

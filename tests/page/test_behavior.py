@@ -1,4 +1,4 @@
-"""The behavior view in a browser: figures over time, drift with its p-values, and the verification of the record."""
+"""The behavior view in a browser: figures over time, and the verification of the record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from graph_agent.bootstrap import LOCAL_USER
 from tests.chat.environment import migrated
-from tests.page.history import BASELINE, with_history
+from tests.page.history import with_history
 from tests.page.screenshots import say, with_key
 from tests.page.site import Site, open_site
 
@@ -32,7 +32,7 @@ def site_with_history(history: Path, browser: Browser, tmp_path: Path) -> Iterat
         yield site
 
 
-def test_figures_drift_and_verification_are_shown(site_with_history: Site) -> None:
+def test_figures_and_verification_are_shown(site_with_history: Site) -> None:
     with site_with_history.page() as page:
         page.goto(f"{site_with_history.url}/behavior?within=month")
         expect(page.locator(".tile", has_text="Decisions")).to_contain_text("540")
@@ -51,14 +51,6 @@ def test_figures_drift_and_verification_are_shown(site_with_history: Site) -> No
         expect(page.get_by_label("Outcomes").locator("li", has_text="refused").locator("strong")).not_to_have_text("0")
         expect(page.get_by_role("rowheader", name="add_task", exact=True)).to_be_visible()
 
-        drift = page.get_by_label("Drift")
-        expect(drift.get_by_label("since baseline").locator("option")).to_have_text(f"{BASELINE} (300)")
-        expect(drift.locator(".verdict-line.different")).to_contain_text("Drift in 240 decisions")
-        row = drift.locator("tr.different", has_text="asked back")
-        expect(row).to_have_count(1)
-        expect(row).to_contain_text("ambiguous")
-        expect(row.locator("td").last).to_have_text("< 0.001")
-
         page.get_by_role("button", name="Verify the record").click()
         expect(page.get_by_label("Verification").locator(".verdict-line.same")).to_contain_text("Intact: 540 records")
         page.get_by_role("button", name="Hour").click()
@@ -67,11 +59,10 @@ def test_figures_drift_and_verification_are_shown(site_with_history: Site) -> No
         expect(page.get_by_role("button", name="Month")).to_have_attribute("aria-pressed", "true")
 
 
-def test_without_decisions_and_baselines_it_says_what_to_do(site: Site) -> None:
+def test_without_decisions_it_says_what_to_do(site: Site) -> None:
     with site.page() as page:
         page.get_by_role("link", name="Behavior").click()
         expect(page.get_by_text("No decision in this time.")).to_be_visible()
-        expect(page.get_by_label("Drift")).to_contain_text("No baseline yet.")
         page.get_by_role("link", name="Chat").click()
         say(page, "show my tasks")
         page.get_by_role("link", name="Behavior").click()
@@ -107,21 +98,6 @@ def test_models_and_constitutions_are_compared_and_lead_to_their_decisions(site_
         rows.nth(1).get_by_role("link").click()
         expect(page.locator(".row-text")).to_have_text(["show my tasks"])
         expect(page.locator(".chip")).to_contain_text("constitution")
-
-
-def test_a_baseline_is_created_and_compared_on_the_page(site_with_history: Site) -> None:
-    with site_with_history.page(refusals=True) as page:
-        page.goto(f"{site_with_history.url}/behavior?within=month")
-        drift = page.get_by_label("Drift")
-        # The comparison arrives above the form and moves it: a click in this moment would miss the button.
-        expect(drift.locator(".verdict-line")).to_be_visible()
-        drift.get_by_label("New baseline").fill(BASELINE)
-        drift.get_by_role("button", name="Create").click()
-        expect(drift.get_by_role("alert")).to_contain_text(BASELINE)
-        drift.get_by_label("New baseline").fill("until yesterday")
-        drift.get_by_role("button", name="Create").click()
-        expect(drift.get_by_label("since baseline")).to_have_value("until yesterday")
-        expect(drift.locator(".verdict-line")).to_contain_text("decisions since")
 
 
 def test_a_verification_can_be_cancelled(site: Site) -> None:

@@ -26,7 +26,6 @@ from graph_agent.record.projection import call_rows, decision_columns, invocatio
 from graph_agent.record.settlements import report_id
 from graph_agent.record.statements import read
 from graph_agent.record.tables import (
-    baselines_table,
     call_operations,
     decision_logs,
     llm_call_logs,
@@ -51,7 +50,6 @@ Progress = Callable[[int, int], None]
 
 LEAF_TABLES: Mapping[str, Table] = {
     LeafKind.DECISION: decision_logs,
-    LeafKind.BASELINE: baselines_table,
     LeafKind.REPORT: reports_table,
     LeafKind.SETTLEMENT: reports_table,
     LeafKind.STATEMENT: tree_statements,

@@ -55,7 +55,7 @@ class VerifyReport(Frozen):
 
     records: int
     size: int
-    """The leaves of the tree: records, baselines, reports, settlements and statements, also those of removed records."""
+    """The leaves of the tree: records, reports, settlements and statements, also those of removed records."""
     removed: int
     """The leaves whose records were removed on purpose, as statements say."""
     unstated: int

@@ -82,7 +82,7 @@ def new_leaf(kind: LeafKind, item: str, text: str, sealer: Sealer) -> PendingLea
 
 
 def insert_leaf_row(connection: Connection, kind: LeafKind, table: Table, row: Mapping[str, Any], sealer: Sealer) -> None:
-    """Insert a baseline or a report with its pending leaf. Columns that `row` leaves out are NULL."""
+    """Insert a report with its pending leaf. Columns that `row` leaves out are NULL."""
     stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, table)}
     leaf = new_leaf(kind, row[table.columns.keys()[0]], row_text(table, stored), sealer)
     connection.execute(insert(table), {**row, "salt": leaf.salt})

@@ -16,7 +16,6 @@ class LeafKind(StrEnum):
     DECISION = "decision"
     SETTLEMENT = "settlement"
     REPORT = "report"
-    BASELINE = "baseline"
     STATEMENT = "statement"
     """A statement of the log about itself, for example which records were removed on purpose."""
 
@@ -71,7 +70,7 @@ tree_statements = Table(
     Column("text", Text, nullable=False),
 )
 
-# The row that a leaf commits to: a decision, a settlement, report or baseline, or a statement. Deleted with that row.
+# The row that a leaf commits to: a decision, a settlement, a report or a statement. Deleted with that row.
 record_leaves = Table(
     "record_leaves",
     metadata,

@@ -16,7 +16,6 @@ import { Visible } from "../shared/visible";
 import { Chart } from "./chart";
 import type { Series } from "./chart";
 import { Compare } from "./compare";
-import { DriftSection } from "./drift";
 import { FiguresTable } from "./figures_table";
 import { Verification } from "./verification";
 
@@ -68,10 +67,7 @@ export function BehaviorView(): VNode {
       )}
       {/* Below the figures, so not before they are there: it would move. */}
       {(figures || error) && (
-        <div class="halves">
-          <DriftSection />
-          <Verification />
-        </div>
+        <Verification />
       )}
     </main>
   );

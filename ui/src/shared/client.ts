@@ -44,9 +44,6 @@ export type UndoState = Schemas["UndoState"];
 export type Session = Schemas["SignedInUser"];
 export type TaskPage = Schemas["TaskPage"];
 export type Metrics = Schemas["MetricsSummary"];
-export type BaselinePage = Schemas["BaselinePage"];
-export type DriftReport = Schemas["DriftReport"];
-export type GroupDrift = Schemas["GroupDrift"];
 /** Declared by hand: the server describes its sign-in only where it has one. */
 export interface SignInStart {
   readonly authorization_endpoint: string;
@@ -55,7 +52,6 @@ export interface SignInStart {
   readonly state: string;
   readonly code_challenge: string;
 }
-export type Comparison = Schemas["Comparison"];
 
 /** How a user signs in: with the `link` that `serve` prints, with a `bearer` token, or at an `oidc` issuer. */
 export const signInWay = document.documentElement.dataset["signIn"] ?? "link";

@@ -77,7 +77,5 @@ export const WORDS: Readonly<Record<string, string>> = {
   Superseded: "A question to confirm that a later message has replaced. It can no longer be confirmed.",
   Ledger: "Where the tools note each change together with its key, so that it takes effect only once.",
   Seal: "The commitment to a decision's record in the signed tree. It verifies as long as nobody has changed the record.",
-  "Tree size": "The leaves of the signed tree: records, baselines, reports, settlements and statements.",
-  Baseline: "Figures of earlier decisions. Later ones are compared with them.",
-  Drift: "A difference from a baseline that is larger than chance explains.",
+  "Tree size": "The leaves of the signed tree: records, reports, settlements and statements.",
 };
