@@ -13,6 +13,7 @@ from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations.approvals import open_ids
 from graph_agent.chat.conversations.pruning import erase_conversations
 from graph_agent.db import Database
+from graph_agent.due.table import DueTable
 from graph_agent.ledger.operations import erase_operations
 from graph_agent.record.statements import write
 from graph_agent.record.tree.service import RecordTree
@@ -54,6 +55,7 @@ async def erase_user(
     removal = Statement(statement=StatementKind.ERASED, at=now, reasons=[reason], subjects=[subject])
 
     def erase(connection: Any) -> Erased:
+        DueTable(database).remove_user(connection, user_id)
         erased = Erased(
             open_ids(connection, user_id),
             erase_conversations(connection, user_id),

@@ -64,6 +64,9 @@ class Backend(Protocol):
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         """Return the SQL expression for a time `after` that of the database's own clock."""
 
+    def shifted(self, at: ColumnElement[datetime], after: timedelta) -> ColumnElement[datetime]:
+        """Return the SQL expression for a time `after` another one."""
+
     def close(self) -> None:
         """Finish the submitted work, then release threads and connections."""
 

@@ -109,6 +109,10 @@ class Database:
             return self._backend.time(after)
         return bindparam(None, callable_=lambda: clock.now() + after, type_=UtcDateTime)
 
+    def shifted(self, at: ColumnElement[datetime], after: timedelta) -> ColumnElement[datetime]:
+        """Return the SQL expression for a time `after` another one, in milliseconds."""
+        return self._backend.shifted(at, after)
+
     async def skew(self, clock: Clock) -> float:
         """Return how many seconds `clock` is ahead of the database's own; the error is at most half the time of a statement."""
         wanted = select(self.time())

@@ -80,7 +80,10 @@ class PostgresqlBackend(Submissions):
         self._submit(self._threads.submit, self._run, _BEGIN_READ, work, reply)
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
-        return type_coerce(func.statement_timestamp() + literal(after, Interval), UtcDateTime)
+        return self.shifted(func.statement_timestamp(), after)
+
+    def shifted(self, at: ColumnElement[datetime], after: timedelta) -> ColumnElement[datetime]:
+        return type_coerce(at + literal(after, Interval), UtcDateTime)
 
     def close(self) -> None:
         with self._submitting:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, func
+from sqlalchemy import URL, ColumnElement, Connection, Engine, func, literal
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
@@ -83,7 +83,11 @@ class SqliteBackend(Submissions):
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         # All processes of a file are on one host, so the time of the process is that of the database.
-        return func.strftime(_TIME_FORMAT, "now", f"{after.total_seconds():+.3f} seconds", type_=UtcDateTime())
+        return self.shifted(literal("now"), after)
+
+    @staticmethod
+    def shifted(at: ColumnElement[Any], after: timedelta) -> ColumnElement[datetime]:
+        return func.strftime(_TIME_FORMAT, at, f"{after.total_seconds():+.3f} seconds", type_=UtcDateTime())
 
     def close(self) -> None:
         with self._submitting:

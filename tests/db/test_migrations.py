@@ -149,7 +149,9 @@ def test_a_newer_schema_is_refused_with_one_sentence(database: Database) -> None
         migrate(database, "graph_agent.record")
 
 
-@pytest.mark.parametrize("owner", ["graph_agent.record", "graph_agent.chat.conversations", "graph_agent.task_server"])
+@pytest.mark.parametrize(
+    "owner", ["graph_agent.record", "graph_agent.chat.conversations", "graph_agent.task_server", "graph_agent.due"]
+)
 def test_a_database_from_before_the_first_release_is_refused_with_one_sentence(database: Database, owner: str) -> None:
     migrate(database, owner)
     name = owner.rpartition(".")[2]

@@ -20,7 +20,9 @@ from sqlalchemy.pool import StaticPool
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.db import Database, DatabaseUnavailableError, UtcDateTime
 from graph_agent.db.backend import Reply, Work
+from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.db.sqlite_engine import driver_connection, sqlite_engine, translated_error
+from graph_agent.due.tables import metadata as work_tables
 from graph_agent.record.tables import metadata as record_tables
 from tests.simulation.clocks import SimulatedClock
 from tests.simulation.event_loop import Process, SimulatedLoop
@@ -236,6 +238,8 @@ class SimulatedBackend:
         clock = self._server.clock
         return bindparam(None, callable_=lambda: _later(clock, after), type_=UtcDateTime)
 
+    shifted = staticmethod(SqliteBackend.shifted)
+
     def close(self) -> None:
         """There is nothing to release."""
 
@@ -273,6 +277,7 @@ def _empty_database() -> bytes:
         with connection.begin():
             record_tables.create_all(connection)
             conversation_tables.create_all(connection)
+            work_tables.create_all(connection)
             connection.exec_driver_sql(f"CREATE TABLE {_TOUCHED} (source TEXT, operation TEXT, decision_id TEXT)")
             for table in (*record_tables.tables.values(), *conversation_tables.tables.values()):
                 names = {"turns": "id", "approvals": "id", "approval_answers": "approval_id"}
