@@ -41,6 +41,7 @@ _NAMES = {
         "LLMRequest", "LLMResponse", "TokenUsage", "ToolDeclaration",
     ),
     "models.tools": ("ToolCall", "ToolResult"),
+    "net.user_token": ("signed_in_with",),
     "policy.allowed_tools": ("ALLOWED_TOOLS",),
     "policy.authorized_call": ("AuthorizedCall",),
     "policy.call_in_hand": ("CallInHand", "Gate", "GuardVerdict", "Question"),

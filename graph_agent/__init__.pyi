@@ -68,6 +68,7 @@ from graph_agent.models.llm import TokenUsage as TokenUsage
 from graph_agent.models.llm import ToolDeclaration as ToolDeclaration
 from graph_agent.models.tools import ToolCall as ToolCall
 from graph_agent.models.tools import ToolResult as ToolResult
+from graph_agent.net.user_token import signed_in_with as signed_in_with
 from graph_agent.policy.allowed_tools import ALLOWED_TOOLS as ALLOWED_TOOLS
 from graph_agent.policy.authorized_call import AuthorizedCall as AuthorizedCall
 from graph_agent.policy.call_in_hand import CallInHand as CallInHand

@@ -175,6 +175,7 @@ SERVER: Final[Rows] = {
     "timeout": OPERATION,
     "start_timeout": OPERATION,
     "credentials": OTHER("another identity: it may permit other things to it"),
+    "user_token": OTHER("it acts with other rights: those of the signed-in user, or of another audience"),
     "empty": OTHER("another command removes its data before a test case"),
     "secrets": Row("they are parts of its program, address and identity"),
 }

@@ -14,12 +14,13 @@ from starlette.responses import Response
 
 from graph_agent.api.bodies import errors
 from graph_agent.api.callers import AuthenticatedCaller
-from graph_agent.api.cookies import SESSION
+from graph_agent.api.cookies import SESSION, USER_TOKEN
 from graph_agent.api.services import services
 from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import gates_of, topology_of
 from graph_agent.graph.topology import END, START
 from graph_agent.models.base import Frozen
+from graph_agent.net.bearer_tokens import bearer_token
 from graph_agent.policy import allowed_tools
 from graph_agent.policy.tool_rule import ToolRule
 
@@ -174,8 +175,8 @@ async def session(caller: AuthenticatedCaller) -> SignedInUser:
 async def keep_signed_in(request: Request, caller: AuthenticatedCaller) -> Response:
     """Give this browser a session in a cookie that scripts cannot read. It ends with the bearer token, or after 8 hours."""
     answer = Response(status_code=204)
-    if (sessions := services(request).authenticator.sessions) is not None:
-        SESSION.set(request, answer, sessions.issue(caller, caller.expires_at))
+    token = bearer_token(request.headers.get("authorization"))
+    services(request).authenticator.keep_signed_in(request, answer, caller, token, caller.expires_at)
     return answer
 
 
@@ -184,4 +185,5 @@ async def sign_out(request: Request, caller: AuthenticatedCaller) -> Response:  
     """Sign this browser out: delete the cookie of its session. A bearer token stays valid until it expires."""
     answer = Response(status_code=204)
     SESSION.delete(request, answer)
+    USER_TOKEN.delete(request, answer)
     return answer

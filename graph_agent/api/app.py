@@ -59,6 +59,7 @@ from graph_agent.api.write_check import WriteCheck
 from graph_agent.bootstrap.extras import extra_needed, import_extra, import_opentelemetry
 from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.bootstrap.toolbox import acting_as_users
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import ConfigurationError, ServiceError
 from graph_agent.replays.pool import ReplayPool
@@ -134,7 +135,7 @@ def create_app(
     open_requests = OpenRequests(runtime.chat.approvals)
     one_user = not settings.authenticates
     admission = TurnAdmission(runtime.engine.config, one_user=one_user)
-    caller = authenticator(settings, local_roles)
+    caller = authenticator(settings, local_roles, act_as_users=bool(acting_as_users(settings)))
     shared = ApiServices(
         runtime,
         caller,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi import Request
+from starlette.responses import Response
 
-from graph_agent.api.cookies import SESSION
+from graph_agent.api.cookies import SESSION, USER_TOKEN
+from graph_agent.api.sealed_tokens import SealedTokens
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.secret import signing_keys
-from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, bearer_token
+from graph_agent.net.user_token import UserToken
 from graph_agent.settings import Settings
 
 SESSION_HOURS = 8.0
@@ -27,6 +31,8 @@ class Authenticator:
     """None on a server without sign-in."""
     local_roles: tuple[str, ...] = ()
     """The roles of the local user of a server without sign-in."""
+    sealed_tokens: SealedTokens | None = None
+    """Seals the tokens of browsers; None if no MCP server acts with the rights of its users."""
 
     def is_operator(self, caller: Caller) -> bool:
         """True for auditors, and for the local user, who operates this machine and can run commands that show the same."""
@@ -41,11 +47,29 @@ class Authenticator:
             return await self.sessions.caller(f"Bearer {session}")
         return await self.tokens.caller(authorization)
 
+    def user_token(self, request: Request, caller: Caller) -> UserToken | None:
+        """Return the token by which the caller has signed in, for the servers that act with the rights of their users."""
+        if self.tokens is None or self.sealed_tokens is None:
+            return None
+        if token := bearer_token(request.headers.get("authorization")):
+            return UserToken(caller.user_id, token)
+        return self.sealed_tokens.open(USER_TOKEN.read(request), caller.user_id)
 
-def authenticator(settings: Settings, local_roles: Sequence[str] = ()) -> Authenticator:
+    def keep_signed_in(
+        self, request: Request, answer: Response, caller: Caller, token: str = "", until: float = math.inf
+    ) -> None:
+        """Give a session to the browser that gets `answer`, and its token, sealed. It ends at `until` at the latest."""
+        if self.sessions is None:
+            return
+        SESSION.set(request, answer, self.sessions.issue(caller, until))
+        if self.sealed_tokens is not None and token and (sealed := self.sealed_tokens.seal(UserToken(caller.user_id, token))):
+            USER_TOKEN.set(request, answer, sealed)
+
+
+def authenticator(settings: Settings, local_roles: Sequence[str] = (), *, act_as_users: bool = False) -> Authenticator:
     """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL.
 
-    Without sign-in the local user has these roles.
+    Without sign-in the local user has these roles. With `act_as_users` it knows the tokens of the users.
     """
     if not settings.authenticates:
         return Authenticator(local_roles=tuple(local_roles))
@@ -53,4 +77,7 @@ def authenticator(settings: Settings, local_roles: Sequence[str] = ()) -> Authen
     if settings.secret is not None:
         seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
         sessions = BrowserSessions(signing_keys(settings)[0], seconds, tokens.roles, settings.oidc_issuer or "")
-    return Authenticator(tokens, sessions)
+    sealed = None
+    if act_as_users:
+        sealed = SealedTokens(signing_keys(settings)[0], 3600 * min(SESSION_HOURS, settings.jwt_max_hours))
+    return Authenticator(tokens, sessions, sealed_tokens=sealed)

@@ -9,10 +9,15 @@ from fastapi import Depends, Request
 from graph_agent.api.services import services
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.net.bearer_tokens import Caller
+from graph_agent.net.user_token import keep_user_token
 
 
 async def _caller(request: Request) -> Caller:
-    return await services(request).authenticator.caller(request)
+    authenticator = services(request).authenticator
+    caller = await authenticator.caller(request)
+    # The task is that of this request, and so are the tasks that it begins.
+    keep_user_token(authenticator.user_token(request, caller))
+    return caller
 
 
 AuthenticatedCaller = Annotated[Caller, Depends(_caller)]

@@ -46,3 +46,4 @@ class BrowserCookie:
 
 SESSION = BrowserCookie("session")
 SIGN_IN = BrowserCookie("sign_in")
+USER_TOKEN = BrowserCookie("user_token")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from graph_agent.api.bodies import errors, read_model
-from graph_agent.api.cookies import SESSION, SIGN_IN
+from graph_agent.api.cookies import SIGN_IN
 from graph_agent.api.oidc_issuer import AuthorizationCode, SignInStart, refused
 from graph_agent.api.services import services
 from graph_agent.net.bearer_tokens import is_same
@@ -51,5 +51,6 @@ async def exchange(request: Request) -> Response:
     answer = Response(status_code=204)
     SIGN_IN.delete(request, answer)
     async with issuer.queue.place(request):
-        SESSION.set(request, answer, await issuer.exchange(sent, number))
+        caller, token = await issuer.exchange(sent, number)
+        services(request).authenticator.keep_signed_in(request, answer, caller, token)
     return answer

@@ -2,7 +2,8 @@
 
 The browser goes to the issuer's own page and comes back with a code. The code is exchanged here, not by the page, so that the
 page's Content-Security-Policy still allows requests to its own origin only. The browser gets a session in a cookie that scripts
-cannot read. No token of the issuer reaches the page, and the server keeps nothing.
+cannot read. No token of the issuer reaches the page, and the server keeps nothing: if an MCP server acts with the rights of its
+users, the browser keeps the access token in another such cookie, sealed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from graph_agent.bootstrap.secret import signing_keys
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_protected
-from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions
+from graph_agent.net.bearer_tokens import BearerTokens, Caller
 from graph_agent.net.connections import fetch
 from graph_agent.settings import Settings
 
@@ -86,7 +87,6 @@ class OidcIssuer:
     scope: str
     key: bytes = field(repr=False)
     tokens: BearerTokens
-    sessions: BrowserSessions
     _metadata: asyncio.Task[_Metadata] | None = None
     _metadata_expire_at: float = -math.inf
 
@@ -111,8 +111,11 @@ class OidcIssuer:
             code_challenge=_base64(hashlib.sha256(self._derive("code verifier", number).encode()).digest()),
         )
 
-    async def exchange(self, sent: AuthorizationCode, number: str) -> str:
-        """Exchange a code for a session. Raises `ServiceError`: UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
+    async def exchange(self, sent: AuthorizationCode, number: str) -> tuple[Caller, str]:
+        """Exchange a code; return the user, and the access token or an empty text.
+
+        Raises `ServiceError`: UNAUTHENTICATED, or SERVICE_UNAVAILABLE.
+        """
         metadata = await self._current_metadata()
         form = {
             "grant_type": "authorization_code",
@@ -128,7 +131,8 @@ class OidcIssuer:
         # Some issuers give an access token that only they can read; their ID token is a JSON Web Token in any case.
         for name in ("access_token", "id_token"):
             if isinstance(token := tokens.get(name), str) and (caller := await self.tokens.find(f"Bearer {token}")):
-                return self.sessions.issue(caller)
+                own = tokens.get("access_token")
+                return caller, own if isinstance(own, str) else ""
         _log.warning("the issuer's tokens are not accepted: check GRAPH_AGENT_JWT_AUDIENCE and the keys")
         raise refused()
 
@@ -169,11 +173,8 @@ def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer 
     if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.secret is None:
         return None
     assert authenticator.tokens is not None
-    assert authenticator.sessions is not None
     key = hmac.digest(signing_keys(settings)[0], b"sign-in", "sha256")
-    return OidcIssuer(
-        settings.oidc_issuer, settings.oidc_client_id, settings.oidc_scope, key, authenticator.tokens, authenticator.sessions
-    )
+    return OidcIssuer(settings.oidc_issuer, settings.oidc_client_id, settings.oidc_scope, key, authenticator.tokens)
 
 
 def _base64(value: bytes) -> str:

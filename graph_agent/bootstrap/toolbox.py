@@ -99,6 +99,11 @@ def shared_identities(settings: Settings) -> list[str]:
     return McpServerGroup(_servers(settings)).shared_identities()
 
 
+def acting_as_users(settings: Settings) -> list[str]:
+    """Return the configured MCP servers that act with the rights of the signed-in user. Raises `ConfigurationError`."""
+    return [one.name for one in _servers(settings) if one.user_token is not None]
+
+
 async def serve_tools(database: Database, user_id: str) -> None:
     """Serve one user's tasks over stdio until the client disconnects."""
     await build_task_server(database, default_user=user_id).run_stdio_async()

@@ -16,7 +16,7 @@ from graph_agent.bootstrap.policies import lost_answers
 from graph_agent.bootstrap.record_tree import log_file, record_tree
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.bootstrap.toolbox import served_policy, shared_identities
+from graph_agent.bootstrap.toolbox import acting_as_users, served_policy, shared_identities
 from graph_agent.chat.approval_rules import other_rules
 from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
@@ -155,6 +155,8 @@ async def _tools(context: _Context) -> str:
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)
     identity = f"; one identity for all users: {', '.join(shared)}" if shared else ""
+    if acting := acting_as_users(context.settings):
+        identity += f"; only for signed-in users, with their own rights: {', '.join(acting)}"
     reasons = (f"{name} ({why})" for name, why in sorted(policy.unavailable.items()))
     unavailable = f"; unavailable: {', '.join(reasons)}" if policy.unavailable else ""
     text = f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}{identity}{unavailable}"

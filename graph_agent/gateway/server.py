@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
@@ -51,6 +52,7 @@ from graph_agent.net.fair_table import FairTable
 from graph_agent.net.mcp_http import ROLES
 from graph_agent.net.mcp_sessions import SESSIONS, SESSIONS_OF_A_USER
 from graph_agent.net.scopes import WRITE_SCOPE
+from graph_agent.net.user_token import UserToken, keep_user_token
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.record.audit_writer import read_calls
@@ -187,6 +189,7 @@ class Gateway:
             on_subscriptions_listen=ListenHandler(self._events),
         )
         # What a client sends back with an answer is only what this server gave it, for the same call.
+        self.server.middleware.append(_with_user_token)
         self.server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="gateway"))
 
     async def run_stdio(self) -> None:
@@ -475,6 +478,13 @@ class Gateway:
                 await self.refresh()
             except (ConfigurationError, MCPError) as exc:
                 _log.warning("the lists of tools cannot be read: %s", exc)
+
+
+async def _with_user_token(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Handle a request with the token of its user, for the servers that act with the user's own rights."""
+    token = _token_of(ctx)
+    keep_user_token(None if token is None or token.subject is None else UserToken(token.subject, token.token))
+    return await call_next(ctx)
 
 
 def _has_approvals(policy: CompiledPolicy) -> bool:

@@ -83,6 +83,12 @@ NOT_FOUND = _failure(ToolErrorCode.NOT_FOUND, "There is nothing under this id.")
 NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would act on cannot be shown.")
 OUTCOME_UNKNOWN = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
 
+
+def no_user_token(reason: Exception) -> ToolResult:
+    """Return the result of a call to a server that acts with the user's rights, without a token of the user."""
+    return _failure(ToolErrorCode.TOOL_UNAVAILABLE, str(reason))
+
+
 REFUSED_BEFORE_THE_CALL: Final = frozenset({types.METHOD_NOT_FOUND, types.INVALID_PARAMS})
 """The codes with which MCP lets a server refuse a call that it has not begun: an unknown method or tool, and arguments that do
 not fit. Every other code may come from a call that was running, and so may these after a report of its progress."""

@@ -4,7 +4,8 @@
         "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/data"]},
         "notes": {"python": "notes.py", "args": ["notes.db"]},
         "stock": {"functions": "inventory.py"},
-        "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}}
+        "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}},
+        "team": {"url": "https://team.example/mcp", "user_token": {"exchange": "https://login.example/token", …}}
     }}
 
 VS Code's name for the object, `servers`, is accepted too. `${NAME}` in any text is replaced by that variable of the
@@ -34,6 +35,7 @@ from graph_agent.tools.functions import FUNCTIONS_DATABASE
 from graph_agent.tools.identity import ClientCredentials, invalid_header
 from graph_agent.tools.session import start_seconds
 from graph_agent.tools.transport import HttpServer, Server
+from graph_agent.tools.user_tokens import UserTokenExchange
 
 MAX_FILE_CHARS = 1024 * 1024
 MAX_TIMEOUT_SECONDS = 3600.0
@@ -78,6 +80,8 @@ class ServerConfig:
     """The seconds for connecting, which may have to download the server first; None: see `start_seconds`."""
     credentials: ClientCredentials | None = None
     """The OAuth client credentials by which the runtime identifies itself to a server over HTTP."""
+    user_token: UserTokenExchange | None = None
+    """The issuer that exchanges the token of the signed-in user for one with which this server acts with their rights."""
     empty: tuple[str, ...] = field(default=(), repr=False)
     """The command, with its arguments, that removes the data of the server before a test case; none if it has no such way."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
@@ -108,6 +112,7 @@ class _Entry(BaseModel):
     url: str | None = Field(default=None, pattern=r"^https?://\S+$")
     headers: dict[str, str] = {}
     oauth: ClientCredentials | None = None
+    user_token: UserTokenExchange | None = None
     trusted: bool = False
     allow_http: bool = False
     """The URLs may be plain `http:` although they lead to another machine."""
@@ -178,8 +183,11 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         raise ConfigurationError(f"the MCP server '{name}': database is for functions")
     if read.oauth is not None and not over_http:
         raise ConfigurationError(f"the MCP server '{name}': oauth is for a url")
+    if read.user_token is not None and not over_http:
+        raise ConfigurationError(f"the MCP server '{name}': user_token is for a url")
+    exchange = read.user_token.exchange if read.user_token else ""
     try:
-        for url in filter(None, (read.url, read.oauth.token_url if read.oauth else "")):
+        for url in filter(None, (read.url, read.oauth.token_url if read.oauth else "", exchange)):
             require_protected(url, allow_http=read.allow_http)
     except InsecureUrlError:
         text = f"the MCP server '{name}' has an http: URL of another machine: use https:, or \"allow_http\": true"
@@ -187,7 +195,9 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
     except ValueError:
         raise ConfigurationError(f"the MCP server '{name}': url is not valid") from None
     secrets = {*values, *read.env.values(), *read.headers.values(), read.oauth.client_secret if read.oauth else ""}
-    parts = (*_argument_values(read.args), *_url_values(read.url or ""), *_url_values(read.database or ""))
+    secrets |= {read.user_token.client_secret} if read.user_token else set()
+    urls = (read.url or "", read.database or "", exchange)
+    parts = (*_argument_values(read.args), *(value for url in urls for value in _url_values(url)))
     secrets |= {text for text in parts if len(text) >= _MIN_SECRET}
     # An explanation quotes one line, so the lines of a longer value, such as a private key, are hidden by themselves.
     lines = {line.strip() for value in secrets if "\n" in value.strip() for line in value.splitlines()}
@@ -201,6 +211,7 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         timeout=read.timeout,
         start_timeout=read.start_timeout,
         credentials=read.oauth,
+        user_token=read.user_token,
         empty=tuple(read.empty),
         secrets=tuple(sorted(filter(None, secrets), key=len, reverse=True)),
     )

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,11 +37,12 @@ from graph_agent.tools.progress import report_start
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.session import NO_COMMAND
 from graph_agent.tools.transport import HttpServer
+from graph_agent.tools.user_tokens import EXCHANGE_SECONDS, ExchangedToken, UserTokenError, UserTokens
 
 REPORT_EVERY_SECONDS = 3.0
 """The time between two reports on servers that are starting."""
 MAX_USER_SESSIONS = 100
-"""The number of sessions with the headers of one user. Beyond it the session that was used longest ago is closed."""
+"""The number of sessions with the headers or the token of one user. Beyond it the one that was used longest ago is closed."""
 
 
 class _Route(NamedTuple):
@@ -48,6 +50,18 @@ class _Route(NamedTuple):
 
     server: str
     tool: str
+
+
+class _UserSession(NamedTuple):
+    """A session with the headers of one user, or with a token that was exchanged for one user."""
+
+    server: str
+    user_id: str
+    token: ExchangedToken | None = None
+
+    def expired(self, now: float) -> bool:
+        """True if its token is not used any more."""
+        return self.token is not None and now >= self.token.renew_at
 
 
 @dataclass(frozen=True)
@@ -90,9 +104,14 @@ class McpServerGroup:
         self._sign_ins = sign_ins
         self._user_headers = user_headers
         self._clock = clock or SystemClock()
-        self._user_executors: OrderedDict[tuple[str, str], McpToolExecutor] = OrderedDict()
+        self._user_executors: OrderedDict[_UserSession, McpToolExecutor] = OrderedDict()
         self._pins = pins or Pins({})
         self._servers = {server.name: server for server in servers}
+        self._user_tokens = {
+            server.name: UserTokens(server.name, server.user_token, self._clock, allow_http=server.server.allow_http)
+            for server in servers
+            if server.user_token is not None and isinstance(server.server, HttpServer)
+        }
         self._granted = frozenset(granted)
         self.executors: Mapping[str, McpToolExecutor] = {
             server.name: self._executor(server, pins, self._credentials(server)) for server in servers
@@ -126,14 +145,30 @@ class McpServerGroup:
             return token_source(server.credentials, self._clock, allow_http=server.server.allow_http)
         return None if self._sign_ins is None else signed_in(server.server, self._sign_ins, self._clock)
 
-    async def _for_user(self, route: _Route, user_id: str) -> McpToolExecutor:
-        """Return the executor that calls a tool for one user: that of the server, or one with the user's own headers."""
+    async def _for_user(self, route: _Route, user_id: str, seconds: float | None = None) -> McpToolExecutor:
+        """Return the executor that calls a tool for one user: that of the server, or one with the user's own headers or token.
+
+        Raises `UserTokenError` if the server needs a token of the user and there is none.
+        """
         server = self._servers[route.server]
-        if self._user_headers is None or not isinstance(server.server, HttpServer):
+        if not isinstance(server.server, HttpServer):
             return self.executors[route.server]
-        key = (server.name, user_id)
-        if key not in self._user_executors:
-            self._user_executors[key] = self._executor(server, None, partial(self._user_headers, user_id, server.name))
+        if (tokens := self._user_tokens.get(server.name)) is not None:
+            limit = EXCHANGE_SECONDS if seconds is None else seconds
+            token = await tokens.token(user_id, seconds=min(limit, server.timeout))
+            key = _UserSession(server.name, user_id, token)
+            if key not in self._user_executors:
+                await self._close_expired()
+                # A session of its own for each token, so that no call is sent with another one.
+                headers = {**server.server.headers, "Authorization": f"Bearer {token.token}"}
+                own = replace(server, server=replace(server.server, headers=headers))
+                self._user_executors[key] = self._executor(own, None, None)
+        elif self._user_headers is not None:
+            key = _UserSession(server.name, user_id)
+            if key not in self._user_executors:
+                self._user_executors[key] = self._executor(server, None, partial(self._user_headers, user_id, server.name))
+        else:
+            return self.executors[route.server]
         self._user_executors.move_to_end(key)
         executor = self._user_executors[key]
         unused = (
@@ -143,12 +178,20 @@ class McpServerGroup:
             await self._user_executors.pop(oldest).aclose()
         return executor
 
+    async def _close_expired(self) -> None:
+        """Close the sessions whose token has expired."""
+        now = self._clock.monotonic()
+        expired = [key for key, one in self._user_executors.items() if key.expired(now) and not one.in_flight]
+        await asyncio.gather(*(self._user_executors.pop(key).aclose() for key in expired))
+
     def shared_identities(self) -> list[str]:
         """Return the servers that cannot tell the users apart."""
         return [
             name
             for name, server in self._servers.items()
-            if not server.trusted and (self._user_headers is None or not isinstance(server.server, HttpServer))
+            if not server.trusted
+            and name not in self._user_tokens
+            and (self._user_headers is None or not isinstance(server.server, HttpServer))
         ]
 
     async def start(self) -> bool:
@@ -240,24 +283,40 @@ class McpServerGroup:
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
         """Run a permitted call on the server of its tool; see `ToolServer`."""
-        executor, tool = await self._reach(call.tool_name, call.user_id)
-        return answers.UNAVAILABLE if executor is None else await executor.execute(call, deadline=deadline, tool=tool)
+        started = self._clock.monotonic()
+        try:
+            executor, tool = await self._reach(call.tool_name, call.user_id, deadline)
+        except UserTokenError as exc:
+            return answers.no_user_token(exc)
+        if executor is None:
+            return answers.UNAVAILABLE
+        left = None if deadline is None else deadline - (self._clock.monotonic() - started)
+        return await executor.execute(call, deadline=left, tool=tool)
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
         """Return the outcome of an operation; see `ToolServer`."""
-        executor, tool = await self._reach(call.tool_name, call.user_id)
+        try:
+            executor, tool = await self._reach(call.tool_name, call.user_id, deadline)
+        except UserTokenError:
+            return answers.OUTCOME_UNKNOWN
         return answers.OUTCOME_UNKNOWN if executor is None else await executor.settle(call, deadline=deadline, tool=tool)
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
     ) -> ToolResult:
         """Describe the target of a call; see `ToolServer`."""
-        executor, tool = await self._reach(tool_name, user_id)
+        try:
+            executor, tool = await self._reach(tool_name, user_id, deadline)
+        except UserTokenError as exc:
+            return answers.no_user_token(exc)
         return answers.UNAVAILABLE if executor is None else await executor.preview(tool, parameters, user_id, deadline=deadline)
 
     async def read_resource(self, tool_name: str, uri: str, user_id: str) -> ReadResourceResult:
         """Return a resource of the server of a tool, for a user. Raises `MCPError` with the reason in one sentence."""
-        executor, _ = await self._reach(tool_name, user_id)
+        try:
+            executor, _ = await self._reach(tool_name, user_id)
+        except UserTokenError as exc:
+            raise MCPError(INTERNAL_ERROR, str(exc)) from None
         if executor is None:
             raise MCPError(INTERNAL_ERROR, "The server of this resource cannot be reached now.")
         return await executor.read_resource(uri)
@@ -266,7 +325,9 @@ class McpServerGroup:
         """Return those prompts of `names`, each `server.prompt`, that the servers have now, under these names."""
         found = []
         for server in dict.fromkeys(name.partition(".")[0] for name in names):
-            if server in self._servers:
+            with suppress(UserTokenError):  # of such a server only a signed-in user sees the prompts
+                if server not in self._servers:
+                    continue
                 executor = await self._for_user(_Route(server, ""), user_id)
                 named = [(f"{server}.{prompt.name}", prompt) for prompt in await executor.prompts()]
                 found += [prompt.model_copy(update={"name": name}) for name, prompt in named if name in names]
@@ -277,17 +338,21 @@ class McpServerGroup:
         server, _, prompt = name.partition(".")
         if server not in self._servers:
             raise MCPError(INVALID_PARAMS, f"There is no MCP server '{server}'.")
-        return await (await self._for_user(_Route(server, ""), user_id)).prompt(prompt, arguments)
+        try:
+            executor = await self._for_user(_Route(server, ""), user_id)
+        except UserTokenError as exc:
+            raise MCPError(INTERNAL_ERROR, str(exc)) from None
+        return await executor.prompt(prompt, arguments)
 
-    async def _reach(self, tool_name: str, user_id: str) -> tuple[McpToolExecutor | None, str]:
+    async def _reach(self, tool_name: str, user_id: str, seconds: float | None = None) -> tuple[McpToolExecutor | None, str]:
         """Return the executor of a tool for a user, None if no server serves the tool, and the name of the tool there.
 
-        The servers are connected first if none of them is known to serve it.
+        The servers are connected first if none of them is known to serve it. Raises `UserTokenError`.
         """
         if self._route(tool_name) is None:
             await self.start()
         route = self._route(tool_name)
-        return (None, "") if route is None else (await self._for_user(route, user_id), route.tool)
+        return (None, "") if route is None else (await self._for_user(route, user_id, seconds), route.tool)
 
     def _route(self, tool_name: str) -> _Route | None:
         self._refresh()

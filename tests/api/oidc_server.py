@@ -38,6 +38,12 @@ class Issuer:
     """Replaces the answer of the token endpoint."""
     asked: list[str] = field(default_factory=list)
     """The paths of all requests."""
+    exchanged: list[dict[str, str]] = field(default_factory=list)
+    """The requests to exchange a token, with the credentials of the client."""
+    refusal: tuple[int, bytes] | None = None
+    """Replaces the answer to requests to exchange a token."""
+    lifetime: Any = 600
+    """The seconds for which an exchanged token is valid, as the answer says."""
     unknown_codes: threading.Event = field(default_factory=threading.Event)
     """Set unless a test lets the answers to unknown codes wait."""
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -92,6 +98,18 @@ class Issuer:
             return None
         return {"access_token": self.token(), "token_type": "Bearer", "expires_in": 600} if self.tokens is None else self.tokens
 
+    def exchange_token(self, sent: dict[str, str], authorization: str) -> dict[str, Any] | None:
+        """Return a token of the same user for another audience (RFC 8693); None for other requests."""
+        client = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+        self.exchanged.append({**sent, "client": client})
+        asked = ("urn:ietf:params:oauth:token-type:access_token", "runtime:client-s3cret", "team")
+        if (sent.get("subject_token_type"), client, sent.get("audience")) != asked:
+            return None
+        subject = jwt.decode(sent["subject_token"], self._key.public_key(), algorithms=["ES256"], audience=AUDIENCE)["sub"]
+        token = f"{subject}-at-team-{len(self.exchanged)}"
+        kind = "urn:ietf:params:oauth:token-type:access_token"
+        return {"access_token": token, "issued_token_type": kind, "token_type": "Bearer", "expires_in": self.lifetime}
+
     def token(self, **claims: Any) -> str:
         given = {"iss": self.url, "sub": self.user, "aud": AUDIENCE, "exp": int(time.time()) + 600, **self.claims, **claims}
         return jwt.encode(given, self._key, algorithm="ES256", headers={"kid": "one"})
@@ -127,7 +145,15 @@ def oidc_issuer() -> Iterator[Issuer]:
         def do_POST(self) -> None:
             issuer.asked.append(self.path)
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            tokens = issuer.exchange({name: values[0] for name, values in parse_qs(body).items()})
+            sent = {name: values[0] for name, values in parse_qs(body).items()}
+            if sent.get("grant_type") == "urn:ietf:params:oauth:grant-type:token-exchange":
+                tokens = issuer.exchange_token(sent, self.headers.get("Authorization", ""))
+                if issuer.refusal is not None:
+                    status, answer = issuer.refusal
+                    self._send(status, "application/json", answer)
+                    return
+            else:
+                tokens = issuer.exchange(sent)
             if tokens is None:
                 self._json(400, {"error": "invalid_grant"})
             else:

@@ -175,7 +175,7 @@ def read_json(page: Page, block: Block) -> Iterator[str]:
         if "mcpServers" in value:
             file = page.folder / "checked.json"
             file.write_text(block.text, encoding="utf-8")
-            if not read_server_file(file, {"WIKI_TOKEN": "a", "TASKS_TOKEN": "b", **page.environment}):
+            if not read_server_file(file, {"WIKI_TOKEN": "a", "TASKS_TOKEN": "b", "TEAM_SECRET": "c", **page.environment}):
                 yield "it lists no server"
         elif "answers" in value:
             AnswerRequest.model_validate(value)

@@ -43,6 +43,10 @@ async def recording_server() -> AsyncIterator[Recorded]:
         assert isinstance(request, Request)
         return {"authorization": request.headers.get("authorization")}
 
+    @server.tool()
+    async def act() -> dict[str, Any]:
+        return {"done": True}
+
     app = server.streamable_http_app(json_response=True)
 
     async def route(scope: Any, receive: Any, send: Any) -> None:
