@@ -23,7 +23,7 @@ from benchmarks.turn import context_of, full_engine
 from graph_agent.db import Database, migrate
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.constitution import Constitution
-from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.tables import decision_logs, tool_invocation_logs
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.record.generated_log import fill
 
@@ -86,7 +86,7 @@ def make_log(path: Path, size: int) -> None:
         for pragma in ("synchronous=OFF", "cache_size=-4000000"):
             file.execute(f"PRAGMA {pragma}").close()
         for copy in range(1, size // COPIED):
-            for table in (decision_logs, tool_invocation_logs, llm_call_logs):
+            for table in (decision_logs, tool_invocation_logs):
                 changed = {"decision_id": f"'{copy}:' || decision_id", "record": "NULL", "header": "NULL"}
                 names = [column.name for column in table.columns]
                 values = ", ".join(changed.get(name, name) for name in names)

@@ -50,7 +50,7 @@ _NAMES = {
     "policy.guard": ("GATES", "judge_batch", "with_gate"),
     "ports": ("Clock", "LLMAdapter", "ToolExecutor"),
     "record.audit_writer": ("AuditWriter",),
-    "record.tables": ("DecisionLog", "LLMCallLog", "ToolInvocationLog"),
+    "record.tables": ("DecisionLog", "ToolInvocationLog"),
     "record.writer": ("DatabaseAuditWriter",),
     "replays.replayer": ("replay",),
     "task_server.declarations": ("TOOL_DECLARATIONS",),

@@ -85,7 +85,6 @@ from graph_agent.ports import LLMAdapter as LLMAdapter
 from graph_agent.ports import ToolExecutor as ToolExecutor
 from graph_agent.record.audit_writer import AuditWriter as AuditWriter
 from graph_agent.record.tables import DecisionLog as DecisionLog
-from graph_agent.record.tables import LLMCallLog as LLMCallLog
 from graph_agent.record.tables import ToolInvocationLog as ToolInvocationLog
 from graph_agent.record.writer import DatabaseAuditWriter as DatabaseAuditWriter
 from graph_agent.replays.replayer import replay as replay

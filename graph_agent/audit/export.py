@@ -24,7 +24,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import LATER_TEXTS, SNAPSHOT_TEXTS
-from graph_agent.record.projection import call_rows, decision_columns, invocation_rows
+from graph_agent.record.projection import decision_columns, invocation_rows, model_calls
 from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs, record_blobs
 
@@ -46,7 +46,7 @@ CALL_FIELDS = {
         "sequence", "finish_reason", "error", "response_model", *TokenUsage.model_fields, "duration_ms", "request_digest"
     ),
 }  # fmt: skip
-"""Its two lists of calls, with their columns of `tool_invocation_logs` and `llm_call_logs`."""
+"""Its two lists of calls, with the fields of each."""
 
 _DELIMITERS = {"jsonl": ("", "\n", "\n"), "json": ("[\n", ",\n", "\n]\n")}
 """The text before, between and after the objects."""
@@ -83,7 +83,7 @@ def _fields(text: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
         columns = decision_columns(record)
-        calls = {"tool_calls": invocation_rows(record), "model_calls": call_rows(record)}
+        calls = {"tool_calls": invocation_rows(record), "model_calls": model_calls(record["entries"])}
     except (ValueError, KeyError, TypeError, AttributeError):
         # The log was edited. The record is exported as it is, so that a reader of the file can report it.
         return {"type": "decision"}

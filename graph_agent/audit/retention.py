@@ -34,7 +34,7 @@ BATCH = 50
 KEEP_USES = timedelta(days=2)
 """Operations are kept so much longer than decisions, because budgets count those of the day."""
 
-_DEPENDENT_TABLES = (tables.tool_invocation_logs, tables.llm_call_logs, tables.record_entries)
+_DEPENDENT_TABLES = (tables.tool_invocation_logs, tables.record_entries)
 IN_TREE = (
     select(record_leaves.c.n)
     .where(record_leaves.c.item == decision_logs.c.decision_id, record_leaves.c.kind == LeafKind.DECISION)

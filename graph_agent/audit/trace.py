@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, RowMapping, Table, case, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, case, select
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
@@ -23,11 +23,11 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.record.operations import states_of, undone_by
+from graph_agent.record.projection import model_calls
 from graph_agent.record.settlements import Settlement, settlements_of
 from graph_agent.record.tables import (
     call_operations,
     decision_logs,
-    llm_call_logs,
     record_blobs,
     record_entries,
     tool_invocation_logs,
@@ -140,7 +140,7 @@ def logged_decisions(connection: Connection, rows: Sequence[RowMapping]) -> list
 
 
 class LoggedModelCall(Frozen):
-    """A row of the table `llm_call_logs`."""
+    """One call of the model, with its answer, of the record."""
 
     sequence: int
     finish_reason: str
@@ -192,13 +192,15 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
     row = connection.execute(wanted).mappings().one_or_none()
     if row is None:
         return None
+    record = None if row["record"] is None else DecisionRecord.model_validate_json(row["record"])
+    entries = _open_entries(connection, decision_id)
     return DecisionTrace(
         decision=logged_decisions(connection, [row])[0],
-        tool_invocations=_calls(connection, tool_invocation_logs, ToolInvocation, decision_id),
-        llm_calls=_calls(connection, llm_call_logs, LoggedModelCall, decision_id),
+        tool_invocations=_tool_calls(connection, decision_id),
+        llm_calls=_model_calls(entries if record is None else record.entries),
         header=None if row["header"] is None else RecordHeader.model_validate_json(row["header"]),
-        record=None if row["record"] is None else DecisionRecord.model_validate_json(row["record"]),
-        entries=_open_entries(connection, decision_id),
+        record=record,
+        entries=entries,
         constitution=None if row["constitution"] is None else _constitution(connection, row["constitution"]),
         settlements=settlements_of(connection, decision_id),
         operations=states_of(connection, decision_id),
@@ -206,11 +208,15 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
     )
 
 
-def _calls(connection: Connection, table: Table, row_type: type[C], decision_id: str) -> list[C]:
-    """Return the rows of `table` that belong to a decision, in their sequence."""
-    columns = [table.c[name] for name in row_type.model_fields if name in table.c]
-    wanted = select(*columns).where(table.c.decision_id == decision_id).order_by(table.c.sequence)
-    return [row_type.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
+def _tool_calls(connection: Connection, decision_id: str) -> list[ToolInvocation]:
+    columns = [tool_invocation_logs.c[name] for name in ToolInvocation.model_fields if name in tool_invocation_logs.c]
+    wanted = select(*columns).where(tool_invocation_logs.c.decision_id == decision_id).order_by(tool_invocation_logs.c.sequence)
+    return [ToolInvocation.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
+
+
+def _model_calls(entries: Sequence[RecordEntry]) -> list[LoggedModelCall]:
+    calls = model_calls([entry.to_json() for entry in entries])
+    return [LoggedModelCall.model_validate({name: call[name] for name in LoggedModelCall.model_fields}) for call in calls]
 
 
 def _open_entries(connection: Connection, decision_id: str) -> list[RecordEntry]:

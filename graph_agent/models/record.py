@@ -20,7 +20,7 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AgentDecision, DecisionContext, PendingAction
 from graph_agent.models.facts import PastUse
-from graph_agent.models.llm import LLMResponse, TokenUsage
+from graph_agent.models.llm import TokenUsage
 from graph_agent.models.tools import ContentItem, ToolResult
 
 RECORD_VERSION = 1
@@ -156,16 +156,6 @@ class DecisionOpening:
             header=header,
             texts=texts,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LLMCall:
-    """One row of `LLMCallLog`: a model's response and the digest of the request it answers."""
-
-    sequence: int
-    response: LLMResponse
-    request_digest: str | None
-    duration_ms: int
 
 
 class OpenTurn(Frozen):

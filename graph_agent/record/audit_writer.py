@@ -10,14 +10,12 @@ from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.facts import FactRead, PastUses
-from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
     CallDisposition,
     CallOperation,
     DecisionOpening,
     DecisionRecord,
     EntryKind,
-    LLMCall,
     OpenTurn,
     RecordEntry,
     RecordHeader,
@@ -50,16 +48,15 @@ class AuditWriter(Protocol):
         self,
         decision_id: str,
         *,
-        responses: Sequence[LLMCall] = (),
         invocation: ToolInvocation | None = None,
         entries: Sequence[RecordEntry] = (),
         operation: CallOperation | None = None,
     ) -> bool:
         """Store what must be committed before the turn continues, in one commit.
 
-        `responses` are those of the model, stored before anything acts on them; `invocation` is a call that was sent, with its
-        result. `operation` is the call that is sent next, if it may change something. False if another attempt of the turn may
-        have sent it: then it must not be sent. Raises `TurnTakenOverError` if another process has continued the turn.
+        `entries` has the answers of the model, stored before anything acts on them; `invocation` is a call that was sent, with
+        its result. `operation` is the call that is sent next, if it may change something. False if another attempt of the turn
+        may have sent it: then it must not be sent. Raises `TurnTakenOverError` if another process has continued the turn.
         """
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
@@ -117,14 +114,13 @@ class AuditWriter(Protocol):
         decision_id: str,
         reservation: Reservation,
         *,
-        responses: Sequence[LLMCall],
         entries: Sequence[RecordEntry],
     ) -> tuple[RecordEntry, bool]:
         """Judge and count a call in one commit, with what must precede it. No other call of the user is counted meanwhile.
 
         Returns the entry of the verdict. False as in `write_progress`.
         """
-        del decision_id, reservation, responses, entries
+        del decision_id, reservation, entries
         raise TypeError(f"{type(self).__name__} does not count uses")
 
     async def claim_undo(
@@ -133,7 +129,6 @@ class AuditWriter(Protocol):
         operation: CallOperation,
         entry: Callable[[str | None], RecordEntry],
         *,
-        responses: Sequence[LLMCall],
         entries: Sequence[RecordEntry],
     ) -> tuple[RecordEntry, bool]:
         """Store the operation of a call that undoes another one, in one commit with what must precede it.
@@ -141,7 +136,7 @@ class AuditWriter(Protocol):
         `entry` returns the last entry of the commit, by the decision that has undone it before; None if none has. False as in
         `write_progress`.
         """
-        del decision_id, operation, entry, responses, entries
+        del decision_id, operation, entry, entries
         raise TypeError(f"{type(self).__name__} undoes nothing")
 
     async def undone_by(self, decision_id: str) -> dict[int, str]:
@@ -241,7 +236,6 @@ class MemoryAuditWriter(AuditWriter):
         self.available = True
         self.open: dict[str, RecordHeader] = {}
         self.entries: dict[str, list[RecordEntry]] = {}
-        self.responses: dict[tuple[str, int], tuple[str | None, LLMResponse]] = {}
         self.invocations: dict[tuple[str, int], ToolInvocation] = {}
         self.operations: dict[tuple[str, int], CallOperation] = {}
         self.records: dict[str, DecisionRecord] = {}
@@ -260,15 +254,12 @@ class MemoryAuditWriter(AuditWriter):
         self,
         decision_id: str,
         *,
-        responses: Sequence[LLMCall] = (),
         invocation: ToolInvocation | None = None,
         entries: Sequence[RecordEntry] = (),
         operation: CallOperation | None = None,
     ) -> bool:
         self._require_open(decision_id)
         self._append(decision_id, entries)
-        for call in responses:
-            self.responses[decision_id, call.sequence] = call.request_digest, call.response
         if invocation is not None:
             self.invocations[decision_id, invocation.sequence] = invocation
         if operation is None:
@@ -302,7 +293,6 @@ class MemoryAuditWriter(AuditWriter):
         operation: CallOperation,
         entry: Callable[[str | None], RecordEntry],
         *,
-        responses: Sequence[LLMCall],
         entries: Sequence[RecordEntry],
     ) -> tuple[RecordEntry, bool]:
         key, original = (decision_id, operation.sequence), operation.undoes
@@ -310,7 +300,7 @@ class MemoryAuditWriter(AuditWriter):
         by = next((found[0] for found in others if self._may_be_done(*found)), None)
         last = entry(by)
         stored = None if by is not None else operation
-        free = await self.write_progress(decision_id, responses=responses, entries=[*entries, last], operation=stored)
+        free = await self.write_progress(decision_id, entries=[*entries, last], operation=stored)
         return last, free
 
     async def undone_by(self, decision_id: str) -> dict[int, str]:

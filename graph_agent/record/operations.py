@@ -29,7 +29,7 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.tools import UNKNOWN_CODES
-from graph_agent.record.tables import call_operations, decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.tree.leaves import Sealer, columns_of, row_text
 
 _OF_DECISION = call_operations.c.decision_id == bindparam("decision")
@@ -61,8 +61,7 @@ _USES = (
     .order_by(_row.intended_at)
 )
 _TOKENS = (
-    select(func.coalesce(func.sum(llm_call_logs.c.total_tokens), 0))
-    .join(decision_logs, decision_logs.c.decision_id == llm_call_logs.c.decision_id)
+    select(func.coalesce(func.sum(decision_logs.c.total_tokens), 0))
     .where(decision_logs.c.user_id == bindparam("user"), decision_logs.c.created_at >= bindparam("since"))
     .where(decision_logs.c.decision_id != bindparam("without"))
 )

@@ -100,25 +100,22 @@ def invocation_row(decision_id: str, invocation: Json) -> dict[str, Any]:
     }
 
 
-def call_rows(record: Json) -> list[dict[str, Any]]:
-    """Return the rows of `llm_call_logs` for a closed record."""
-    return [
-        call_row(record["header"]["decision_id"], sequence, entry["result"], entry["request"], entry["ms"])
-        for sequence, entry in enumerate(_model_entries(record), start=1)
-    ]
+def model_calls(entries: Sequence[Json]) -> list[dict[str, Any]]:
+    """Return the calls of the model among `entries`: no table has them, the record has every answer."""
+    answered = [entry for entry in entries if entry["kind"] == EntryKind.MODEL]
+    return [_model_call(sequence, entry) for sequence, entry in enumerate(answered, start=1)]
 
 
-def call_row(decision_id: str, sequence: int, response: Json, request_digest: str | None, duration_ms: int) -> dict[str, Any]:
-    """Return one row of `llm_call_logs`."""
+def _model_call(sequence: int, entry: Json) -> dict[str, Any]:
+    response = entry["result"]
     return {
-        "decision_id": decision_id,
         "sequence": sequence,
         "response": response,
         "finish_reason": response["finish_reason"],
         "error": None if response["error"] is None else LLMErrorCode.of(response["error"]),
         "response_model": response.get("response_model"),
-        "duration_ms": duration_ms,
-        "request_digest": request_digest,
+        "duration_ms": entry["ms"],
+        "request_digest": entry["request"],
         **_usage_columns(response["usage"]),
     }
 

@@ -113,24 +113,7 @@ tool_invocation_logs = sa.Table(
     postgresql_partition_by=_BY_ID,
 )
 
-llm_call_logs = sa.Table(
-    "llm_call_logs",
-    metadata,
-    # A response is committed before anything acts on it; of two processes, the primary key lets one win.
-    sa.Column("decision_id", sa.String(64), primary_key=True),
-    sa.Column("sequence", sa.Integer, primary_key=True),
-    sa.Column("response", JsonText, nullable=False),
-    sa.Column("finish_reason", sa.String(16), nullable=False),
-    sa.Column("error", sa.String(32)),
-    sa.Column("response_model", sa.String(255)),
-    *(sa.Column(name, sa.Integer) for name in TokenUsage.model_fields),
-    sa.Column("duration_ms", sa.Integer, nullable=False),
-    sa.Column("request_digest", sa.String(64), nullable=False),
-    _of_decision(),
-    postgresql_partition_by=_BY_ID,
-)
-
-PARTITIONED = (decision_logs, tool_invocation_logs, llm_call_logs)
+PARTITIONED = (decision_logs, tool_invocation_logs)
 """Nearly all of the size of a log."""
 
 for _table in PARTITIONED:
@@ -212,4 +195,3 @@ reports_table = sa.Table(
 # The names of the data model, for queries from outside the package.
 DecisionLog = decision_logs
 ToolInvocationLog = tool_invocation_logs
-LLMCallLog = llm_call_logs

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from graph_agent.clock import SystemClock
@@ -23,7 +23,7 @@ from graph_agent.models.record import (
     CallOperation,
     DecisionOpening,
     DecisionRecord,
-    LLMCall,
+    EntryKind,
     OpenTurn,
     RecordEntry,
     RecordHeader,
@@ -41,7 +41,7 @@ from graph_agent.record.calls_without_model import find_called_without_model
 from graph_agent.record.earlier_results import find_results
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.settlements import settlements_of
-from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
+from graph_agent.record.tables import decision_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind
 
@@ -55,10 +55,16 @@ _MAX_LEFT_OPEN = 100
 _BY_ID = decision_logs.c.decision_id == bindparam("decision")
 _IS_PENDING = decision_logs.c.status == RecordStatus.PENDING
 _OPEN = PreparedStatement(insert(decision_logs))
-_CALL = PreparedStatement(insert(llm_call_logs))
 _ENTRY = PreparedStatement(insert(record_entries))
-# FOR SHARE, so that on PostgreSQL another process cannot close the row before this transaction ends. SQLite has one writer.
-_STILL_OPEN = PreparedStatement(select(decision_logs.c.decision_id).where(_BY_ID, _IS_PENDING).with_for_update(read=True))
+_ADD_TOKENS = PreparedStatement(
+    update(decision_logs)
+    .where(_BY_ID)
+    .values(total_tokens=func.coalesce(decision_logs.c.total_tokens, 0) + bindparam("tokens"))
+)
+# Locked, so that on PostgreSQL another process can neither close nor continue the row before this transaction ends. Not FOR
+# SHARE: the commit may add tokens to the row, and two shared locks that become exclusive wait for each other. SQLite has one
+# writer.
+_STILL_OPEN = PreparedStatement(select(decision_logs.c.decision_id).where(_BY_ID, _IS_PENDING).with_for_update(key_share=True))
 _STORED_DECISION = select(*decision_logs.c[OPENING_COLUMNS], decision_logs.c.record).where(_BY_ID)
 _STORED_ENTRIES = (
     select(record_entries.c.entry).where(record_entries.c.decision_id == bindparam("decision")).order_by(record_entries.c.n)
@@ -183,32 +189,28 @@ class DatabaseAuditWriter(AuditWriter):
         self,
         decision_id: str,
         *,
-        responses: Sequence[LLMCall] = (),
         invocation: ToolInvocation | None = None,
         entries: Sequence[RecordEntry] = (),
         operation: CallOperation | None = None,
     ) -> bool:
-        calls = [_call_row(decision_id, call) for call in responses]
         invocations = [] if invocation is None else [projection.invocation_row(decision_id, invocation.to_json())]
-        rows = [_entry_row(decision_id, entry) for entry in entries]
         now = self._clock.now()
 
         def append_all(connection: Connection) -> bool:
             attempt = self._begin_append(connection, decision_id)
             # One commit: an entry without its call, or a call that is sent without its operation, could not be resumed.
-            _CALL.run_for_each(connection, calls)
             if invocation is not None:
                 insert_new(connection, tool_invocation_logs, invocations)
                 operations.settle(connection, decision_id, [invocation])
-            _ENTRY.run_for_each(connection, rows)
+            _append(connection, decision_id, entries)
             return operation is None or operations.intend(connection, decision_id, attempt, operation, now, self._sealer)
 
         free = await self._write(append_all, _continued(decision_id))
-        self._has_stored(decision_id, len(rows))
+        self._has_stored(decision_id, len(entries))
         return free
 
     async def reserve(
-        self, decision_id: str, reservation: Reservation, *, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]
+        self, decision_id: str, reservation: Reservation, *, entries: Sequence[RecordEntry]
     ) -> tuple[RecordEntry, bool]:
         operation = reservation.operation
 
@@ -218,7 +220,7 @@ class DatabaseAuditWriter(AuditWriter):
             operations.lock_uses(connection, operation.user_id)
             past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
             verdict, runs = reservation.judge(past)
-            _append(connection, decision_id, responses, [*entries, verdict])
+            _append(connection, decision_id, [*entries, verdict])
             at, sealer = reservation.at, self._sealer
             return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, at, sealer)
 
@@ -232,7 +234,6 @@ class DatabaseAuditWriter(AuditWriter):
         operation: CallOperation,
         entry: Callable[[str | None], RecordEntry],
         *,
-        responses: Sequence[LLMCall],
         entries: Sequence[RecordEntry],
     ) -> tuple[RecordEntry, bool]:
         now = self._clock.now()
@@ -242,7 +243,7 @@ class DatabaseAuditWriter(AuditWriter):
             # The unique index lets one transaction insert such a row; another one waits here for its end.
             free, by = operations.claim_undo(connection, decision_id, attempt, operation, now, self._sealer)
             last = entry(by)
-            _append(connection, decision_id, responses, [*entries, last])
+            _append(connection, decision_id, [*entries, last])
             return last, free
 
         last, free = await self._write(claim_and_append, _continued(decision_id))
@@ -305,7 +306,6 @@ class DatabaseAuditWriter(AuditWriter):
         text = canonical_json(plain)
         columns = projection.terminal_columns(plain)
         invocations = projection.invocation_rows(plain)
-        calls = projection.call_rows(plain)
         seals = self._sealer.opening_seals(projection.opening_columns(plain))
         leaf = new_leaf(LeafKind.DECISION, decision_id, text, self._sealer)
         values = {"decision": decision_id, **columns, "record": text, "salt": leaf.salt}
@@ -318,7 +318,6 @@ class DatabaseAuditWriter(AuditWriter):
             # The update of the open row comes first: of two processes that close it, the second one changes nothing.
             if begun and any(_CLOSE.run(connection, {**values, "seal": seal}) for seal in seals):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
-                insert_or_replace(connection, llm_call_logs, calls)
                 operations.close(connection, record)
                 deleted = _DELETE_ENTRIES.run(connection, {"decision": decision_id})
                 if not turn.claimed and deleted > self._loaded.get(decision_id, deleted):
@@ -437,13 +436,12 @@ def _entry_row(decision_id: str, entry: RecordEntry) -> dict[str, Any]:
     return {"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()}
 
 
-def _append(connection: Connection, decision_id: str, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]) -> None:
-    _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
+def _append(connection: Connection, decision_id: str, entries: Sequence[RecordEntry]) -> None:
     _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in entries])
-
-
-def _call_row(decision_id: str, call: LLMCall) -> dict[str, Any]:
-    return projection.call_row(decision_id, call.sequence, call.response.to_json(), call.request_digest, call.duration_ms)
+    usage = [entry.result["usage"] or {} for entry in entries if entry.kind is EntryKind.MODEL]
+    if tokens := sum(one.get("total_tokens", 0) for one in usage):
+        # They count towards the limit of the user's day while the turn runs; the closed row has the sum of the record.
+        _ADD_TOKENS.run(connection, {"decision": decision_id, "tokens": tokens})
 
 
 def _stored_record(connection: Connection, decision_id: str) -> str:

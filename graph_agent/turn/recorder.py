@@ -33,7 +33,6 @@ from graph_agent.models.record import (
     CallOperation,
     EntryKind,
     InterruptReason,
-    LLMCall,
     RecordEntry,
     RecordHeader,
     Reservation,
@@ -127,12 +126,12 @@ class Recorder:
         self._ends_us = iter(ends_us)
         self._ended_us = 0
         self._entries_of_ended = 0
-        self._model_calls = 0
         self._in_flight: tuple[EntryKind, str] | None = None
         self._lost_call: tuple[str, str] | None = None
         self._resumed_at = len(replayed) if replayed and external is not None else None
         self._fenced = False
-        self._responses: list[LLMCall] = []
+        self._has_new_calls = False
+        """True if an answer of the model that calls tools is not saved yet."""
         """The model's responses that are not committed yet."""
         self._intended: list[AuthorizedCall] = []
         """The permitted calls of the batch that have not begun, in their order."""
@@ -329,9 +328,7 @@ class Recorder:
 
         operation = _operation(call, use.amounts)
         reservation = Reservation(operation, at, window_start("day", at, conditions.file.time_zone), judge)
-        entry, sendable = await self._counter.reserve(
-            self.header.decision_id, reservation, responses=self._responses, entries=self._unsaved()
-        )
+        entry, sendable = await self._counter.reserve(self.header.decision_id, reservation, entries=self._unsaved())
         self._require_current()
         self.entries.append(entry)
         self._next = len(self.entries)
@@ -343,14 +340,12 @@ class Recorder:
         request = prompt.request
         question = self.request_digests.of(request)
         if (entry := self._replay_entry(EntryKind.MODEL, question)) is not None:
-            self._model_calls += 1
             return LLMResponse.model_validate(entry.result)
         if not self._asks_model and not self.interrupted:
             self._append(EntryKind.INTERRUPT, None, {"reason": InterruptReason.CRASH, "in_flight": None})
             self.interrupted = True
         if self.interrupted:
             return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
-        self._model_calls += 1
         if (limit := await self._token_limit()) is None:
             response, ms = await self._timed(
                 EntryKind.MODEL,
@@ -361,12 +356,9 @@ class Recorder:
             response, ms = LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED, cause=limit), 0
         self._append(EntryKind.MODEL, question, response.to_json(), ms)
         # A response without tool calls can only become the reply: it is committed together with the terminal row.
-        calls_tools = any(call.name not in REPLY_FORMS for call in response.function_calls or [])
-        if calls_tools:
+        if any(call.name not in REPLY_FORMS for call in response.function_calls or []):
             # It is committed before the first of its calls, together with the operation of that call.
-            self._responses.append(
-                LLMCall(sequence=self._model_calls, response=response, request_digest=question, duration_ms=ms)
-            )
+            self._has_new_calls = True
         return response
 
     async def _token_limit(self) -> LLMErrorCause | None:
@@ -409,9 +401,7 @@ class Recorder:
             return RecordEntry(n=n, kind=EntryKind.UNDO, request=request, result=result, operation=operation)
 
         operation = _operation(call)._replace(undoes=undone.operation)
-        entry, free = await self._writer.claim_undo(
-            self.header.decision_id, operation, last_entry, responses=self._responses, entries=self._unsaved()
-        )
+        entry, free = await self._writer.claim_undo(self.header.decision_id, operation, last_entry, entries=self._unsaved())
         self._require_current()
         self.entries.append(entry)
         self._next = len(self.entries)
@@ -602,13 +592,13 @@ class Recorder:
         return self.entries[self.saved :]
 
     def _mark_saved(self) -> None:
-        self.saved, self._responses = len(self.entries), []
+        self.saved, self._has_new_calls = len(self.entries), False
 
     async def _save_before(self, call: AuthorizedCall) -> bool:
         """Commit what must precede `call`; False if another attempt may have sent it."""
         announced = call.sequence in self._announced
         has_operation = self._has_operation(call)
-        if self._responses or (has_operation and (self._unsaved() or not announced)):
+        if self._has_new_calls or (has_operation and (self._unsaved() or not announced)):
             await self._commit(call if has_operation and not announced else None)
         return self._announced.pop(call.sequence, True)
 
@@ -624,7 +614,6 @@ class Recorder:
         operation = None if following is None else _operation(following)
         free = await self._writer.write_progress(
             self.header.decision_id,
-            responses=self._responses,
             invocation=invocation,
             entries=self._unsaved(),
             operation=operation,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from graph_agent.agent_service import AgentLoopConfig, AgentResponse, SystemPrompt, bind_mcp_tools, run_agent, shared_services
 from graph_agent.db import Database
@@ -22,7 +22,7 @@ from graph_agent.models.decision import AnswerState, OutcomeCategory
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.constitution import Constitution
-from graph_agent.record.tables import decision_logs, llm_call_logs
+from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import CAP_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY, void_answer_reply
 from tests.agent_service.environment import USER, after_results, answers, at, kept, said, wants
@@ -401,11 +401,16 @@ async def test_a_refused_message_gets_a_reason_and_is_logged(message: str, sente
     )
     assert server.requests == []
     database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
-    logged = select(decision_logs.c.outcome_category, decision_logs.c.response_text, decision_logs.c.user_id)
+    columns = (
+        decision_logs.c.outcome_category,
+        decision_logs.c.response_text,
+        decision_logs.c.user_id,
+        decision_logs.c.total_tokens,
+    )
+    logged = select(*columns)
     rows = await database.read(lambda connection: [tuple(row) for row in connection.execute(logged)])
-    calls = await database.read(lambda connection: connection.execute(select(func.count()).select_from(llm_call_logs)).scalar())
     await database.close()
-    assert (rows, calls) == ([("ERROR:USER_INPUT", sentence, USER)], 0)
+    assert rows == [("ERROR:USER_INPUT", sentence, USER, None)]
 
 
 @pytest.mark.parametrize(

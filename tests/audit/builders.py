@@ -14,8 +14,8 @@ from graph_agent.models.decision import AgentDecision, DecisionContext, Decision
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.blobs import store_texts
-from graph_agent.record.projection import call_rows, decision_row, invocation_rows
-from graph_agent.record.tables import decision_logs, llm_call_logs, reports_table, tool_invocation_logs
+from graph_agent.record.projection import decision_row, invocation_rows
+from graph_agent.record.tables import decision_logs, reports_table, tool_invocation_logs
 from graph_agent.record.tree.leaves import RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind
 
@@ -106,7 +106,6 @@ def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str]
         for model, rows in (
             (decision_logs, rows_of_decisions),
             (tool_invocation_logs, [row for record in records for row in invocation_rows(record.to_json())]),
-            (llm_call_logs, [row for record in records for row in call_rows(record.to_json())]),
         ):
             if rows:
                 connection.execute(insert(model), rows)

@@ -14,7 +14,7 @@ from graph_agent.audit.retention import BATCH
 from graph_agent.db import Database
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import DecisionOpening
-from graph_agent.record.tables import llm_call_logs, record_blobs, tool_invocation_logs
+from graph_agent.record.tables import record_blobs, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from tests.audit.builders import NOON, TEXTS, make_record, store_records
 from tests.record.trees import pruned
@@ -34,7 +34,7 @@ async def test_old_decisions_are_removed_with_their_calls_and_recent_ones_stay(l
     report = await pruned(log, NOON - timedelta(days=1), on_batch=reported.append)
     assert (report.decisions, reported) == (BATCH + 49, [BATCH, BATCH + 49])
     assert [item.decision_id for item in (await LogQueryService(log).query_decisions()).items] == [recent.header.decision_id]
-    assert (rows(log, tool_invocation_logs), rows(log, llm_call_logs)) == (1, 1)
+    assert rows(log, tool_invocation_logs) == 1
     assert (await pruned(log, NOON - timedelta(days=1))).decisions == 0
 
 

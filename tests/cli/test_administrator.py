@@ -43,7 +43,6 @@ Copy = Mapping[str, list[dict[str, Any]]]
 
 IDS = (
     ("decision_logs", "decision_id"),
-    ("llm_call_logs", "decision_id"),
     ("tool_invocation_logs", "decision_id"),
     ("turns", "id"),
 )
@@ -135,7 +134,7 @@ def installation(
 
 def without_calls(name: str) -> tuple[str, ...]:
     """Delete a decision and everything that is stored of it in the record."""
-    return tuple(f"DELETE FROM {one} WHERE decision_id = '{{{name}}}'" for one, _ in reversed(IDS[:3]))
+    return tuple(f"DELETE FROM {one} WHERE decision_id = '{{{name}}}'" for one, _ in reversed(IDS[:2]))
 
 
 def exchanged(one: str, name: str, a: str, b: str) -> str:
@@ -238,7 +237,7 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
         (*without_calls("ann"), "DELETE FROM record_leaves WHERE n = 1", "DELETE FROM tree_leaves WHERE n = 1"),
         {REMOVED, EDITED},
     ),
-    "delete a call": ((f"DELETE FROM llm_call_logs WHERE {OF_ANN}",), {PROJECTION}),
+    "delete a call": ((f"DELETE FROM tool_invocation_logs WHERE {OF_ANN}",), {PROJECTION}),
     "delete a shared text": (("DELETE FROM record_blobs",), {TEXT}),
     "delete a record that waits": (without_calls("waiting"), {EDITED}),
     "delete the pending rows": (("DELETE FROM record_pending",), {ADDED}),
@@ -249,7 +248,7 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
     "edit the amounts of a call": (("UPDATE call_operations SET amounts = '{{}}'",), {PROJECTION}),
     "void the operation of a call": (("UPDATE call_operations SET state = 'void'",), {PROJECTION}),
     "delete the operation of a call": ((f"DELETE FROM call_operations WHERE {OF_ANN}",), {PROJECTION}),
-    "insert the operation of a call": ((copied("call_operations", OF_ANN, sequence="99"),), {PROJECTION}),
+    "insert the operation of a call": ((copied("call_operations", OF_ANN, sequence="99"),), {EFFECT, PROJECTION}),
     "insert the operation of no decision": ((copied("call_operations", OF_ANN, decision_id="'forged'"),), {PROJECTION}),
     "delete an operation": (("DELETE FROM operations WHERE user_id = 'ann'",), {EFFECT}),
     "void an operation": (("UPDATE operations SET state = 'VOID', result = NULL",), {EFFECT}),
@@ -267,13 +266,13 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
     ),
     "give a decision another id": (
         (
-            *(f"UPDATE {one} SET {name} = 'forged' WHERE {name} = '{{ann}}'" for one, name in IDS[:3]),
+            *(f"UPDATE {one} SET {name} = 'forged' WHERE {name} = '{{ann}}'" for one, name in IDS[:2]),
             "UPDATE record_leaves SET item = 'forged' WHERE n = 1",
         ),
         {EFFECT, PROJECTION, REMOVED},
     ),
-    "insert a call": ((copied("llm_call_logs", f"{OF_ANN} AND sequence = 1", sequence="99"),), {PROJECTION}),
-    "insert a call of no decision": ((copied("llm_call_logs", OF_ANN, decision_id="'forged'"),), {ADDED}),
+    "insert a call": ((copied("tool_invocation_logs", f"{OF_ANN} AND sequence = 1", sequence="99"),), {EFFECT, PROJECTION}),
+    "insert a call of no decision": ((copied("tool_invocation_logs", OF_ANN, decision_id="'forged'"),), {ADDED}),
     "insert a leaf": ((COPIED_LEAF,), {ADDED}),
     "insert a pending row": ((copied("record_pending", "1 = 1", number="99", item="'forged'"),), {ADDED}),
     "copy a pending row": ((copied("record_pending", "1 = 1", number="99"),), {ADDED}),
@@ -319,7 +318,7 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
     "remove the end": (NO_END, {REMOVED, EDITED}),
     "put back the leaves": ((yesterday("tree_leaves"),), {ADDED, EDITED, REMOVED}),
     "put back the head": ((yesterday("tree_head"),), {ADDED, REMOVED}, {ADDED}),
-    "put back the decisions": ((yesterday(*(name for name, _ in IDS[:3])),), {EDITED, REMOVED}),
+    "put back the decisions": ((yesterday(*(name for name, _ in IDS[:2])),), {EDITED, REMOVED}),
     "put back the places": ((yesterday("record_leaves"),), {ADDED, REMOVED}),
     "put back the operations": ((yesterday("operations"),), {EFFECT}),
     "put back the record": ((yesterday(*RECORD),), {REMOVED}),

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Cli, heads_of
 
 Script = Callable[..., str]
-TABLES = ("llm_call_logs", "tool_invocation_logs", "decision_logs")
+TABLES = ("tool_invocation_logs", "decision_logs")
 UNANCHORED = "UNANCHORED: an administrator could have removed the end or rolled the database back"
 
 

@@ -158,17 +158,12 @@ async def test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects() -> 
         if step.state == "EXECUTE_TOOLS":
             break
     (decision_id,) = source.open
-    header, entries, responses = source.open[decision_id], list(source.entries[decision_id]), dict(source.responses)
+    header, entries = source.open[decision_id], list(source.entries[decision_id])
     await steps.aclose()
     closed_by_cancelled_recovery = False
     for ticks in itertools.count():
         audit = MemoryAuditWriter()
-        audit.open, audit.entries, audit.responses, audit.blobs = (
-            {decision_id: header},
-            {decision_id: list(entries)},
-            dict(responses),
-            source.blobs,
-        )
+        audit.open, audit.entries, audit.blobs = {decision_id: header}, {decision_id: list(entries)}, source.blobs
         server = TableServer(settlements=[VOIDED] * 5)
         engine = engine_of(says("Added."), server=server, audit=audit, graph=graph)
         turn = asyncio.ensure_future(engine.finish(decision_id, ask_model=True))
@@ -198,12 +193,7 @@ async def test_a_recovery_sends_a_change_again_only_to_a_server_with_a_ledger(le
         await pass_time(clock, engine_of(calls(ADD), server=server, audit=audit, clock=clock).run(asks()))
     (decision_id,) = audit.open
     recovered = MemoryAuditWriter()
-    recovered.open, recovered.entries, recovered.responses, recovered.blobs = (
-        audit.open,
-        audit.entries,
-        audit.responses,
-        audit.blobs,
-    )
+    recovered.open, recovered.entries, recovered.blobs = audit.open, audit.entries, audit.blobs
     finished = await engine_of(says("Well."), server=server, audit=recovered).finish(decision_id, ask_model=True)
     keys = [key for *_, key in server.sent]
     assert keys == [f"{decision_id}:1"] * (2 if ledger else 1)

@@ -25,8 +25,8 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import LLMAdapter
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.partitions import create_days
-from graph_agent.record.projection import call_rows, decision_row, invocation_rows
-from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.projection import decision_row, invocation_rows
+from graph_agent.record.tables import decision_logs, tool_invocation_logs
 from graph_agent.record.tree.leaves import Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind, record_pending
 from graph_agent.task_server.server import build_task_server
@@ -65,7 +65,6 @@ class Template:
 
     decision: dict[str, Any]
     invocations: list[dict[str, Any]]
-    calls: list[dict[str, Any]]
     weight: int
 
 
@@ -95,7 +94,7 @@ async def templates() -> tuple[list[Template], dict[str, str]]:
 
 def _template(record: DecisionRecord, weight: int) -> Template:
     plain = record.to_json()
-    return Template(decision_row(plain), invocation_rows(plain), call_rows(plain), weight)
+    return Template(decision_row(plain), invocation_rows(plain), weight)
 
 
 def per_day(count: int) -> int:
@@ -103,7 +102,7 @@ def per_day(count: int) -> int:
     return max(PER_DAY, count // MAX_DAYS)
 
 
-def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]]:
+def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Yield the rows of `count` decisions over the days before `ENDS`, oldest first, each with the rows of its calls."""
     chance = random.Random(2026)
     weights = [kind.weight for kind in kinds]
@@ -132,7 +131,6 @@ def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], li
                 {**row, "decision_id": decision_id, "invoked_at": ended, "duration_ms": chance.randrange(2, 60)}
                 for row in kind.invocations
             ],
-            [{**row, "decision_id": decision_id, "duration_ms": ms * 9 // 10} for row in kind.calls],
         )
 
 
@@ -143,8 +141,8 @@ def fill(database: Database, count: int) -> None:
     database.write_now(lambda connection: create_days(connection, begins, ENDS))
     for at in (begins, ENDS):
         database.write_now(lambda connection, at=at: store_texts(connection, texts, at))  # type: ignore[misc]  # a default binds the value
-    tables = (decision_logs, tool_invocation_logs, llm_call_logs, record_pending)
-    waiting: tuple[list[dict[str, Any]], ...] = ([], [], [], [])
+    tables = (decision_logs, tool_invocation_logs, record_pending)
+    waiting: tuple[list[dict[str, Any]], ...] = ([], [], [])
     sealer = Sealer(None)
 
     def flush() -> None:
@@ -156,12 +154,11 @@ def fill(database: Database, count: int) -> None:
         for batch in waiting:
             batch.clear()
 
-    for number, (decision, invocations, calls) in enumerate(rows(kinds, count), start=1):
+    for number, (decision, invocations) in enumerate(rows(kinds, count), start=1):
         leaf = new_leaf(LeafKind.DECISION, decision["decision_id"], decision["record"], sealer)
         waiting[0].append({**decision, "salt": leaf.salt})
         waiting[1].extend(invocations)
-        waiting[2].extend(calls)
-        waiting[3].append(dict(leaf.row))
+        waiting[2].append(dict(leaf.row))
         if number % BATCH == 0:
             flush()
             if number % (BATCH * 25) == 0:

@@ -74,7 +74,6 @@ async def without_pending(database: Database) -> None:
 async def without_decisions(database: Database) -> None:
     def remove(connection: Connection) -> None:
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
-        connection.exec_driver_sql("DELETE FROM llm_call_logs")
         connection.exec_driver_sql("DELETE FROM tool_invocation_logs")
         connection.execute(delete(decision_logs))
 

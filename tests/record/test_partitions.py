@@ -98,7 +98,7 @@ async def test_whole_days_are_dropped_and_the_log_verifies(with_days: Database) 
     kept = {record.header.decision_id for record in records if record.header.started_at >= midnight}
     assert await ids(log) == kept
     assert report.decisions == len(records) - len(kept) + 1
-    for table in ("decision_logs", "tool_invocation_logs", "llm_call_logs"):
+    for table in ("decision_logs", "tool_invocation_logs"):
         assert partitions(log, table) == tables - 5
     found = await verified(log, key=KEY)
     assert (found.violations, found.records, found.removed) == ([], len(kept), report.decisions)
@@ -131,7 +131,7 @@ async def test_a_decision_that_was_removed_by_hand_is_reported_after_its_day_is_
     records = [record_at(number, NOON - 8 * DAY + timedelta(minutes=number)) for number in range(4)]
     await write(with_days, *records)
     gone = records[1].header.decision_id
-    for table in ("tool_invocation_logs", "llm_call_logs", "decision_logs"):
+    for table in ("tool_invocation_logs", "decision_logs"):
         removal = f"DELETE FROM {table} WHERE decision_id = '{gone}'"
         with_days.write_now(lambda connection, removal=removal: connection.exec_driver_sql(removal).close())  # type: ignore[misc]  # a default binds the value
     assert (await prune_days(with_days, NOON)).decisions == 3
@@ -159,9 +159,12 @@ async def test_a_decision_is_found_by_its_id_in_one_partition(with_days: Databas
     # With COPY, and with the partitions of their days.
     await asyncio.to_thread(fill, with_days, 300)
     newest = (await LogQueryService(with_days).query_decisions(limit=1)).items[0].decision_id
-    plan = f"EXPLAIN SELECT * FROM decision_logs JOIN llm_call_logs USING (decision_id) WHERE decision_id = '{newest}'"
+    plan = f"EXPLAIN SELECT * FROM decision_logs JOIN tool_invocation_logs USING (decision_id) WHERE decision_id = '{newest}'"
     lines = with_days.read_now(lambda connection: connection.exec_driver_sql(plan).scalars().all())
-    assert sorted(set(re.findall(r"on (\w+_\d{8})", "\n".join(lines)))) == ["decision_logs_20260930", "llm_call_logs_20260930"]
+    assert sorted(set(re.findall(r"on (\w+_\d{8})", "\n".join(lines)))) == [
+        "decision_logs_20260930",
+        "tool_invocation_logs_20260930",
+    ]
     assert (await LogQueryService(with_days).get_decision_trace(newest)).llm_calls
     assert await tree_of(with_days, None).seal() == 300
 

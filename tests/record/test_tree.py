@@ -17,7 +17,7 @@ from sqlalchemy.exc import ProgrammingError
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import RecordRolledBackError
-from graph_agent.record.tables import decision_logs, llm_call_logs, reports_table, tool_invocation_logs
+from graph_agent.record.tables import decision_logs, reports_table, tool_invocation_logs
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.leaves import Sealer, insert_leaf_row
@@ -181,7 +181,7 @@ async def test_a_database_that_is_put_back_while_the_process_runs_is_found(log: 
     tree = tree_of(log)
     await LogFiller.on(log).fill(3)
     await tree.seal()
-    tables = (tree_head, tree_leaves, record_leaves, llm_call_logs, tool_invocation_logs, decision_logs)
+    tables = (tree_head, tree_leaves, record_leaves, tool_invocation_logs, decision_logs)
     await run(log, *(delete(table) for table in tables))
     with pytest.raises(RecordRolledBackError):
         await tree.require_continuation()
@@ -203,7 +203,7 @@ async def test_a_witness_finds_a_rollback_a_reset_and_with_the_keys_a_fork(log: 
             [("auditor.example/w1", 3)],
         )
         # Every table is reset.
-        tables = (tree_head, tree_leaves, record_leaves, tree_cosignatures, llm_call_logs, tool_invocation_logs, decision_logs)
+        tables = (tree_head, tree_leaves, record_leaves, tree_cosignatures, tool_invocation_logs, decision_logs)
         await run(log, *(delete(table) for table in tables))
         [violation] = (await verified(log, tree_of(log, witnesses=[witness]))).violations
         assert "auditor.example/w1 has seen 3 leaves" in violation.text

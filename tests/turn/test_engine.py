@@ -24,7 +24,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionType, IntentType, Message, OutcomeCategory
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMResponse
-from graph_agent.models.record import DecisionRecord, OpenTurn, RecordStatus
+from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordStatus
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import Gate
@@ -453,11 +453,14 @@ async def test_without_the_log_nothing_is_called() -> None:
 async def test_a_response_is_recorded_before_its_calls_are_sent() -> None:
     audit = MemoryAuditWriter()
 
+    stored: list[EntryKind] = []
+
     def look(_: dict[str, Any]) -> ToolResult:
-        assert len(audit.responses) == 1
+        stored.extend(entry.kind for entries in audit.entries.values() for entry in entries)
         return done()
 
     await engine_of(calls(ADD), says("Added."), server=TableServer({"add_task": look}), audit=audit).process_message(asks())
+    assert stored.count(EntryKind.MODEL) == 1
 
 
 async def test_when_the_log_goes_away_in_mid_turn_no_further_change_is_sent() -> None:
@@ -599,10 +602,10 @@ async def crashed(audit: MemoryAuditWriter, *script: Any, server: TableServer, *
         if len(server.sent) == 1:
             break
     (decision_id,) = audit.open
-    kept = (dict(audit.open), {key: list(value) for key, value in audit.entries.items()}, dict(audit.responses))
+    kept = (dict(audit.open), {key: list(value) for key, value in audit.entries.items()})
     await steps.aclose()  # type: ignore[attr-defined]  # it is a generator
     audit.records.clear()
-    audit.open, audit.entries, audit.responses = kept
+    audit.open, audit.entries = kept
     return decision_id
 
 

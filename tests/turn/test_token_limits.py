@@ -63,6 +63,19 @@ async def test_the_day_of_a_user_ends_in_the_configured_time_zone(log: Database)
     assert (await run(log, hello, clock=clock, day=100, time_zone=zone)).decision.reply == "Hello."
 
 
+async def test_the_tokens_of_a_turn_that_still_runs_count_in_the_day(log: Database) -> None:
+    clock = ManualClock()
+    audit = DatabaseAuditWriter(log, clock=clock)
+    running = engine_of(with_tokens(calls(ADD), 100), audit=audit, clock=clock, ids=RandomIds())
+    steps = running.step(asks(user_id="ann"))
+    async for step in steps:
+        if step.state == "APPEND_RESULTS":
+            break
+    refused = await run(log, clock=clock, day=100)
+    await steps.aclose()  # type: ignore[attr-defined]  # it is a generator
+    assert refused.decision.reply == DAY
+
+
 async def test_a_limit_per_day_needs_a_log_that_counts() -> None:
     engine = engine_of(config=AgentEngineConfig(tokens=TokenLimits(day=1)))
     with pytest.raises(ConfigurationError, match="needs a database"):

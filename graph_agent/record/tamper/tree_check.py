@@ -22,13 +22,12 @@ from sqlalchemy.types import NullType
 
 from graph_agent.db import Database
 from graph_agent.models.record import LATER_TEXTS, SNAPSHOT_TEXTS, EntryKind
-from graph_agent.record.projection import call_rows, decision_columns, invocation_rows
+from graph_agent.record.projection import decision_columns, invocation_rows
 from graph_agent.record.settlements import report_id
 from graph_agent.record.statements import read
 from graph_agent.record.tables import (
     call_operations,
     decision_logs,
-    llm_call_logs,
     reports_table,
     tool_invocation_logs,
 )
@@ -55,8 +54,7 @@ LEAF_TABLES: Mapping[str, Table] = {
     LeafKind.STATEMENT: tree_statements,
 }
 """The kind of a leaf -> the table with the rows that leaves of this kind commit to."""
-_CALLS = (tool_invocation_logs, llm_call_logs)
-_OF_DECISIONS = (*_CALLS, call_operations)
+_OF_DECISIONS = (tool_invocation_logs, call_operations)
 
 
 class TreePart(NamedTuple):
@@ -224,14 +222,12 @@ class CheckedPart(BaseModel):
                 # Not the text of the record, which the leaf commits to.
                 decision_logs: [decision_columns(record)],
                 tool_invocation_logs: invocation_rows(record),
-                llm_call_logs: call_rows(record),
             }
             if record["entries"] and record["entries"][0]["kind"] == EntryKind.INTERRUPT:
                 # The turn could not be replayed over its own entries and was closed without them. The rows that it wrote
                 # before are the only evidence of its calls, and no record covers them.
-                for table in _CALLS:
-                    known = {row["sequence"] for row in expected[table]}
-                    found[table] = [row for row in found[table] if row.sequence in known]
+                known = {row["sequence"] for row in expected[tool_invocation_logs]}
+                found[tool_invocation_logs] = [row for row in found[tool_invocation_logs] if row.sequence in known]
             else:
                 expected[call_operations] = _operations(stored, record, found[call_operations])
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):

@@ -16,7 +16,7 @@ from graph_agent.db import Database, read_pages
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.operations import is_intended_by_us
-from graph_agent.record.tables import call_operations, decision_logs, llm_call_logs, record_blobs, tool_invocation_logs
+from graph_agent.record.tables import call_operations, decision_logs, record_blobs, tool_invocation_logs
 from graph_agent.record.tamper.operation_check import expected_open_state
 from graph_agent.record.tamper.tree_check import (
     LEAF_TABLES,
@@ -115,8 +115,7 @@ async def verify_log(
         if table is not decision_logs:
             await _find_rows_outside(database, table, violations)
     still_open = await _check_decisions(database, sealer, violations)
-    for table in (tool_invocation_logs, llm_call_logs):
-        await _find_calls_alone(database, table, violations)
+    await _find_calls_alone(database, tool_invocation_logs, violations)
     await _check_operations(database, sealer, violations)
     with _reported("a shared text cannot be read", violations):
         await _check_texts(database, texts, violations)
