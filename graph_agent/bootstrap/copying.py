@@ -12,6 +12,7 @@ from graph_agent.db.copy import copy_tables, require_file
 from graph_agent.db.migrations import installed_revision, require_newest
 from graph_agent.due.tables import metadata as work_tables
 from graph_agent.errors import ConfigurationError
+from graph_agent.question.tables import metadata as question_tables
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.tables import tree_leaves
@@ -21,6 +22,7 @@ from graph_agent.task_server.store import metadata as task_tables
 _TABLES = {
     "graph_agent.due": work_tables,
     "graph_agent.task_server": task_tables,
+    "graph_agent.question": question_tables,
     "graph_agent.chat.conversations": conversation_tables,
     "graph_agent.record": tree_leaves.metadata,
 }

@@ -13,7 +13,13 @@ from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
 
-_PACKAGES = ("graph_agent.due", "graph_agent.record", "graph_agent.task_server", "graph_agent.chat.conversations")
+_PACKAGES = (
+    "graph_agent.due",
+    "graph_agent.record",
+    "graph_agent.task_server",
+    "graph_agent.question",
+    "graph_agent.chat.conversations",
+)
 """The packages with tables."""
 
 
