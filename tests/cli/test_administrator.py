@@ -248,7 +248,7 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
     "edit the amounts of a call": (("UPDATE call_operations SET amounts = '{{}}'",), {PROJECTION}),
     "void the operation of a call": (("UPDATE call_operations SET state = 'void'",), {PROJECTION}),
     "delete the operation of a call": ((f"DELETE FROM call_operations WHERE {OF_ANN}",), {PROJECTION}),
-    "insert the operation of a call": ((copied("call_operations", OF_ANN, sequence="99"),), {EFFECT, PROJECTION}),
+    "insert the operation of a call": ((copied("call_operations", OF_ANN, sequence="99"),), {PROJECTION}),
     "insert the operation of no decision": ((copied("call_operations", OF_ANN, decision_id="'forged'"),), {PROJECTION}),
     "delete an operation": (("DELETE FROM operations WHERE user_id = 'ann'",), {EFFECT}),
     "void an operation": (("UPDATE operations SET state = 'VOID', result = NULL",), {EFFECT}),
