@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from graph_agent.models.llm import NO_PARAMETERS
+from graph_agent.policy.schema.references import find_part
 
 _COMBINING: Final = ("allOf", "anyOf", "oneOf")
 _NOT_AT_THE_ROOT: Final = frozenset({*_COMBINING, "enum", "const", "not", "if", "then", "else", "$ref", "dependentSchemas"})
@@ -107,12 +108,9 @@ def _add(properties: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def _resolved(reference: str, root: dict[str, Any]) -> Any:
-    node: Any = root
     if not reference.startswith("#"):
         raise UnsendableSchemaError("its schema refers to another document")
-    for step in reference[1:].split("/")[1:]:
-        # `~1` and `~0` are the escapes of a JSON Pointer for `/` and `~`.
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    node = find_part(root, reference)
     if node is None:
         raise UnsendableSchemaError("its schema refers to a part that it does not have")
     return node

@@ -23,6 +23,7 @@ from graph_agent.llm.wire import WireNames, strip_namespace
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDeclaration
 from graph_agent.models.unique_keys import unique_keys
+from graph_agent.policy.schema.references import find_part
 from graph_agent.reply.forms import REPLY_FORMS, read_form
 
 MAX_DEPTH = 64
@@ -277,20 +278,10 @@ def _alternatives(schema: Any, root: Any) -> list[dict[str, Any]]:
             continue
         found[id(one)] = one
         if isinstance(reference := one.get("$ref"), str):
-            pending.append(_resolve(reference, root))
+            pending.append(find_part(root, reference))
         for keyword in ("allOf", "anyOf", "oneOf"):
             pending += one.get(keyword) or []
     return list(found.values())
-
-
-def _resolve(reference: str, root: Any) -> Any:
-    if not reference.startswith("#"):
-        return None
-    node = root
-    for step in reference[1:].split("/")[1:]:
-        # `~1` and `~0` are the escapes of a JSON Pointer for `/` and `~`.
-        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-    return node
 
 
 def _at_key(schema: dict[str, Any], key: str) -> Any:

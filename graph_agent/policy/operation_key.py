@@ -22,6 +22,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.key_location import KeyLocation, KeyPlace
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
+from graph_agent.policy.schema.references import find_part
 from graph_agent.policy.schema.upgrade import upgraded
 
 _NAMESPACE: Final = UUID("6f1c2a5e-8f0b-5f0e-9a63-0f5a3f3b8c11")
@@ -219,8 +220,8 @@ def _parts(schema: Any, definitions: Mapping[str, Any]) -> list[dict[str, Any]]:
         for _, part in walk(waiting.pop()):
             if part not in found:
                 found.append(part)
-                _, keyword, name = (*str(part.get("$ref", "")).split("/", 2), "", "")[:3]
-                waiting.append(definitions.get(keyword, {}).get(name))
+                if isinstance(reference := part.get("$ref"), str):
+                    waiting.append(find_part(definitions, reference))
     return found
 
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import unquote
 
 from jsonschema_rs import Draft202012Validator
 
 from graph_agent.policy.schema import keywords
+from graph_agent.policy.schema.references import find_part
 
 _STRICT: Final = "x-graph-agent-strict"
 """The mark of a schema with which a value begins, and which declares its properties."""
@@ -60,16 +60,9 @@ class Schema:
         """Return the schema that `reference` names. Raises `SchemaRefusedError`."""
         own = self.root.get("$id")
         fragment = reference.removeprefix(own) if isinstance(own, str) else reference
-        if fragment in ("", "#"):
-            return self.root
-        node: Any = self._anchors.get(fragment[1:])
-        try:
-            if fragment.startswith("#/"):
-                node = self.root
-                for step in unquote(fragment[2:]).split("/"):
-                    node = node[int(step)] if isinstance(node, list) else node[step.replace("~1", "/").replace("~0", "~")]
-        except (KeyError, IndexError, ValueError, TypeError):
-            node = None
+        node = self._anchors.get(fragment[1:])
+        if node is None:
+            node = find_part(self.root, fragment)
         if not isinstance(node, dict | bool):
             raise keywords.SchemaRefusedError("refers to a schema that is not in it")
         return node
