@@ -83,7 +83,8 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
         if entry.kind is EntryKind.READ:
             read = FactRead.model_validate(entry.result)
             what = f"{read.tool} {canonical_json(read.arguments)}"
-            yield f"The runtime read {one_line(what, 200)} {_purpose(read)}: {one_line(read.in_words, 400)}."
+            when = "before a call" if read.after is None else f"after call {read.after}"
+            yield f"The runtime read {one_line(what, 200)} {when}: {one_line(read.in_words, 400)}."
         if entry.kind is EntryKind.UNDO:
             yield from _undo(entry.result)
         if entry.kind is EntryKind.SETTLE:
@@ -109,12 +110,6 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     yield from _slowness(record)
     if trace.constitution is not None and trace.constitution.previous_digest is not None:
         yield from _constitution_change(trace.constitution)
-
-
-def _purpose(read: FactRead) -> str:
-    if read.restores is None:
-        return "for the conditions"
-    return f"{'after' if read.is_after else 'before'} call {read.restores}, for an undo"
 
 
 def _undo(claim: dict[str, Any]) -> Iterator[str]:

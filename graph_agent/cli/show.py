@@ -211,9 +211,9 @@ def _print_sources(batch: BatchSources) -> None:
 
 
 def _print_fact_read(entry: RecordEntry) -> None:
-    """Print a read of the runtime for conditions, or around a change that can be undone, and what was kept of it."""
+    """Print a read of the runtime before a call, or after one that can be undone, and what was kept of it."""
     read = FactRead.model_validate(entry.result)
-    label = "rules read" if read.restores is None else "read after" if read.is_after else "read before"
+    label = "read before" if read.after is None else "read after"
     _row(label, f"{shorten(read.tool)} {shorten(read.arguments)}, {entry.ms} ms", "magenta")
     _row("", shorten(read.in_words))
 

@@ -58,7 +58,7 @@ def _is_changed(hand: CallInHand, seen: ToolResult | None) -> bool:
 async def _read_restored(hand: CallInHand, batch: Batch) -> Evidence:
     if hand.undoes is None or (restored := hand.undoes.restored) is None:
         return hand.evidence
-    read = await read_object(hand, batch, restored.tool, restored.arguments, tuple(restored.left), after=False)
+    read = await read_object(hand, batch, restored.tool, restored.arguments)
     return hand.evidence._replace(object_now=read, restored_before=restored_before(batch.turn, restored, hand.place))
 
 

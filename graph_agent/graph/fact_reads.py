@@ -1,4 +1,7 @@
-"""The reads that the runtime makes for conditions, before a call is judged whose conditions name facts."""
+"""The reads that the runtime makes for a call: of the facts that its conditions name, and of what its undo restores.
+
+All uses of a call share a read: what conditions have read is what an undo restores, and what it is compared with.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from graph_agent.policy.fact_errors import UnreadableError
 from graph_agent.policy.facts import Fact, FactKind, Fold
 from graph_agent.policy.guard import judge_fact_read
 from graph_agent.policy.past_call import PastCall
+from graph_agent.policy.undo import read_arguments, with_restored
 from graph_agent.words.reasons import for_user
 
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 
 MAX_READS = 60
-"""The reads for conditions in one turn, also those for calls that are then refused."""
+"""The reads for calls in one turn, also those for calls that are then refused."""
 _TOO_MANY = "this message has read as much as it may"
 
 
@@ -42,7 +46,7 @@ class FactReader:
     made: tuple[PastCall, ...] = ()
     """The reads of the turn; the caller passes those of earlier batches."""
     _known: dict[str, FactRead] = field(default_factory=dict)
-    """The answer of each read, by tool and arguments."""
+    """The answer of each read, by tool and arguments, and by what is kept of it."""
 
     @property
     def declared(self) -> DeclaredFacts:
@@ -88,21 +92,39 @@ class FactReader:
         """Forget what was answered before a change. Another server may read the same data as the one that made it."""
         self._known.clear()
 
-    async def answer(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand, *, first: bool) -> FactRead:
-        """Return the answer of one read for a call, which may be known. Raises `UnreadableError` if it is not permitted."""
-        compared = compared_by(self.declared, tool_name, hand.arguments)
-        key = canonical_json([tool_name, arguments, compared])
+    async def answer(
+        self,
+        tool_name: str,
+        arguments: dict[str, Any],
+        hand: CallInHand,
+        *,
+        first: bool = True,
+        after: int | None = None,
+        decides: bool = True,
+    ) -> FactRead:
+        """Return the answer of one read for a call, which may be known. Raises `UnreadableError` if it is not permitted.
+
+        The parameters are those of `WantedRead`.
+        """
+        conditions, paths = self.setting.policy.conditions, _restored(hand, tool_name, arguments)
+        declared = None if conditions is None else conditions.results
+        compared = {} if declared is None else compared_by(declared, tool_name, hand.arguments)
+        key = canonical_json([tool_name, arguments, compared, paths])
         if key in self._known:
             return self._known[key]
-        call = await self.permitted(tool_name, arguments, hand)
-        read = await read_for_facts(
-            WantedRead(call, lambda one: read_of(self.declared, tool_name, call.arguments, one, compared), first, compared),
-            self.ports,
-        )
-        self._known[key] = read
+        call = await self._permitted(tool_name, arguments, hand)
+
+        def keep(result: ToolResult) -> FactRead:
+            read = read_of(declared, tool_name, call.arguments, result, compared)
+            return with_restored(read.replace(after=after), paths, result)
+
+        read = await read_for_facts(WantedRead(call, keep, first, compared, after, decides), self.ports)
+        # A failed read for an undo says nothing about a later call, whose conditions would read again.
+        if decides or read.error is None:
+            self._known[key] = read
         return read
 
-    async def permitted(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand) -> AuthorizedCall:
+    async def _permitted(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand) -> AuthorizedCall:
         """Return the permission of one more read for a call, which is counted. Raises `UnreadableError` if there is none."""
         if len(self.made) >= MAX_READS:
             raise UnreadableError(_TOO_MANY)
@@ -178,3 +200,15 @@ class _Reading:
                 self.known.failed[name] = why
             elif name in answer.values:
                 self.known.values[name] = answer.values[name]
+
+
+def _restored(hand: CallInHand, tool_name: str, arguments: dict[str, Any]) -> tuple[str, ...]:
+    """Return the paths in this read that the undo of a call restores, or with which the call as an undo is compared."""
+    if hand.undoes is not None:
+        compared = hand.undoes.restored
+        is_same = compared is not None and (compared.tool, compared.arguments) == (tool_name, arguments)
+        return tuple(compared.left) if compared is not None and is_same else ()
+    declared = hand.rule.grant.undone_by
+    if declared is None or declared.before is None or declared.before.tool != tool_name:
+        return ()
+    return declared.restored if read_arguments(declared, hand.arguments) == arguments else ()

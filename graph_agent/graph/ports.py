@@ -30,8 +30,10 @@ class WantedRead:
     """True if it starts the time limit, which the reads before one judgement share."""
     compared: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the judged call that the paths of its facts compare."""
-    restores: bool = False
-    """True for a read before or after a change, or before its undo."""
+    after: int | None = None
+    """The number of the change after which it is made."""
+    decides: bool = True
+    """False if no condition is judged by it: what an undo restores is read."""
 
 
 class FactPorts(Protocol):

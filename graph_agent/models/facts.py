@@ -47,7 +47,10 @@ class Selected(Frozen):
 
 
 class FactRead(Selected):
-    """A read that the runtime has made for conditions, as it is recorded."""
+    """A read that the runtime has made for a call, with what all uses of it need, as it is recorded.
+
+    Conditions have their facts by name. What an undo restores is at its path in the result, such as `$.address.street`.
+    """
 
     tool: str
     arguments: dict[str, Any]
@@ -56,10 +59,13 @@ class FactRead(Selected):
     # Left out of the JSON of most reads.
     compared: dict[str, Any] = Field(default_factory=dict, exclude_if=not_)
     """The arguments of the call that the paths of its facts compare."""
-    restores: int | None = Field(default=None, ge=1, exclude_if=lambda number: number is None)
-    """For a read that an undo needs: the number of the call, and the values are those that the undo restores, by path."""
-    is_after: bool = Field(default=False, exclude_if=not_)
-    """True if it was made after that call."""
+    after: int | None = Field(default=None, ge=1, exclude_if=lambda number: number is None)
+    """The number of the call after which it was made, to know how that has left its object; None for a read before."""
+
+    @property
+    def is_absent(self) -> bool:
+        """True if the server says that there is no such object."""
+        return self.error is None and not self.values and not self.failed
 
     @property
     def in_words(self) -> str:

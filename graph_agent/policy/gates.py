@@ -16,6 +16,7 @@ from graph_agent.policy.call_in_hand import ASKED_AT, CallInHand, Findings, Guar
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Verdict
 from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
+from graph_agent.policy.undo import place_of
 
 MAX_CALLS_PER_ROUND = 5
 
@@ -276,9 +277,9 @@ def is_left_alone(hand: CallInHand) -> GuardVerdict | None:
     restored, read = None if hand.undoes is None else hand.undoes.restored, hand.evidence.object_now
     if restored is None or read is None:
         return None
-    if read.error is not None:
-        return hand.refused(Reason(ReasonCode.NOT_COMPARED, (read.error,)), ToolErrorCode.ACCESS_DENIED)
-    now = {**read.values, **hand.evidence.restored_before}
+    if (why := "it was not found" if read.is_absent else read.error) is not None:
+        return hand.refused(Reason(ReasonCode.NOT_COMPARED, (why,)), ToolErrorCode.ACCESS_DENIED)
+    now = {**{path: read.values.get(place_of(path)) for path in restored.left}, **hand.evidence.restored_before}
     for path, left in restored.left.items():
         if now.get(path) != left:
             about = " ".join([restored.tool, *map(str, restored.arguments.values())])

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from graph_agent.errors import ToolErrorCode
-from graph_agent.models.facts import FactRead
+from graph_agent.models.facts import FactRead, KnownRead
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import ToolGrant, UndoneBy, Where
 from graph_agent.policy.outcome_reads import selection_of, values_in
@@ -37,7 +36,7 @@ def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping
         return "needs no (undone by ...): it only reads"
     try:
         for where in [where for _, where in declared.parameters if where.root != "arguments"]:
-            selection_of(_path(where), _WHERE)
+            selection_of(place_of(where.path), _WHERE)
     except ImportError:
         return "has (undone by ...), which needs the extra 'policy': pip install 'graph-agent[policy]'"
     except ValueError as exc:
@@ -58,19 +57,26 @@ def read_arguments(declared: UndoneBy, arguments: Mapping[str, Any]) -> dict[str
     return None if None in given.values() else given
 
 
-def kept_of(paths: Iterable[str], tool_name: str, arguments: dict[str, Any], result: ToolResult) -> FactRead:
-    """Return what is recorded of a read before or after a change: the values at the `paths` that an undo restores."""
-    if not result.success:
-        is_absent = result.error_code is ToolErrorCode.NOT_FOUND
-        return FactRead(tool=tool_name, arguments=arguments, error="it was not found" if is_absent else "the read failed")
+def place_of(path: str) -> str:
+    """Return the path of a restored value in the result of its read, under which a `FactRead` has it."""
+    return f"$.{path}"
+
+
+def with_restored(read: FactRead, paths: Iterable[str], result: ToolResult) -> FactRead:
+    """Return a read with the values at the `paths` that an undo restores, as its result has them."""
+    if not result.success or (isinstance(result, KnownRead) and result.read.is_absent):
+        return read
     found, failed = {}, {}
-    for path in paths:
-        values = values_in(f"$.{path}", result)
-        if values is None:
-            failed[path] = "it is missing"
+    for place in map(place_of, paths):
+        if isinstance(result, KnownRead):
+            values = [result.read.values[place]] if place in result.read.values else None
         else:
-            (found[path],) = values
-    return FactRead(tool=tool_name, arguments=arguments, values=found, failed=failed)
+            values = values_in(place, result)
+        if values is None:
+            failed[place] = "it is missing"
+        else:
+            (found[place],) = values
+    return read.replace(values={**read.values, **found}, failed={**read.failed, **failed})
 
 
 def in_words(lifetime: timedelta) -> str:
@@ -82,16 +88,12 @@ def in_words(lifetime: timedelta) -> str:
     raise AssertionError("a lifetime has whole minutes")
 
 
-def _path(where: Where) -> str:
-    return f"$.{where.path}"
-
-
 def _value(where: Where, arguments: Mapping[str, Any], result: ToolResult, before: Mapping[str, Any]) -> Any:
     match where.root:
         case "arguments":
             value = arguments.get(where.path)
         case "result":
-            value = (values_in(_path(where), result) or [None])[0]
+            value = (values_in(place_of(where.path), result) or [None])[0]
         case _:
             value = before.get(where.path)
     if value is None:

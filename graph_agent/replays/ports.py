@@ -49,10 +49,8 @@ class PlaybackRecorder(Recorder):
         self.exchanges: deque[tuple[LLMRequest, LLMResponse]] = deque()
         self.answers: dict[tuple[EntryKind, str], deque[ToolResult]] = defaultdict(deque)
         """The results of tools, by kind of request and by `_call_text`."""
-        self.reads: dict[tuple[str, int], FactRead] = {}
-        """The reads for conditions, by `_call_text` and by the number of changes that were sent before."""
-        self.reads_for_undo: dict[str, deque[FactRead]] = defaultdict(deque)
-        """The reads before and after changes that can be undone, by `_call_text`."""
+        self.reads: dict[tuple[str, int], deque[FactRead]] = defaultdict(deque)
+        """The reads for calls, by `_read_text` and by the number of changes that were sent before."""
         self.declared = None if snapshot.policy.conditions is None else snapshot.policy.conditions.results
         """The facts that the recorded conditions name."""
         self._changes = 0
@@ -68,10 +66,7 @@ class PlaybackRecorder(Recorder):
 
     async def read_fact(self, wanted: WantedRead) -> FactRead:
         read = await super().read_fact(wanted)
-        if wanted.restores:
-            self.reads_for_undo[_call_text(wanted.call.tool_name, wanted.call.arguments)].append(read)
-        else:
-            self.reads[_read_text(wanted), self._changes] = read
+        self.reads[_read_text(wanted), self._changes].append(read)
         return read
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
@@ -105,7 +100,6 @@ class WhatIfPorts:
         self._live = live
         self._facts = RecordedFacts(played.declared, snapshot.policy.conditions)
         self._reads = played.reads
-        self._reads_for_undo = played.reads_for_undo
         self._changes = 0
         self._exchanges = played.exchanges
         self._answers = played.answers
@@ -207,13 +201,16 @@ class WhatIfPorts:
         return self._answer(EntryKind.PREVIEW, tool_name, arguments, "would be previewed")
 
     async def read_fact(self, wanted: WantedRead) -> FactRead:
-        call = wanted.call
-        if not wanted.restores:
-            return self._facts.read(call.tool_name, self._reads.get((_read_text(wanted), self._changes)))
-        if recorded := self._reads_for_undo[_call_text(call.tool_name, call.arguments)]:
-            return recorded.popleft()
-        # Whether a change can be undone later does not change what is decided about it.
-        return FactRead(tool=call.tool_name, arguments=call.arguments, error="it was not read")
+        call, recorded = wanted.call, self._reads[_read_text(wanted), self._changes]
+        # The other rules may keep less of each, so that they need one where the record has several.
+        read = None if not recorded else recorded.popleft() if len(recorded) > 1 else recorded[0]
+        try:
+            return self._facts.read(call.tool_name, read)
+        except NoRecordedAnswerError:
+            if wanted.decides:
+                raise
+            # Whether a change can be undone later does not change what is decided about it.
+            return FactRead(tool=call.tool_name, arguments=call.arguments, error="it was not read")
 
     async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:  # noqa: ARG002 (the interface has it)
         recorded = self._next(EntryKind.UNDO, [call.tool_name, call.arguments, call.user_id, call.operation_key])
@@ -242,7 +239,7 @@ class WhatIfPorts:
 
 
 def _read_text(wanted: WantedRead) -> str:
-    """Return a read for conditions as canonical text, with what the paths of its facts compare."""
+    """Return a read for a call as canonical text, with what the paths of its facts compare."""
     call = _call_text(wanted.call.tool_name, wanted.call.arguments)
     return f"{call} {canonical_json(dict(wanted.compared))}" if wanted.compared else call
 

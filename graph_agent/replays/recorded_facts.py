@@ -29,14 +29,16 @@ class RecordedFacts:
 
     def read(self, tool_name: str, read: FactRead | None) -> FactRead:
         """Return what the other conditions see of a recorded read. Raises `NoRecordedAnswerError`."""
-        assert self._declared is not None
-        facts = [fact for fact in self._declared.order if tool_name in fact.tools and fact.kind == "read"]
+        order = () if self._declared is None else self._declared.order
+        facts = [fact for fact in order if tool_name in fact.tools and fact.kind == "read"]
         if read is None:
-            raise self._not_read(facts[0])
-        if read.error is not None or not (read.values or read.failed):
+            raise self._not_read(facts[0]) if facts else NoRecordedAnswerError(f"this decision did not read {tool_name}")
+        if read.error is not None or read.is_absent:
             return read
         found = self._seen(facts, read)
-        return FactRead(tool=read.tool, arguments=read.arguments, values=found.values, failed=found.failed)
+        restored = {place: value for place, value in read.values.items() if place.startswith("$")}
+        missing = {place: why for place, why in read.failed.items() if place.startswith("$")}
+        return read.replace(values={**found.values, **restored}, failed={**found.failed, **missing})
 
     def last(self, recorded: Mapping[str, Selected] | None) -> dict[str, Selected] | None:
         """Return what the other conditions see of the newest results. Raises `NoRecordedAnswerError`."""
@@ -52,8 +54,9 @@ class RecordedFacts:
         return found
 
     def _seen(self, roots: list[Fact], read: Selected) -> Selected:
-        assert self._declared is not None
         found = Selected()
+        if self._declared is None:
+            return found
         names = dict.fromkeys(name for root in roots for name in self._declared.parts_of(root))
         for fact in self._declared.order:
             if fact.name not in names:

@@ -37,8 +37,9 @@ class RecordedReads:
             SeenRead(read.tool, read.arguments, value)
             for read in _fact_reads(entries)
             if self._gives_facts(read.tool)
-            for value in read.values.values()
-            if isinstance(value, dict)
+            for name, value in read.values.items()
+            # A part that an undo restores is no object of the read.
+            if isinstance(value, dict) and not name.startswith("$")
         )
 
     @property

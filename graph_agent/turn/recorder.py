@@ -410,7 +410,7 @@ class Recorder:
         return entry
 
     async def read_fact(self, wanted: WantedRead) -> FactRead:
-        call, at = wanted.call, self._clock.now() if wanted.restores else None
+        call, at = wanted.call, None if wanted.after is None else self._clock.now()
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         if (entry := self._replay_entry(EntryKind.READ, request)) is not None:
             return FactRead.model_validate(entry.result)

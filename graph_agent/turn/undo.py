@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decision
 from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
+from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, ToolInvocation
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import RestoredObject, UndoneCall, UndoneDecision
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import UndoneBy
 from graph_agent.policy.gates import MAX_CALLS_PER_ROUND
 from graph_agent.policy.tool_rule import ToolRule
-from graph_agent.policy.undo import NotUndoableError, filled
+from graph_agent.policy.undo import NotUndoableError, filled, place_of, read_arguments
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply import fixed
 from graph_agent.reply.text import one_line
@@ -134,44 +134,64 @@ def _undo_of(
     until = call.invoked_at + timedelta(milliseconds=call.duration_ms) + declared.lifetime
     if now >= until:
         raise NotUndoableError(f"the time in which it could be undone ended at {until:%Y-%m-%d %H:%M} UTC")
-    restored = _restored(record, call, declared)
+    restored = _restored(record, call, declared, policy)
     before = {} if restored is None else restored.before
     arguments = filled(declared, call.parameters, result, before)
     undone = UndoneCall(decision_id=record.header.decision_id, sequence=call.sequence, until=until, restored=restored)
     return FunctionCall(name=declared.tool, arguments=arguments), undone
 
 
-def _restored(record: DecisionRecord, call: ToolInvocation, declared: UndoneBy) -> RestoredObject | None:
+def _restored(
+    record: DecisionRecord, call: ToolInvocation, declared: UndoneBy, policy: CompiledPolicy
+) -> RestoredObject | None:
     """Return what a call has replaced and left. Raises `NotUndoableError` if it is not known."""
     if declared.before is None:
         return None
-    before, after = (_read(record.entries, call.sequence, is_after=is_after) for is_after in (False, True))
+    given, rules = read_arguments(declared, call.parameters), policy.rules
+    changes = {one.sequence for one in record.invocations if one.tool_name not in rules or rules[one.tool_name].mutating}
+    before, after = (None, None) if given is None else _reads_around(record, call, declared.before.tool, given, changes)
     if before is None or after is None:
         raise NotUndoableError("it is not known how it was before")
-    read, left = (FactRead.model_validate(entry.result) for entry in (before, after))
-    missing = [path for path in declared.restored for one in (read, left) if path not in one.values]
-    if missing or read.tool != declared.before.tool:
+    read, (left, left_at) = before, after
+    places = {path: place_of(path) for path in declared.restored}
+    if any(place not in one.values for place in places.values() for one in (read, left)):
         raise NotUndoableError("it is not known how it was before")
     ended_at = call.invoked_at + timedelta(milliseconds=call.duration_ms)
-    if after.at is None or after.at - ended_at > READ_WITHIN:
+    if left_at is None or left_at - ended_at > READ_WITHIN:
         raise NotUndoableError("it is not known how this change has left it")
     return RestoredObject(
         tool=read.tool,
         arguments=read.arguments,
-        before={path: read.values[path] for path in declared.restored},
-        left={path: left.values[path] for path in declared.restored},
+        before={path: read.values[place] for path, place in places.items()},
+        left={path: left.values[place] for path, place in places.items()},
     )
 
 
-def _read(entries: Sequence[RecordEntry], sequence: int, *, is_after: bool) -> RecordEntry | None:
-    """Return the read before or after a call."""
-    for entry in reversed(entries):
-        if entry.kind is EntryKind.READ and (entry.result.get("restores"), bool(entry.result.get("is_after"))) == (
-            sequence,
-            is_after,
-        ):
-            return entry
-    return None
+def _reads_around(
+    record: DecisionRecord, call: ToolInvocation, tool_name: str, given: Mapping[str, Any], changes: Collection[int]
+) -> tuple[FactRead | None, tuple[FactRead, datetime | None] | None]:
+    """Return the last read of an object before a call that has changed it, and the one right after it, with its time.
+
+    What was read before another of the `changes`, the numbers of calls, does not say how the object was before this one.
+    """
+    before: FactRead | None = None
+    after: tuple[FactRead, datetime | None] | None = None
+    is_sent = False
+    for entry in record.entries:
+        if entry.kind is EntryKind.EXECUTE and entry.operation in changes:
+            before = before if is_sent or entry.operation == call.sequence else None
+            is_sent = is_sent or entry.operation == call.sequence
+        if entry.kind is not EntryKind.READ or entry.result["tool"] != tool_name:
+            continue
+        read = FactRead.model_validate(entry.result)
+        # The runtime may have filled in more of them.
+        if not given.items() <= read.arguments.items():
+            continue
+        if read.after == call.sequence:
+            after = read, entry.at
+        elif not is_sent:
+            before = read
+    return before, after
 
 
 def _undoing_calls(record: DecisionRecord) -> set[int]:

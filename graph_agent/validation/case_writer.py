@@ -159,16 +159,17 @@ def _results(record: DecisionRecord, bound: Mapping[str, str]) -> Iterable[Playe
 
 
 def _reads(record: DecisionRecord, bound: Mapping[str, str], texts: Mapping[str, str]) -> Iterable[FactRead]:
-    """Yield the reads that the runtime made for conditions, with their facts by path."""
-    entries = [one for one in record.entries if one.kind is EntryKind.READ and "restores" not in one.result]
+    """Yield the reads that the runtime made for calls, with their facts by path."""
+    entries = [one for one in record.entries if one.kind is EntryKind.READ]
     if not entries:
         return
     conditions = PolicySnapshot.from_texts(texts, record.header.digests).policy.conditions
-    assert conditions is not None
+    declared = None if conditions is None else conditions.results
     for entry in entries:
-        read = FactRead.model_validate(entry.result)
-        users = [bound.get(read.tool), *conditions.results.filled_by_user(read.tool)]
-        yield by_path(conditions.results, read.replace(arguments=_of_any_user(read.arguments, users)))
+        # Which call it follows is the place where it is played.
+        read = FactRead.model_validate(entry.result).replace(after=None)
+        users = [bound.get(read.tool), *(() if declared is None else declared.filled_by_user(read.tool))]
+        yield by_path(declared, read.replace(arguments=_of_any_user(read.arguments, users)))
 
 
 def _of_any_user(arguments: Mapping[str, Any], users: Collection[str | None]) -> dict[str, Any]:

@@ -124,8 +124,8 @@ def test_show_prints_the_reads_that_conditions_needed(cli: Cli, tmp_path: Path) 
         """Not done: add task: description = 'call mom'. Nothing twice (known = ["call mom"])."""
     ]
     shown = cli("log", "show", refused["decision_id"]).out
-    assert "rules read    list_tasks {}, " in shown
+    assert "read before   list_tasks {}, " in shown
     assert """known = ["call mom"]""" in shown
-    assert "The runtime read list_tasks {} for the conditions: known = [" in shown
+    assert "The runtime read list_tasks {} before a call: known = [" in shown
     replayed = cli("replay", refused["decision_id"], *policy)
     assert replayed.code == 0, replayed.out

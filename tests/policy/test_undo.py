@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from graph_agent.errors import ConstitutionError, ToolGrantError
+from graph_agent.models.facts import FactRead
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import BeforeRead, Constitution, UndoneBy, Where
-from graph_agent.policy.undo import NotUndoableError, filled, in_words, kept_of
+from graph_agent.policy.undo import NotUndoableError, filled, in_words, with_restored
 from tests.address_desk import CONSTITUTION, DECLARATIONS, READS
 
 ORDER = "order: get_order(order_id = arguments.order_id)"
@@ -143,5 +144,6 @@ def test_a_value_that_is_missing_or_null_is_not_guessed() -> None:
     for data in unknown:
         with pytest.raises(NotUndoableError, match=r"result.lines\[1\].street is not known"):
             filled(declared, {}, ToolResult(success=True, data=data), {})
-    read = kept_of(["a", "b.c"], "get", {}, ToolResult(success=True, data={"a": 1, "b": {"c": None}}))
-    assert (read.values, read.failed) == ({"a": 1}, {"b.c": "it is missing"})
+    result = ToolResult(success=True, data={"a": 1, "b": {"c": None}})
+    read = with_restored(FactRead(tool="get", arguments={}), ["a", "b.c"], result)
+    assert (read.values, read.failed) == ({"$.a": 1}, {"$.b.c": "it is missing"})

@@ -10,11 +10,13 @@ import pytest
 from graph_agent.clock import ManualClock, RandomIds, SequentialIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.graph import fact_reads
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import EntryKind
 from graph_agent.models.tools import ReadBack, ToolResult
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.record.settlements import Settlement, store_settlement
 from graph_agent.record.tree.leaves import Sealer
@@ -73,10 +75,10 @@ def id_of(finished: FinishedTurn) -> str:
 async def test_a_change_is_undone_after_a_yes_and_only_once() -> None:
     desk = Desk()
     changed = await desk.call(move("W1", "Birch 9"))
-    about = {"tool": "get_order", "arguments": {"order_id": "W1"}, "restores": 1}
+    about = {"tool": "get_order", "arguments": {"order_id": "W1"}}
     assert reads(changed) == [
-        {**about, "values": {"address.street": "Elm 1"}},
-        {**about, "values": {"address.street": "Birch 9"}, "is_after": True},
+        {**about, "values": {"$.address.street": "Elm 1"}},
+        {**about, "values": {"$.address.street": "Birch 9"}, "after": 1},
     ]
     asked = await desk.undo(changed)
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
@@ -99,6 +101,95 @@ async def test_a_change_is_undone_after_a_yes_and_only_once() -> None:
     )
     assert (await desk.refused(undone)).endswith("(it was an undo itself).")
     assert desk.server.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+
+
+STREETS = ConditionsFile(
+    """@id("base") permit (principal, action, resource);
+    @id("not away from Cedar 7") forbid (principal, action == Action::"set_address", resource)
+    unless { context.result has order && context.result.order.address.street != "Cedar 7" };"""
+)
+EXISTS = ConditionsFile(
+    """@id("base") permit (principal, action, resource);
+    @id("only of an order") forbid (principal, action == Action::"set_address", resource) unless { context.result has order };"""
+)
+ABOUT = {"tool": "get_order", "arguments": {"order_id": "W1"}}
+
+
+def read_of(street: str, **more: Any) -> dict[str, Any]:
+    """Return the one entry of a read that a condition names and that an undo restores."""
+    return {**ABOUT, "values": {"order": {"address": {"street": street}}, "$.address.street": street}, **more}
+
+
+async def test_what_a_condition_reads_is_what_an_undo_restores_and_is_read_once_before_the_change() -> None:
+    desk = Desk(conditions=STREETS)
+    changed = await desk.call(move("W1", "Birch 9"))
+    assert [tool for tool, _ in desk.server.sent] == ["get_order", "set_address", "get_order"]
+    assert reads(changed) == [read_of("Elm 1"), read_of("Birch 9", after=1)]
+    desk.server.sent.clear()
+    asked = await desk.undo(changed)
+    # Its own condition and what it is compared with: one read too, and one more after the yes.
+    assert reads(asked) == [read_of("Birch 9")]
+    await desk.answer(asked)
+    assert [tool for tool, _ in desk.server.sent] == ["get_order", "get_order", "set_address"]
+    assert desk.server.streets["W1"] == "Elm 1"
+
+
+async def test_an_undo_is_compared_with_what_its_condition_has_read() -> None:
+    desk = Desk(conditions=EXISTS)
+    changed = await desk.call(move("W1", "Birch 9"))
+    asked = await desk.undo(changed)
+    desk.server.streets["W1"] = "Cedar 7"
+    desk.server.sent.clear()
+    late = await desk.answer(asked)
+    assert late.decision.reply.endswith(CONFLICT)
+    assert [tool for tool, _ in desk.server.sent] == ["get_order"]
+    assert reads(late) == [{**ABOUT, "values": {"order": {}, "$.address.street": "Cedar 7"}}]
+    # Where the question has shown what has changed, the user is asked again, and the yes overwrites nothing either.
+    desk = Desk(conditions=STREETS)
+    changed = await desk.call(move("W1", "Birch 9"))
+    asked = await desk.undo(changed)
+    desk.server.streets["W1"] = "Ash 8"
+    again = await desk.answer(asked)
+    assert again.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
+    late = await desk.answer(again)
+    assert CONFLICT.replace("Cedar 7", "Ash 8") in late.decision.reply
+    assert desk.server.streets["W1"] == "Ash 8"
+
+
+@pytest.mark.parametrize("conditions", [None, EXISTS])
+async def test_what_was_read_after_a_change_is_what_the_next_one_of_the_same_object_restores(
+    conditions: ConditionsFile | None,
+) -> None:
+    desk = Desk(conditions=conditions)
+    changed = await desk.call(move("W1", "Birch 9"), move("W1", "Oak 4"))
+    assert [tool for tool, _ in desk.server.sent] == ["get_order", "set_address", "get_order", "set_address", "get_order"]
+    asked = await desk.undo(changed)
+    undoes = asked.record.header.context.undoes
+    assert undoes is not None
+    assert [one.restored.before for one in undoes.calls if one.restored] == [
+        {"address.street": "Birch 9"},
+        {"address.street": "Elm 1"},
+    ]
+    await desk.answer(asked)
+    assert desk.server.streets["W1"] == "Elm 1"
+
+
+async def test_what_was_read_before_an_earlier_change_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit of a turn, which no test could reach otherwise.
+    monkeypatch.setattr(fact_reads, "MAX_READS", 1)
+    desk = Desk()
+    changed = await desk.call(move("W1", "Birch 9"), move("W1", "Oak 4"))
+    assert len(reads(changed)) == 1
+    refused = await desk.refused(changed)
+    assert refused.count("(it is not known how it was before)") == 2
+
+
+async def test_a_decision_is_the_same_under_conditions_that_name_what_an_undo_has_read() -> None:
+    desk = Desk(conditions=STREETS)
+    changed = await desk.call(move("W1", "Birch 9"), move("W1", "Oak 4"))
+    plain = "\n".join(line.partition(" (undone by")[0] for line in CONSTITUTION.splitlines())
+    report = await desk.what_if(changed, plain)
+    assert (report.differences, report.departure) == ((), None)
 
 
 async def test_a_value_from_the_result_undoes_a_creation() -> None:

@@ -97,12 +97,12 @@ async def _run(judged: GuardVerdict, batch: Batch) -> ToolResult:
     ports.intend([judged.authorized] if following is None else [judged.authorized, following])
     await read_around(hand, batch, after=False)
     result = await run_authorized(judged.authorized, ports, read_retries=0 if counted else snapshot.config.read_retries)
+    if hand.rule.mutating:
+        batch.reader.forget()
     if result.success:
         await read_around(hand, batch, after=True)
     if not result.may_be_done:
         batch.foreseen = None
-    if hand.rule.mutating:
-        batch.reader.forget()
     return result
 
 

@@ -56,17 +56,19 @@ def selected_last(declared: DeclaredFacts, fact: Fact, result: ToolResult, *, is
 
 
 def read_of(
-    declared: DeclaredFacts,
+    declared: DeclaredFacts | None,
     tool_name: str,
     arguments: dict[str, Any],
     result: ToolResult,
     compared: Mapping[str, Any] = _NONE,
 ) -> FactRead:
-    """Return what is recorded of a read for a call whose arguments `compared` the paths of its facts compare."""
+    """Return the facts in a read for a call whose arguments `compared` their paths compare; None if no condition names one."""
     read = FactRead(tool=tool_name, arguments=arguments, compared=dict(compared))
     if isinstance(result, KnownRead):
-        return _of_known(declared, read, result.read)
-    if result.success:
+        return read.replace(error=result.read.error) if declared is None else _of_known(declared, read, result.read)
+    if result.success and declared is None:
+        return read
+    if result.success and declared is not None:
         found = selected(declared, tool_name, result, compared)
         return read.replace(values=found.values, failed=found.failed)
     is_absent = result.error_code is ToolErrorCode.NOT_FOUND
@@ -77,15 +79,19 @@ def _read_by(declared: DeclaredFacts, tool_name: str) -> list[Fact]:
     return [fact for fact in declared.order if fact.kind is FactKind.READ and fact.tools == (tool_name,)]
 
 
-def by_path(declared: DeclaredFacts, read: FactRead) -> FactRead:
-    """Return a read of these facts with its facts by their path, for a `KnownRead`."""
-    values: dict[str, Any] = {}
+def by_path(declared: DeclaredFacts | None, read: FactRead) -> FactRead:
+    """Return a read of these facts with its facts by their path, for a `KnownRead`; None if no condition names one."""
+    values = {place: value for place, value in read.values.items() if place.startswith("$")}
+    failed = {place: why for place, why in read.failed.items() if place.startswith("$")}
+    if declared is None:
+        return read.replace(values=values, failed=failed)
     for fact in declared.order:
         if fact.name in read.values:
             value = _with_gaps(read.values[fact.name], declared.named.get(fact.name, {}))
             path, known = _path(declared, fact), values.get(_path(declared, fact))
             values[path] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
-    failed = {_path(declared, fact): read.failed[fact.name] for fact in declared.order if fact.name in read.failed}
+        if fact.name in read.failed:
+            failed[_path(declared, fact)] = read.failed[fact.name]
     return read.replace(values=values, failed=failed)
 
 
