@@ -81,7 +81,7 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     yield from _model_calls(record)
     for entry in record.entries:
         if entry.kind is EntryKind.READ:
-            read = FactRead.model_validate(entry.result)
+            read = FactRead.recorded(entry.result)
             what = f"{read.tool} {canonical_json(read.arguments)}"
             when = "before a call" if read.after is None else f"after call {read.after}"
             yield f"The runtime read {one_line(what, 200)} {when}: {one_line(read.in_words, 400)}."

@@ -212,7 +212,7 @@ def _print_sources(batch: BatchSources) -> None:
 
 def _print_fact_read(entry: RecordEntry) -> None:
     """Print a read of the runtime before a call, or after one that can be undone, and what was kept of it."""
-    read = FactRead.model_validate(entry.result)
+    read = FactRead.recorded(entry.result)
     label = "read before" if read.after is None else "read after"
     _row(label, f"{shorten(read.tool)} {shorten(read.arguments)}, {entry.ms} ms", "magenta")
     _row("", shorten(read.in_words))

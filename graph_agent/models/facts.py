@@ -62,6 +62,11 @@ class FactRead(Selected):
     after: int | None = Field(default=None, ge=1, exclude_if=lambda number: number is None)
     """The number of the call after which it was made, to know how that has left its object; None for a read before."""
 
+    @classmethod
+    def recorded(cls, entry: Mapping[str, Any]) -> Self:
+        """Return the read that an entry of a record has, without fields of entries of before, which it no longer has."""
+        return cls.model_validate({name: value for name, value in entry.items() if name in cls.model_fields})
+
     @property
     def is_absent(self) -> bool:
         """True if the server says that there is no such object."""

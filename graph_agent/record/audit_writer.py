@@ -218,7 +218,7 @@ def read_calls(record: Mapping[str, Any]) -> list[ReadCall]:
     made = [ToolInvocation.model_validate(one) for one in invocations if one["disposition"] in seen]
     read = [ReadCall(one.tool_name, one.parameters, one.tool_result) for one in made]
     if any(one["disposition"] in _SHOWS_FACTS for one in invocations):
-        facts = [FactRead.model_validate(entry["result"]) for entry in entries if entry["kind"] == EntryKind.READ]
+        facts = [FactRead.recorded(entry["result"]) for entry in entries if entry["kind"] == EntryKind.READ]
         read += [ReadCall(one.tool, one.arguments, ToolResult(success=True, data=one.values)) for one in facts]
     if (undoes := record["header"]["context"].get("undoes")) is not None:
         # Its question shows what is restored.

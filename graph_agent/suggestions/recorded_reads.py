@@ -73,6 +73,6 @@ def _fact_reads(entries: Iterable[Mapping[str, Any]]) -> Iterator[FactRead]:
     for entry in entries:
         if entry["kind"] == EntryKind.READ and isinstance(entry["result"], dict) and "values" in entry["result"]:
             try:
-                yield FactRead.model_validate(entry["result"])
+                yield FactRead.recorded(entry["result"])
             except ValidationError:
                 continue

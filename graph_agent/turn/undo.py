@@ -183,7 +183,7 @@ def _reads_around(
             is_sent = is_sent or entry.operation == call.sequence
         if entry.kind is not EntryKind.READ or entry.result["tool"] != tool_name:
             continue
-        read = FactRead.model_validate(entry.result)
+        read = FactRead.recorded(entry.result)
         # The runtime may have filled in more of them.
         if not given.items() <= read.arguments.items():
             continue

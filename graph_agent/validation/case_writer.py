@@ -167,7 +167,7 @@ def _reads(record: DecisionRecord, bound: Mapping[str, str], texts: Mapping[str,
     declared = None if conditions is None else conditions.results
     for entry in entries:
         # Which call it follows is the place where it is played.
-        read = FactRead.model_validate(entry.result).replace(after=None)
+        read = FactRead.recorded(entry.result).replace(after=None)
         users = [bound.get(read.tool), *(() if declared is None else declared.filled_by_user(read.tool))]
         yield by_path(declared, read.replace(arguments=_of_any_user(read.arguments, users)))
 

@@ -13,6 +13,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.graph import fact_reads
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
+from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import EntryKind
 from graph_agent.models.tools import ReadBack, ToolResult
@@ -110,7 +111,8 @@ STREETS = ConditionsFile(
 )
 EXISTS = ConditionsFile(
     """@id("base") permit (principal, action, resource);
-    @id("only of an order") forbid (principal, action == Action::"set_address", resource) unless { context.result has order };"""
+    @id("only of an order") forbid (principal, action == Action::"set_address", resource)
+    unless { context.result has order };"""
 )
 ABOUT = {"tool": "get_order", "arguments": {"order_id": "W1"}}
 
@@ -359,6 +361,20 @@ async def test_a_read_that_fails_prevents_the_undo_and_not_the_change() -> None:
         changed = await desk.call(move("W1", "Birch 9"))
         assert desk.server.streets["W1"] == "Birch 9"
         assert (await desk.refused(changed)).endswith("(it is not known how it was before).")
+
+
+async def test_a_record_of_before_is_shown_and_its_changes_are_not_undone() -> None:
+    """Its read for an undo was an entry of its own kind."""
+    desk = Desk()
+    record = (await desk.call(move("W1", "Birch 9"))).record
+    (before, after) = (one for one in record.entries if one.kind is EntryKind.READ)
+    old = {**ABOUT, "restores": 1, "values": {"address.street": "Elm 1"}}
+    changed = {before.n: old, after.n: {**old, "is_after": True}}
+    entries = [one.replace(result=changed.get(one.n, one.result)) for one in record.entries]
+    record = record.replace(entries=entries)
+    policy = (await desk.engine.prepare()).policy
+    assert "it is not known how it was before" in str(undoable(record, policy, {}, {}, desk.clock.now()).problem)
+    assert FactRead.recorded(old).in_words == 'address.street = "Elm 1"'
 
 
 async def test_an_undo_replays_under_other_rules() -> None:
