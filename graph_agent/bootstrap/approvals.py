@@ -14,4 +14,5 @@ def open_approvals(settings: Settings, database: Database, origin: str) -> Appro
     """Return the store of approval requests; `origin` is that of the log. Raises `ConfigurationError`."""
     keys = None if settings.approver_keys is None else read_approver_keys(settings.approver_keys)
     evidence = AnswerEvidence(sign_in=settings.authenticates, keys=keys)
-    return ApprovalStore(database, record_key=record_keys(settings), origin=origin, evidence=evidence)
+    notices = settings.webhook_url is not None
+    return ApprovalStore(database, record_key=record_keys(settings), origin=origin, evidence=evidence, notices=notices)

@@ -1,12 +1,12 @@
 """Notices about approval requests, posted to a webhook of the operator: requested, a reminder at half time, closed.
 
 They are Standard Webhooks: the same id for each try, a time, and an HMAC of both with the body. A notice has no text of the
-request unless the operator wants it, and nothing that approves it. It is sent at least once, and given up after two days.
+request unless the operator wants it, and nothing that approves it. It is due work, sent at least once, and given up after 15
+tries.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hmac
 import logging
@@ -16,21 +16,20 @@ from datetime import timedelta
 from hashlib import sha256
 
 from graph_agent.chat.approval_view import state_of
-from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest
-from graph_agent.chat.conversations.tables import NoticeKind
-from graph_agent.errors import ServiceError
+from graph_agent.chat.conversations.approvals import ApprovalStore, NoticeKind, StoredRequest, notice_key
+from graph_agent.due.table import BackOff, DueWork, WorkKind
+from graph_agent.due.worker import Again, DueHandler
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.canonical import canonical_json
 from graph_agent.ports import Clock
 
 _log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0
 _SEND_SECONDS = 10.0
 _MAX_ANSWER_BYTES = 64 * 1024
-_FIRST_RETRY = timedelta(seconds=5)
-_MAX_TRIES = 15
-"""The waits double up to six hours, so that a notice is tried for about two days."""
+_BACK_OFF = BackOff(timedelta(seconds=5), timedelta(hours=6), tries=15)
+"""The waits double up to six hours, so that a notice is tried for most of a day."""
+_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Webhook:
 
 
 class ApprovalNotices:
-    """Sends the notices that are due, one after the other."""
+    """Sends the notices that are due."""
 
     def __init__(self, requests: ApprovalStore, webhook: Webhook, clock: Clock) -> None:
         self._requests = requests
@@ -54,45 +53,21 @@ class ApprovalNotices:
         self._clock = clock
         self.deliveries: Counter[str] = Counter(sent=0, failed=0)
         """The numbers of tries that were "sent" and that "failed"."""
+        self.handler = DueHandler(WorkKind.NOTICE, self._send, slots=_AT_ONCE, back_off=_BACK_OFF)
 
-    async def send_forever(self) -> None:
-        """Send what is due, again and again."""
-        while True:
-            try:
-                while await self.send_one():
-                    pass
-            except ServiceError as exc:
-                _log.warning("notices are sent later: %s", exc.code)
-            except Exception:
-                _log.exception("a notice could not be sent")
-            await asyncio.sleep(POLL_SECONDS)
+    async def _send(self, work: DueWork) -> Again | None:
+        request_id, _, kind = work.key.rpartition(".")
+        stored = await self._requests.find(request_id)
+        if stored is None or (kind == NoticeKind.REMINDER and state_of(stored) is not ApprovalState.OPEN):
+            return None
+        problem = await self._post(stored, NoticeKind(kind))
+        self.deliveries["failed" if problem else "sent"] += 1
+        return Again(_BACK_OFF, problem) if problem else None
 
-    async def send_one(self) -> bool:
-        """Send one notice that is due; False if there is none."""
-        taken = await self._requests.take_notice(timedelta(seconds=2 * _SEND_SECONDS))
-        if taken is None:
-            return False
-        stored, kind, tries = taken
-        if kind is NoticeKind.REMINDER and state_of(stored) is not ApprovalState.OPEN:
-            await self._requests.sent(stored, kind, None)
-            return True
-        if await self._post(stored, kind):
-            self.deliveries["sent"] += 1
-            action = stored.request.action
-            half = action.created_at + (action.expires_at - action.created_at) / 2
-            await self._requests.sent(stored, kind, half if kind is NoticeKind.REQUESTED else None)
-            return True
-        self.deliveries["failed"] += 1
-        if tries + 1 >= _MAX_TRIES:
-            await self._requests.sent(stored, kind, None)
-        else:
-            wait = min(_FIRST_RETRY * 2 ** min(tries, 20), timedelta(hours=6))
-            await self._requests.postpone(stored, kind, wait)
-        return True
-
-    async def _post(self, stored: StoredRequest, kind: NoticeKind) -> bool:
+    async def _post(self, stored: StoredRequest, kind: NoticeKind) -> str:
+        """Post a notice; return why it was not taken, empty if it was."""
         body = canonical_json(self._body(stored, kind)).encode()
-        notice_id, sent_at = f"{stored.request.id}.{kind}", str(round(self._clock.now().timestamp()))
+        notice_id, sent_at = notice_key(stored.request.id, kind), str(round(self._clock.now().timestamp()))
         signed = b".".join((notice_id.encode(), sent_at.encode(), body))
         signature = base64.b64encode(hmac.new(self._webhook.key, signed, sha256).digest()).decode()
         headers = {
@@ -111,10 +86,11 @@ class ApprovalNotices:
             status, _ = await fetch(url, seconds=seconds, max_bytes=_MAX_ANSWER_BYTES, content=body, headers=headers)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
             _log.warning("the notice %s was not taken: %s", notice_id, type(exc).__name__)
-            return False
+            return f"the webhook was not reached: {type(exc).__name__}"
         if not 200 <= status < 300:
             _log.warning("the notice %s was not taken: status %d", notice_id, status)
-        return 200 <= status < 300
+            return f"the webhook answered with status {status}"
+        return ""
 
     def _body(self, stored: StoredRequest, kind: NoticeKind) -> dict[str, object]:
         request, action = stored.request, stored.request.action

@@ -31,6 +31,7 @@ from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import DatabaseUnavailableError
+from graph_agent.due.worker import DueWorker
 from graph_agent.errors import (
     ConfigurationError,
     RecordUnavailableError,
@@ -145,6 +146,8 @@ class ChatService:
         self.approvals = None if approvals is None else ApprovalService(engine, self._stores, approvals)
         """The requests for the approval of other people, if they are stored."""
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
+        handlers = [] if self.notices is None else [self.notices.handler]
+        self._worker = DueWorker(engine.audit.database, handlers, clock)
 
     async def send(
         self,
@@ -332,8 +335,7 @@ class ChatService:
     async def sweep_forever(self) -> None:
         """Finish the turns of processes that have died, at once and then every minute, and settle outcomes meanwhile."""
         works = [] if self._settler is None else [self._settler.settle_forever()]
-        works += [] if self.notices is None else [self.notices.send_forever()]
-        meanwhile = [asyncio.create_task(work) for work in works]
+        meanwhile = [asyncio.create_task(work) for work in (*works, self._worker.serve_forever())]
         try:
             while True:
                 try:
@@ -347,8 +349,7 @@ class ChatService:
         finally:
             for task in meanwhile:
                 task.cancel()
-            if meanwhile:
-                await asyncio.wait(meanwhile)
+            await asyncio.wait(meanwhile)
 
     async def sweep(self) -> int:
         """Finish what dead processes left open, and close the approval requests that can be; return their number.

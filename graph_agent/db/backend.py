@@ -19,6 +19,8 @@ Work = Callable[[Connection], T]
 """A synchronous function on a connection with an open transaction. It does not commit, and returns values that do not need
 the connection."""
 
+_AFTER_COMMIT = "graph_agent_after_commit"
+
 
 class Reply(Protocol[T_contra]):
     """Takes the result of submitted work, once; a `concurrent.futures.Future` is one."""
@@ -49,6 +51,17 @@ class LoopReply(Generic[T]):
         # A closed loop has no caller any more.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(unless_cancelled)
+
+
+def call_after_commit(connection: Connection, call: Callable[[], None]) -> None:
+    """Call this on the thread of the transaction once it is committed; not if it is rolled back."""
+    connection.info.setdefault(_AFTER_COMMIT, []).append(call)
+
+
+def committed_calls(connection: Connection) -> list[Callable[[], None]]:
+    """Return the calls of `call_after_commit` in the transaction; a backend empties the list when one begins."""
+    calls: list[Callable[[], None]] = connection.info.setdefault(_AFTER_COMMIT, [])
+    return calls
 
 
 class Backend(Protocol):

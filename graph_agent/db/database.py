@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import URL, Column, ColumnElement, Connection, Select, bindparam, delete, literal, make_url, select, tuple_
 from sqlalchemy.exc import ArgumentError
 
-from graph_agent.db.backend import Backend, LoopReply, Work
+from graph_agent.db.backend import Backend, LoopReply, Work, call_after_commit
 from graph_agent.db.postgresql import CONNECTIONS, PostgresqlBackend
 from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.db.types import UtcDateTime
@@ -62,6 +62,7 @@ class Database:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._subscribers: dict[str, list[Callable[[], None]]] = {}
         self.dialect = backend.dialect
         """`sqlite` or `postgresql`."""
 
@@ -98,6 +99,25 @@ class Database:
         reply: Future[T] = Future()
         self._backend.submit_read(work, reply)
         return reply.result()
+
+    def announce(self, connection: Connection, topic: str) -> None:
+        """Tell the subscribers of a topic in this process, once the transaction is committed, that it has happened."""
+        if self._subscribers.get(topic):
+            call_after_commit(connection, lambda: self._tell(topic))
+
+    @contextmanager
+    def subscribed(self, topic: str, receive: Callable[[], None]) -> Iterator[None]:
+        """Call `receive` after each commit that announces the topic, on a thread of the database, in this context."""
+        subscribers = self._subscribers.setdefault(topic, [])
+        subscribers.append(receive)
+        try:
+            yield
+        finally:
+            subscribers.remove(receive)
+
+    def _tell(self, topic: str) -> None:
+        for receive in tuple(self._subscribers.get(topic, ())):
+            receive()
 
     def time(self, after: timedelta = timedelta()) -> ColumnElement[datetime]:
         """Return the SQL expression for a time `after` now, by the database's own clock.

@@ -13,7 +13,7 @@ from sqlalchemy import URL, ColumnElement, Connection, Interval, create_engine, 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from graph_agent.db.backend import DatabaseUnavailableError, Reply, Submissions, Work
+from graph_agent.db.backend import DatabaseUnavailableError, Reply, Submissions, Work, committed_calls
 from graph_agent.db.types import UtcDateTime
 from graph_agent.errors import ConfigurationError
 
@@ -97,10 +97,15 @@ class PostgresqlBackend(Submissions):
         try:
             with self._begun(begin) as connection:
                 driver = _driver(connection)
+                calls = committed_calls(connection)
+                calls.clear()
                 result = work(connection)
                 if begin == _BEGIN_WRITE:
                     committing = True
                     driver.commit()
+                    committing = False
+                    for call in calls:
+                        call()
         except BaseException as error:  # also SystemExit: the caller waits for the reply
             ended = driver is not None and driver.closed
             reply.set_exception(self._translated(error, committing=committing, ended=ended))

@@ -20,7 +20,7 @@ from sqlalchemy import URL, ColumnElement, Connection, Engine, func, literal
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from graph_agent.db.backend import DatabaseUnavailableError, Reply, Submissions, Work
+from graph_agent.db.backend import DatabaseUnavailableError, Reply, Submissions, Work, committed_calls
 from graph_agent.db.sqlite_engine import SqliteFile, driver_connection, require_folder, sqlite_engine, translated_error
 from graph_agent.db.types import UtcDateTime
 
@@ -153,6 +153,8 @@ def _commit_together(connection: Connection, batch: list[_Item], check_file: Cal
     """
     driver = driver_connection(connection)
     settled: list[_Settled] = []
+    calls = committed_calls(connection)
+    calls.clear()
     driver.execute("BEGIN IMMEDIATE")
     if len(batch) == 1:
         # Its savepoint would be the whole transaction.
@@ -165,6 +167,7 @@ def _commit_together(connection: Connection, batch: list[_Item], check_file: Cal
     else:
         for item in batch:
             driver.execute("SAVEPOINT item")
+            called = len(calls)
             try:
                 settled.append((item.reply.set_result, item.work(connection)))
             except BaseException as error:
@@ -173,10 +176,13 @@ def _commit_together(connection: Connection, batch: list[_Item], check_file: Cal
                 if isinstance(translated, DatabaseUnavailableError) or not driver.in_transaction:
                     raise
                 driver.execute("ROLLBACK TO item")
+                del calls[called:]
                 settled.append((item.reply.set_exception, translated))
             driver.execute("RELEASE item")
     check_file()
     driver.commit()
+    for call in calls:
+        call()
     return settled
 
 

@@ -43,6 +43,14 @@ _HORIZON = timedelta(seconds=1)
 """The last place of a user is not later than this from now, however much the user has."""
 
 
+DUE_NOW = "due"
+"""Announced in this process by each commit that makes work due at once: see `Database.announce`."""
+
+
+Lane = tuple[str, str]
+"""A kind, and one of its lanes."""
+
+
 class WorkKind(StrEnum):
     """The kinds of due work, and what their keys and lanes are."""
 
@@ -112,6 +120,7 @@ class DueTable:
             connection.execute(self._put(connection.dialect.name, self.database.time(after)), row).close()
         else:
             self._put_now.run(connection, row)
+            self.database.announce(connection, DUE_NOW)
 
     def add(self, connection: Connection, kind: str, key: str, *, lane: str = "", user_id: str = "") -> None:
         """Make work due now, unless it is there already."""
@@ -181,17 +190,23 @@ class DueTable:
     def retry(self, connection: Connection, kind: str, key: str) -> bool:
         """Make work due now as if it was not tried. False if there is none."""
         again = {"due_at": self._now, "set_at": self._now, "attempts": 0, "taken": None, "error": None}
+        self.database.announce(connection, DUE_NOW)
         return connection.execute(update(due).where(due.c.kind == kind, due.c.key == key).values(again)).rowcount == 1
 
-    def first_due(self, connection: Connection, lanes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return in how many seconds the first work of each (kind, lane) is due, negative if it is late; none without work."""
-        now: datetime = connection.execute(select(self._now)).scalar_one()
-        firsts = {}
-        for kind, lane in lanes:
-            at = connection.execute(select(func.min(due.c.due_at)).where(due.c.kind == kind, due.c.lane == lane)).scalar()
-            if at is not None:
-                firsts[kind, lane] = (at - now).total_seconds()
-        return firsts
+    def first_due(
+        self, connection: Connection, lanes: Sequence[tuple[str, str]]
+    ) -> tuple[datetime, dict[tuple[str, str], float]]:
+        """Return the time, and in how many seconds the first work of each (kind, lane) is due, negative if it is late.
+
+        A lane without work is left out. One statement, whose cost does not depend on the number of rows.
+        """
+        firsts = [
+            select(func.min(due.c.due_at)).where(due.c.kind == kind, due.c.lane == lane).scalar_subquery()
+            for kind, lane in lanes
+        ]
+        now, *found = connection.execute(select(self._now, *firsts)).one()
+        times = zip(lanes, found, strict=True)
+        return now, {lane: (at - now).total_seconds() for lane, at in times if at is not None}
 
     def correct_after_step(self, connection: Connection) -> int:
         """Make due what was set before the database's clock was set back; return the number of rows. It reads all rows."""

@@ -14,7 +14,7 @@ from graph_agent.chat.approval_notices import Webhook
 from graph_agent.clock import ManualClock
 from graph_agent.llm.scripted import ScriptedAdapter
 from tests.chat.environment import Environment
-from tests.chat.test_approval_notices import KEY, Receiver
+from tests.chat.test_approval_notices import KEY, Receiver, send_due
 from tests.chat.test_approvals import ADD, request_of, requests_of, respond, rules
 
 PORT = 9100
@@ -94,5 +94,5 @@ async def test_notices_that_are_not_taken_are_counted(environment: Environment) 
             assert notices is not None
             async with asyncio.timeout(20):
                 while not notices.deliveries.total():
-                    await notices.send_one()
+                    await send_due(environment, notices)
             assert await scraped(client, name) == {'{outcome="sent"}': 0, '{outcome="failed"}': 1}

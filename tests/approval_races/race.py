@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import uuid
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
@@ -23,6 +25,7 @@ from graph_agent.chat.conversations.tables import approval_answers, approvals, c
 from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
+from graph_agent.due.table import DueTable, DueWork, WorkKind
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, PendingAction
@@ -64,7 +67,8 @@ class Racer:
     def __init__(self, url: str, outcome: Outcome) -> None:
         # Of three connections one is for transitions: the others are for writes that end turns, of which there are none.
         self.database = Database.open(url, connections=3)
-        self.store = ApprovalStore(self.database, record_key=_KEY)
+        self.store = ApprovalStore(self.database, record_key=_KEY, notices=True)
+        self._due = DueTable(self.database)
         self._audit = DatabaseAuditWriter(self.database, clock=_CLOCK, record_key=_KEY)
         lease = timedelta(hours=1)
         self._turns = TurnStore(self._audit, clock=_CLOCK, ids=RandomIds(), lease=lease, turns_per_minute=1_000_000)
@@ -96,9 +100,11 @@ class Racer:
             self._outcome.effects[request.id] += 1
 
     async def send_notice(self, _request: ApprovalRequest) -> None:
-        if (taken := await self.store.take_notice(timedelta(seconds=20))) is not None:
-            stored, kind, _ = taken
-            await self.store.sent(stored, kind, None)
+        def take(connection: Connection) -> list[DueWork]:
+            return self._due.take(connection, WorkKind.NOTICE, token=str(uuid.uuid4()))
+
+        for work in await self.store.database.write(take):
+            await self.store.database.write(partial(self._due.done, work=work))
 
     async def attempt(self, transition: Coroutine[Any, Any, None]) -> None:
         """Make a transition, which may come too late; any other error is a violation."""

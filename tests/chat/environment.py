@@ -67,7 +67,7 @@ class Environment:
         evidence: AnswerEvidence | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process. The text of the conditions may begin with lines of facts."""
-        approvals = ApprovalStore(database or self.database, record_key=self.record_key, evidence=evidence)
+        approvals = ApprovalStore(database or self.database, record_key=self.record_key, evidence=evidence, notices=True)
         constitution = constitution or Constitution.load(None).text
         if conditions is not None:
             facts, rules = split(conditions.text)

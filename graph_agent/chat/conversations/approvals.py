@@ -11,13 +11,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.chat.conversations.tables import NoticeKind, approval_answers, approvals
+from graph_agent.chat.conversations.tables import approval_answers, approvals
 from graph_agent.db import Database, DatabaseUnavailableError, delete_pages, insert_new
+from graph_agent.due.table import DueTable, WorkKind
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode
 from graph_agent.models.approval import CLOCK_TOLERANCE, ApprovalAnswer, ApprovalState, KnownRequests
 from graph_agent.models.canonical import canonical_json
@@ -32,8 +34,6 @@ from graph_agent.reply.fixed import denied_by
 
 KEEP_REQUESTS = timedelta(days=30)
 """The time for which a request is kept after its end."""
-KEEP_NOTICES = timedelta(days=2)
-"""The time after which a notice that is due is not sent any more."""
 LISTED = 200
 """The number of requests that a list has at most, the newest."""
 
@@ -41,6 +41,19 @@ _CLOSINGS = uuid.UUID("5f6d1c0e-93c7-4b63-9d0f-2b6a3f0e8c11")
 _OPEN = approvals.c.state == ApprovalState.OPEN
 _SEALED = ("id", "user_id", "conversation_id", "decision_id", "call_digest")
 _ANSWER = ("approver", "approve", "role", "reason", "digest", "identity", "signature", "answered_at")
+
+
+class NoticeKind(StrEnum):
+    """The notices about an approval request that are sent to a webhook."""
+
+    REQUESTED = "requested"
+    REMINDER = "reminder"
+    CLOSED = "closed"
+
+
+def notice_key(request_id: str, kind: NoticeKind) -> str:
+    """Return the key of a notice among the due work, which is its id for the receiver, too."""
+    return f"{request_id}.{kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +90,20 @@ class ApprovalStore:
         record_key: RecordKey = None,
         origin: str = "",
         evidence: AnswerEvidence | None = None,
+        notices: bool = False,
     ) -> None:
         """`record_key` makes the MACs of the rows; `origin` is that of the log, which requests name.
 
-        `evidence` is what answers need in this process; by default an asserted one counts.
+        `evidence` is what answers need in this process; by default an asserted one counts. With `notices`, those about a
+        request are due with its opening and its end.
         """
         self.database = database
+        self._due = DueTable(database)
+        self._notices = notices
         self.evidence = evidence or AnswerEvidence()
         self._sealer = Sealer(record_key)
         self._origin = origin
         self._now = database.time()
-        self._after = database.time
         # A request that was made much later than now was made before the database's clock was set back.
         self._in_time = and_(approvals.c.expires_at > self._now, approvals.c.created_at <= database.time(CLOCK_TOLERANCE))
 
@@ -130,11 +146,12 @@ class ApprovalStore:
             "call_digest": request.call_digest,
             "request": request.to_json(),
         }
-        states = {"state": ApprovalState.OPEN, "notice": NoticeKind.REQUESTED, "notice_due_at": action.created_at}
         times = {"created_at": action.created_at, "expires_at": action.expires_at}
-        insert_new(
-            connection, approvals, [{**row, **states, **times, "notice_attempts": 0, "mac": self._macs_of_request(row)[0]}]
-        )
+        stored = {**row, **times, "state": ApprovalState.OPEN, "mac": self._macs_of_request(row)[0]}
+        insert_new(connection, approvals, [stored])
+        self._put_notice(connection, request.id, request.user_id, NoticeKind.REQUESTED)
+        half = (action.expires_at - action.created_at) / 2
+        self._put_notice(connection, request.id, request.user_id, NoticeKind.REMINDER, half)
 
     async def find(self, request_id: str) -> StoredRequest | None:
         """Return a request; None if there is none, or if it was not written by a process with the key."""
@@ -206,38 +223,6 @@ class ApprovalStore:
         )
         return [found[one] for one in decision_ids if one in found]
 
-    async def take_notice(self, retry_after: timedelta) -> tuple[StoredRequest, NoticeKind, int] | None:
-        """Return a notice that is due, and how often it was tried; it is due again after this time, unless it is `sent`."""
-        table = approvals.c
-
-        def take(connection: Connection) -> tuple[StoredRequest, NoticeKind, int] | None:
-            # An installation that gets a webhook later does not send what was due long ago.
-            due = self._select().where(table.notice_due_at <= self._now, table.notice_due_at > self._after(-KEEP_NOTICES))
-            due = due.where(table.notice.is_not(None))
-            row = connection.execute(due.order_by(table.notice_due_at).limit(1).with_for_update(skip_locked=True)).first()
-            if row is None:
-                return None
-            later = {"notice_due_at": self._after(retry_after), "notice_attempts": row.notice_attempts + 1}
-            connection.execute(update(approvals).where(table.id == row.id).values(**later))
-            stored = self._stored(row, self._answers(connection, [row.id]).get(row.id, ()))
-            return None if stored is None else (stored, NoticeKind(row.notice), row.notice_attempts)
-
-        return await self.database.write(take)
-
-    async def sent(self, stored: StoredRequest, kind: NoticeKind, following: datetime | None) -> None:
-        """Note that a notice was sent, or given up. With a `following` time the reminder is due then, if it is still open."""
-        table = approvals.c
-        then = {"notice": None if following is None else NoticeKind.REMINDER, "notice_due_at": following, "notice_attempts": 0}
-        done = update(approvals).where(table.id == stored.request.id, table.notice == kind).values(**then)
-        await self.database.write(lambda connection: connection.execute(done).close())
-
-    async def postpone(self, stored: StoredRequest, kind: NoticeKind, wait: timedelta) -> None:
-        """Make a notice that was not taken due again after a time."""
-        table = approvals.c
-        later = update(approvals).where(table.id == stored.request.id, table.notice == kind)
-        later = later.values(notice_due_at=self._after(wait))
-        await self.database.write(lambda connection: connection.execute(later).close())
-
     async def answer(self, request_id: str, answer: ApprovalAnswer) -> StoredRequest:
         """Store an answer, whose time is set to that of the database; a denial ends the request.
 
@@ -298,9 +283,15 @@ class ApprovalStore:
 
     async def expire(self) -> int:
         """End the open requests whose time is over; return their number."""
-        ended = {"state": ApprovalState.EXPIRED, "ended_at": self._now, **_closed_notice(self._now)}
-        late = update(approvals).where(_OPEN, ~self._in_time).values(**ended)
-        return await self.database.write(lambda connection: connection.execute(late).rowcount)
+        late = update(approvals).where(_OPEN, ~self._in_time).values(state=ApprovalState.EXPIRED, ended_at=self._now)
+
+        def expire_late(connection: Connection) -> int:
+            ended = connection.execute(late.returning(approvals.c.id, approvals.c.user_id)).all()
+            for row in ended:
+                self._put_closed(connection, row.id, row.user_id)
+            return len(ended)
+
+        return await self.database.write(expire_late)
 
     def claim(
         self, connection: Connection, request_id: str, decision_id: str, may_run: Callable[[StoredRequest], bool]
@@ -334,8 +325,22 @@ class ApprovalStore:
 
     def _end(self, connection: Connection, stored: StoredRequest, state: ApprovalState) -> None:
         """End an open request whose row is locked, at the time at which it was read."""
-        ended = {"state": state, "ended_at": stored.read_at, **_closed_notice(stored.read_at)}
+        ended = {"state": state, "ended_at": stored.read_at}
         connection.execute(update(approvals).where(approvals.c.id == stored.request.id, _OPEN).values(**ended))
+        self._put_closed(connection, stored.request.id, stored.request.user_id)
+
+    def _put_closed(self, connection: Connection, request_id: str, user_id: str) -> None:
+        """Make the notice of the end due, in place of those about the open request."""
+        if self._notices:
+            earlier = (notice_key(request_id, kind) for kind in (NoticeKind.REQUESTED, NoticeKind.REMINDER))
+            self._due.remove(connection, WorkKind.NOTICE, *earlier)
+        self._put_notice(connection, request_id, user_id, NoticeKind.CLOSED)
+
+    def _put_notice(
+        self, connection: Connection, request_id: str, user_id: str, kind: NoticeKind, after: timedelta = timedelta()
+    ) -> None:
+        if self._notices:
+            self._due.put(connection, WorkKind.NOTICE, notice_key(request_id, kind), user_id=user_id, after=after)
 
     def _select(self) -> Select[Any]:
         return select(*approvals.c, self._now.label("read_at"), self._in_time.label("in_time"))
@@ -406,10 +411,6 @@ class OpensRequests(RecordedTurn):
         # Another process may have closed the decision with another end.
         if connection.execute(wanted).scalar_one() == canonical_json(record.to_json()):
             self._store.open(connection, request)
-
-
-def _closed_notice(now: Any) -> dict[str, Any]:
-    return {"notice": NoticeKind.CLOSED, "notice_due_at": now, "notice_attempts": 0}
 
 
 async def prune_approvals(database: Database, now: datetime) -> int:

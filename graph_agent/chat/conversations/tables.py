@@ -34,14 +34,6 @@ class QuestionState(StrEnum):
     """Another message or question came in its place."""
 
 
-class NoticeKind(StrEnum):
-    """The notices about an approval request that are sent to a webhook."""
-
-    REQUESTED = "requested"
-    REMINDER = "reminder"
-    CLOSED = "closed"
-
-
 _RUNNING = text("state = 'running'")
 
 metadata = new_metadata()
@@ -167,10 +159,6 @@ approvals = Table(
     Column("ended_at", UtcDateTime),
     # The decision that closes it; set once, in the commit that opens that decision.
     Column("closing_decision", String(64)),
-    # The next notice to send, NULL if there is none.
-    Column("notice", enum_by_value(NoticeKind, "notice")),
-    Column("notice_due_at", UtcDateTime),
-    Column("notice_attempts", Integer, nullable=False),
     # Of everything that does not change.
     Column("mac", String(64), nullable=False),
     Index("ix_approvals_user_id_state", "user_id", "state"),

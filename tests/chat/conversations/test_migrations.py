@@ -1,0 +1,92 @@
+"""A database of an earlier version is upgraded, and nothing that waits is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, inspect, text
+
+from graph_agent.chat.conversations.tables import metadata
+from graph_agent.db import Database, migrate
+
+_OWNER = "graph_agent.chat.conversations"
+_TIMES = {"postgresql": "timestamp with time zone", "sqlite": "VARCHAR(32)"}
+_OLD_APPROVALS = """
+CREATE TABLE approvals (
+\tid VARCHAR(255) NOT NULL,
+\tuser_id VARCHAR(255) NOT NULL,
+\tconversation_id VARCHAR(255) NOT NULL,
+\tdecision_id VARCHAR(64) NOT NULL,
+\tcall_digest VARCHAR(64) NOT NULL,
+\trequest TEXT NOT NULL,
+\tstate VARCHAR(32) NOT NULL,
+\twhy TEXT,
+\tcreated_at {time} NOT NULL,
+\texpires_at {time} NOT NULL,
+\tended_at {time},
+\tclosing_decision VARCHAR(64),
+\tnotice VARCHAR(32),
+\tnotice_due_at {time},
+\tnotice_attempts INTEGER NOT NULL,
+\tmac VARCHAR(64) NOT NULL,
+\tCONSTRAINT pk_approvals PRIMARY KEY (id),
+\tCONSTRAINT ck_approvals_state CHECK (state IN ('open', 'approved', 'denied', 'cancelled', 'expired', 'void')),
+\tCONSTRAINT ck_approvals_notice CHECK (notice IN ('requested', 'reminder', 'closed'))
+)
+"""
+
+
+def _shape(connection: Connection) -> object:
+    found = inspect(connection)
+    return (
+        [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns("approvals")],
+        sorted((index["name"] or "", index["column_names"]) for index in found.get_indexes("approvals")),
+        sorted(str(check["name"]) for check in found.get_check_constraints("approvals")),
+    )
+
+
+def _go_back(connection: Connection) -> None:
+    """Make the tables those of revision 0001, with four requests and an answer."""
+    for name in ("approval_answers", "approvals"):
+        connection.execute(text(f"DROP TABLE {name}"))
+    connection.execute(text(_OLD_APPROVALS.format(time=_TIMES[connection.dialect.name])))
+    connection.execute(text("CREATE INDEX ix_approvals_user_id_state ON approvals (user_id, state)"))
+    connection.execute(text("CREATE INDEX ix_approvals_state_expires_at ON approvals (state, expires_at)"))
+    metadata.tables["approval_answers"].create(connection)
+    insert = """INSERT INTO approvals VALUES (:id, 'ann', 'c', 'd', 'digest', '{}', :state, NULL,
+        '2026-01-05T09:00:00.000000+00:00', '2026-01-06T09:00:00.000000+00:00', NULL, NULL, :notice, :due, :tries, 'mac')"""
+    for row in (
+        {"id": "new", "state": "open", "notice": "requested", "due": "2026-01-05T09:00:00.000000+00:00", "tries": 2},
+        {"id": "old", "state": "open", "notice": "reminder", "due": "2026-01-05T21:00:00.000000+00:00", "tries": 0},
+        {"id": "ended", "state": "denied", "notice": "closed", "due": "2026-01-05T10:00:00.000000+00:00", "tries": 0},
+        {"id": "sent", "state": "denied", "notice": None, "due": None, "tries": 0},
+    ):
+        connection.execute(text(insert), row)
+    answer = "INSERT INTO approval_answers VALUES ('new', 'ben', {true}, 'manager', '', 'digest', 'token', '', '{at}', 'mac')"
+    at, true = "2026-01-05T09:30:00.000000+00:00", "true" if connection.dialect.name == "postgresql" else "1"
+    connection.execute(text(answer.format(at=at, true=true)))
+    connection.execute(text("UPDATE conversations_schema SET version_num = '0001'"))
+
+
+def test_the_notices_that_wait_are_due_after_the_upgrade(database: Database) -> None:
+    migrate(database, "graph_agent.due")
+    migrate(database, _OWNER)
+    declared = database.read_now(_shape)
+    database.write_now(_go_back)
+    migrate(database, _OWNER)
+
+    def rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in connection.execute(text(query))]
+
+    assert database.read_now(_shape) == declared
+    due = "SELECT kind, key, user_id, attempts FROM due ORDER BY key"
+    assert database.read_now(lambda connection: rows(connection, due)) == [
+        ("notice", "ended.closed", "ann", 0),
+        ("notice", "new.reminder", "ann", 0),
+        ("notice", "new.requested", "ann", 2),
+        ("notice", "old.reminder", "ann", 0),
+    ]
+    halves = "SELECT count(DISTINCT due_at) FROM due WHERE key LIKE '%.reminder'"
+    assert database.read_now(lambda connection: rows(connection, halves)) == [(1,)]
+    kept = "SELECT id FROM approvals JOIN approval_answers ON approval_id = id"
+    assert database.read_now(lambda connection: rows(connection, kept)) == [("new",)]
