@@ -47,7 +47,7 @@ class Settings(BaseModel):
     """A direct connection to the database of DATABASE_URL, for notifications, if that URL is one of a pooler."""
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
     """The file that says what may be done; unset: the shipped one."""
-    policy: Path | None = Field(default=None, alias="GRAPH_AGENT_POLICY")
+    conditions: Path | None = Field(default=None, alias="GRAPH_AGENT_CONDITIONS")
     """The file of conditions in Cedar, which restrict the constitution further; unset: none."""
     roles: str | None = Field(default=None, alias="GRAPH_AGENT_ROLES")
     """`CLAIM=ROLE,ROLE`: the claim of the bearer tokens that has the user's roles, and the roles that conditions may name."""
@@ -262,7 +262,7 @@ class Settings(BaseModel):
     @property
     def rule_files(self) -> dict[str, str]:
         """The absolute paths of the files that say what may be done, and by which servers, by the name of their option."""
-        named = {"mcp": self.mcp, "constitution": self.constitution, "policy": self.policy}
+        named = {"mcp": self.mcp, "constitution": self.constitution, "conditions": self.conditions}
         return {name: str(path.expanduser().absolute()) for name, path in named.items() if path is not None}
 
     @property
@@ -326,6 +326,8 @@ def _names() -> list[str]:
 
 def _meant(name: str) -> str | None:
     """Return the setting that is written almost like `name`, or begins it, or is begun by it; None if there is none."""
+    # The conditions are a part of the policy, so that they are looked for under its name: without them nothing is restricted.
+    name = name.replace(f"{_PREFIX}POLICY", f"{_PREFIX}CONDITIONS")
     known = {one.removeprefix(_PREFIX): one for one in _names() if one.startswith(_PREFIX)}
     close = nearest_name(name.removeprefix(_PREFIX), known, 0.8)
     if close is not None:

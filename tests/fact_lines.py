@@ -25,7 +25,7 @@ def write_rules(folder: Path, text: str) -> tuple[str, ...]:
     constitution, policy = folder / "constitution.md", folder / "policy.cedar"
     constitution.write_text(facts + Constitution.load().text, encoding="utf-8")
     policy.write_text(rules, encoding="utf-8")
-    return "--constitution", str(constitution), "--policy", str(policy)
+    return "--constitution", str(constitution), "--conditions", str(policy)
 
 
 def facts_in(text: str) -> Mapping[str, Fact]:

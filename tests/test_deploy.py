@@ -109,7 +109,7 @@ def test_the_files_that_settings_name_are_those_that_are_mounted() -> None:
     example = (DEPLOY / "example.env").read_text(encoding="utf-8")
     files = {str(field.alias) for name, field in Settings.model_fields.items() if "Path" in str(field.annotation)} - FIXED
     more = {"GRAPH_AGENT_PAGE_LOGO", "GRAPH_AGENT_APPROVER_KEYS"}
-    assert files == {"GRAPH_AGENT_CONSTITUTION", "GRAPH_AGENT_POLICY", "GRAPH_AGENT_MCP"} | more
+    assert files == {"GRAPH_AGENT_CONSTITUTION", "GRAPH_AGENT_CONDITIONS", "GRAPH_AGENT_MCP"} | more
     assert all(re.search(rf"^# {file}={folder}/\S+$", example, re.MULTILINE) for file in files)
 
 

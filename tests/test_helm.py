@@ -22,7 +22,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "secrets": SECRETS,
         "constitution": "# Rules\n\n- add_task: Adds a task\n",
         "mcp": '{"mcpServers": {"notes": {"command": "python", "args": ["/etc/graph-agent/notes.py"]}}}\n',
-        "policy": "permit (principal, action, resource);\n",
+        "conditions": "permit (principal, action, resource);\n",
         "files": {"notes.py": "print('notes')\n"},
         "autoscaling": {"enabled": False},
         "storage": {"className": "fast"},
@@ -108,7 +108,7 @@ def test_a_replica_has_time_to_finish_its_turns_and_a_place_for_its_constitution
     files = {f"{mount['mountPath']}/{name}": text for name, text in of_kind(values, "ConfigMap")["data"].items()}
     assert files[variables["GRAPH_AGENT_CONSTITUTION"]] == values["constitution"]
     assert files[variables["GRAPH_AGENT_MCP"]] == values["mcp"]
-    assert files[variables["GRAPH_AGENT_POLICY"]] == values["policy"]
+    assert files[variables["GRAPH_AGENT_CONDITIONS"]] == values["conditions"]
     assert files["/etc/graph-agent/notes.py"] == "print('notes')\n"
     assert variables.keys() <= {field.alias for field in Settings.model_fields.values()}
 
@@ -121,7 +121,7 @@ def test_a_changed_file_restarts_the_replicas() -> None:
             {"constitution": "# One\n"},
             {"constitution": "# Two\n"},
             {"mcp": "{}"},
-            {"policy": "permit (principal, action, resource);"},
+            {"conditions": "permit (principal, action, resource);"},
             {"files": {"a": "b"}},
         )
     ]

@@ -61,8 +61,10 @@ def test_a_wrong_value_is_an_error_that_names_the_variable_and_not_the_value(var
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("GRAPH_AGENT_POLCY", "POLICY"),
-        ("GRAPH_AGENT_POLICY_FILE", "POLICY"),
+        ("GRAPH_AGENT_CONDITIONS", "CONDITIONS"),
+        ("GRAPH_AGENT_CONDITIONS_FILE", "CONDITIONS"),
+        ("GRAPH_AGENT_CONDITION", "CONDITIONS"),
+        ("GRAPH_AGENT_CONDITIONS_FILE", "CONDITIONS"),
         ("GRAPH_AGENT_CONSTITUTON", "CONSTITUTION"),
         ("graph_agent_timezone", "TIME_ZONE"),
         ("GRAPH_AGENT_MCP_SERVERS", "MCP"),
@@ -88,15 +90,15 @@ def test_a_name_that_is_like_no_setting_is_unknown_but_what_kubernetes_sets_for_
         "GRAPH_AGENT_MODEL_SERVICE_HOST": "10.0.0.3",
     }
     others = {
-        "GRAPH_AGENT_CONDITIONS": "policy.cedar",
+        "GRAPH_AGENT_RULES_OF_CEDAR": "policy.cedar",
         "GRAPH_AGENTS": "x",
-        "GRAPH_AGENT_POLICY": "policy.cedar",
+        "GRAPH_AGENT_CONDITIONS": "policy.cedar",
         "DATABASE": "x",
     }
     environment = of_services | others
-    assert unknown_variables(environment) == ["GRAPH_AGENT_CONDITIONS"]
-    assert read_settings(environment).policy == Path("policy.cedar")
-    assert set_variables(environment) == ["GRAPH_AGENT_POLICY"]
+    assert unknown_variables(environment) == ["GRAPH_AGENT_RULES_OF_CEDAR"]
+    assert read_settings(environment).conditions == Path("policy.cedar")
+    assert set_variables(environment) == ["GRAPH_AGENT_CONDITIONS"]
 
 
 def test_a_user_without_a_home_reads_which_variable_names_one(monkeypatch: pytest.MonkeyPatch) -> None:

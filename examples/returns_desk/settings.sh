@@ -3,7 +3,7 @@ export GRAPH_AGENT_HOME="${GRAPH_AGENT_HOME:-$PWD/build/returns_desk}"
 export RETURNS_DESK_DB="${RETURNS_DESK_DB:-$GRAPH_AGENT_HOME/shop.db}"
 export GRAPH_AGENT_MCP=examples/returns_desk/servers.json
 export GRAPH_AGENT_CONSTITUTION=examples/returns_desk/constitution.md
-export GRAPH_AGENT_POLICY=examples/returns_desk/policy.cedar
+export GRAPH_AGENT_CONDITIONS=examples/returns_desk/policy.cedar
 if [ -z "$GRAPH_AGENT_MODEL$GEMINI_API_KEY" ]; then
   export GRAPH_AGENT_MODEL=embedded:examples/returns_desk/requests.yaml
 fi

@@ -214,7 +214,7 @@ def _unread_facts(tool: _Tool) -> list[str]:
 
 
 def _conditions_about(policy: CompiledPolicy, action: ToolAction | None) -> list[str] | None:
-    """Return the conditions that cover a tool, without their names; None without a file of conditions."""
+    """Return the conditions that cover a tool, without their names; None without a conditions file."""
     if policy.conditions is None or action is None:
         return None
     about = (one for one in policy.conditions.by_key.values() if covers(one, action))

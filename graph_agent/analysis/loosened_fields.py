@@ -183,7 +183,7 @@ _SIGN_IN: Final = OTHER("other users may sign in, or be taken for others")
 _AUDITORS: Final = OTHER("others may read the record of all users")
 _SIGNED: Final = OTHER("what other keys have signed counts")
 SETTINGS: Final[Rows] = {
-    **dict.fromkeys(("constitution", "policy", "mcp"), Row("the files are compared")),
+    **dict.fromkeys(("constitution", "conditions", "mcp"), Row("the files are compared")),
     "home": OTHER("other keys and sign-ins"),
     "database_url": OTHER("another database: what was used, asked and answered before is not in it"),
     "roles": OTHER("others have the roles that conditions name"),

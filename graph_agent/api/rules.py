@@ -218,7 +218,7 @@ def _conditions_text(policy: CompiledPolicy) -> str | None:
 
 
 def _promises(runtime: Runtime) -> str | None:
-    file = runtime.settings.policy
+    file = runtime.settings.conditions
     beside = None if file is None else file.with_name(PROMISES)
     return beside.read_text(encoding="utf-8") if beside is not None and beside.is_file() else None
 

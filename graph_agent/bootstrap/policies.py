@@ -1,4 +1,4 @@
-"""The file of conditions of an installation: a draft for its tools, the generated schema, and an explanation."""
+"""The conditions file of an installation: a draft for its tools, the generated schema, and an explanation."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ def settings_in(settings: Settings, version: Path) -> Settings:
     if version.is_dir():
         files = {
             "constitution": "constitution.md",
-            "policy": "policy.cedar",
+            "conditions": "policy.cedar",
             "mcp": "servers.json",
             "approver_keys": "allowed_signers",
         }
         update = _settings_of(version / "settings.env") if (version / "settings.env").exists() else {}
         update |= {name: version / file for name, file in files.items() if (version / file).exists()}
     else:
-        update = {"constitution" if version.suffix == ".md" else "policy": version}
+        update = {"constitution" if version.suffix == ".md" else "conditions": version}
     return settings.model_copy(update=update)
 
 
@@ -137,16 +137,16 @@ def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str], facts:
     head = _HEAD.replace("{closing}", closing + draft_source_rules(actions)).replace(
         "{facts}", declared and f"{_FACTS}{declared}\n"
     )
-    return require_readable(f"{head}\n{examples}", "policy file")
+    return require_readable(f"{head}\n{examples}", "conditions file")
 
 
 def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
     """Yield what the conditions say about each tool, what they cannot see, and what may not do what it seems to.
 
-    Raises `ConfigurationError` if there is no file of conditions.
+    Raises `ConfigurationError` if there is no conditions file.
     """
     if (conditions := policy.conditions) is None:
-        raise ConfigurationError("there is no policy file: give --policy FILE; `graph-agent policy new` prints one")
+        raise ConfigurationError("there is no conditions file: give --conditions FILE; `graph-agent policy new` prints one")
     file, described = conditions.file, conditions.described()
     shadowed = sum(one.shadow for one in described)
     silent = f", {shadowed} of them in the shadow, which decide nothing" if shadowed else ""

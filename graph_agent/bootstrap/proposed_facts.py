@@ -1,4 +1,4 @@
-"""The facts that a new file of conditions proposes: the object of a change, as a read of the same tools finds it."""
+"""The facts that a new conditions file proposes: the object of a change, as a read of the same tools finds it."""
 
 from __future__ import annotations
 

@@ -83,10 +83,10 @@ def lock_file_of(settings: Settings) -> Path | None:
 
 
 def conditions_of(settings: Settings) -> ConditionsFile | None:
-    """Return the file of conditions that the settings name. Raises `ConfigurationError`."""
-    if settings.policy is None:
+    """Return the conditions file that the settings name. Raises `ConfigurationError`."""
+    if settings.conditions is None:
         return None
-    return ConditionsFile.load(settings.policy, settings.role_names, settings.time_zone)
+    return ConditionsFile.load(settings.conditions, settings.role_names, settings.time_zone)
 
 
 def conditions_from(text: str, settings: Settings, servers: Mapping[str, str], name: str = "policy.cedar") -> ConditionsFile:

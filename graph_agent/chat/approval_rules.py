@@ -7,7 +7,7 @@ from graph_agent.models.decision import ApprovalRequest
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.compiled import CompiledPolicy
 
-_FILES = {"constitution": "the constitution", "policy": "the policy, its roles or its time zone"}
+_FILES = {"constitution": "the constitution", "conditions": "the conditions, their roles or their time zone"}
 
 
 def other_rules(request: ApprovalRequest, policy: CompiledPolicy, evidence: AnswerEvidence) -> list[str]:

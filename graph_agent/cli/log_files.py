@@ -39,8 +39,8 @@ def export_decisions(
     constitution: Annotated[
         Path | None, option("--constitution", "FILE", "With --proof: show what this constitution would have decided.")
     ] = None,
-    policy: Annotated[
-        Path | None, option("--policy", "FILE", "With --proof: show what these conditions in Cedar would have decided.")
+    conditions: Annotated[
+        Path | None, option("--conditions", "FILE", "With --proof: show what these conditions in Cedar would have decided.")
     ] = None,
     *,
     filters: DecisionFilter,
@@ -53,26 +53,26 @@ def export_decisions(
     which also plays the turn.
     """
     if proof is not None:
-        _write_proof(proof, Path("." if file == "-" else file), constitution, policy)
+        _write_proof(proof, Path("." if file == "-" else file), constitution, conditions)
         return
-    if rules := constitution or policy:
+    if rules := constitution or conditions:
         wrong_usage(f"{rules}: other rules are shown in the proof of one decision: --proof DECISION_ID")
     with open_queries() as (log, run), ExitStack() as stack:
         pieces = log.export_logs(form, filters)
         run(_write(pieces, sys.stdout if file == "-" else stack.enter_context(open_file(file, "w"))))
 
 
-def other_rules(constitution: Path | None, policy: Path | None) -> WhatIf:
+def other_rules(constitution: Path | None, conditions: Path | None) -> WhatIf:
     """Return the replay by the rules of these files."""
     text = None if constitution is None else read_text(constitution, MAX_CHARACTERS + 1)
-    return WhatIf(text, None if policy is None else conditions_of(command_settings(policy=policy)))
+    return WhatIf(text, None if conditions is None else conditions_of(command_settings(conditions=conditions)))
 
 
-def _write_proof(decision_id: str, folder: Path, constitution: Path | None, policy: Path | None) -> None:
-    other = other_rules(constitution, policy)
+def _write_proof(decision_id: str, folder: Path, constitution: Path | None, conditions: Path | None) -> None:
+    other = other_rules(constitution, conditions)
 
     async def replay_by_others(recorded: LoadedRecord) -> dict[str, Any]:
-        texts = {constitution: other.constitution, policy: other.conditions and other.conditions.text}
+        texts = {constitution: other.constitution, conditions: other.conditions and other.conditions.text}
         rules = {file.name: text for file, text in texts.items() if file is not None}
         return {"rules": rules, **(await recorded.replay(Replayer(), other)).to_json()}
 
@@ -80,7 +80,7 @@ def _write_proof(decision_id: str, folder: Path, constitution: Path | None, poli
         decision_id = decision_id_of(decision_id, database, run)
         tree = record_tree(read_settings(), database, SystemClock())
         run(tree.seal())
-        files = run(proof_files(database, tree, decision_id, what_if=replay_by_others if constitution or policy else None))
+        files = run(proof_files(database, tree, decision_id, what_if=replay_by_others if constitution or conditions else None))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():

@@ -118,14 +118,14 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "policy": {
-        "new": Command("rules:new_policy", "Print a file of conditions for the tools, with commented examples."),
+        "new": Command("rules:new_policy", "Print a conditions file for the tools, with commented examples."),
         "suggest": Command(
-            "suggestions:suggest_policy", "Print a file of conditions that asks for a yes outside of what was ordinary."
+            "suggestions:suggest_policy", "Print a conditions file that asks for a yes outside of what was ordinary."
         ),
         "trial": Command(
             "suggestions:try_policy", "Print what each rule in the shadow would have changed: by tool, by user, with examples."
         ),
-        "check": Command("rules:check_policy", "Explain a file of conditions: those for each tool, and what they cannot see."),
+        "check": Command("rules:check_policy", "Explain a conditions file: those for each tool, and what they cannot see."),
         "explain": Command(
             "policy_analysis:explain_policy",
             "Print for every tool whether it may run without a yes, with one, and with approvals.",

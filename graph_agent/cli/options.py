@@ -42,7 +42,7 @@ Conversation = Annotated[
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
 Roles = Annotated[list[str] | None, option("--role", "ROLE", "Act with this role, which conditions can name; may be repeated.")]
-PolicyFile = Annotated[Path | None, option("--policy", "FILE", "Use these conditions in Cedar.", "none")]
+ConditionsFile = Annotated[Path | None, option("--conditions", "FILE", "Use these conditions in Cedar.", "none")]
 NoToken = Annotated[
     bool, typer.Option("--no-token", help="Require no launch token: for a container, where no other account reaches the port.")
 ]
@@ -97,16 +97,16 @@ def asking_as(user: str, roles: Sequence[str] = ()) -> list[str]:
 def with_files(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator for a command with a parameter `settings`.
 
-    On the command line the parameter is replaced by the options for `names`, by default --mcp, --constitution and --policy; the
-    command gets the settings with the files that they name.
+    On the command line the parameter is replaced by the options for `names`, by default --mcp, --constitution and
+    --conditions; the command gets the settings with the files that they name.
     """
     options = signature(command_settings, eval_str=True).parameters
     return replace_parameter("settings", command_settings, [options[name] for name in names])
 
 
-def command_settings(mcp: Mcp = None, constitution: ConstitutionFile = None, policy: PolicyFile = None) -> Settings:
-    """Return the settings of this process, with the files that the options --mcp, --constitution and --policy name."""
-    given = {"mcp": mcp, "constitution": constitution, "policy": policy}
+def command_settings(mcp: Mcp = None, constitution: ConstitutionFile = None, conditions: ConditionsFile = None) -> Settings:
+    """Return the settings of this process, with the files that the options --mcp, --constitution and --conditions name."""
+    given = {"mcp": mcp, "constitution": constitution, "conditions": conditions}
     return read_settings().model_copy(update={name: path for name, path in given.items() if path is not None})
 
 

@@ -12,9 +12,9 @@ from graph_agent.models.decision import AnswerState
 from graph_agent.models.record import DecisionRecord, EntryKind
 from graph_agent.settings import Settings
 
-_OPTIONS = ("mcp", "constitution", "policy")
-"""The options that name files; of the MCP servers only the definition of the tool counts."""
-_WITH_THE_POLICY = " (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE)"
+_OPTIONS = {"mcp": "servers file", "constitution": "constitution", "conditions": "conditions file"}
+"""The options that name files, each with its noun; of the MCP servers only the definition of the tool counts."""
+_WITH_CONDITIONS = " (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE)"
 """The settings that the digest of conditions covers too."""
 
 
@@ -48,14 +48,14 @@ def _differences(differing: Sequence[str], asked: Mapping[str, str], here: Mappi
         if name not in _OPTIONS:
             yield f"the tool '{name}' is defined otherwise than when the question was asked"
         elif asked.get(name) == here.get(name):
-            more = _WITH_THE_POLICY if name == "policy" else ""
-            yield f"the {name} {here.get(name, 'that is shipped')}{more} has changed since the question was asked"
+            more = _WITH_CONDITIONS if name == "conditions" else ""
+            yield f"the {_OPTIONS[name]} {here.get(name, 'that is shipped')}{more} has changed since the question was asked"
         else:
-            yield f"the {name} differs: asked with {_named(asked, name)}, answered with {_named(here, name)}"
+            yield f"the {_OPTIONS[name]} differs: asked with {_named(asked, name)}, answered with {_named(here, name)}"
 
 
 def _named(files: Mapping[str, str], name: str) -> str:
-    return files.get(name) or ("none" if name == "policy" else "the shipped one")
+    return files.get(name) or ("none" if name == "conditions" else "the shipped one")
 
 
 def _command(asked: Mapping[str, str], here: Mapping[str, str], answer: Sequence[str]) -> str:

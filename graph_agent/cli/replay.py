@@ -51,8 +51,8 @@ def replay(
     constitution: Annotated[
         Path | None, option("--constitution", "FILE", "Decide by this constitution instead of the recorded one.")
     ] = None,
-    policy: Annotated[
-        Path | None, option("--policy", "FILE", "Decide by these conditions in Cedar instead of the recorded ones.")
+    conditions: Annotated[
+        Path | None, option("--conditions", "FILE", "Decide by these conditions in Cedar instead of the recorded ones.")
     ] = None,
     steps: Annotated[bool, typer.Option("--step", help="Print each state and its changes.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,
@@ -75,7 +75,7 @@ def replay(
         wrong_usage("--live asks the model again for every decision: name one decision, or a file")
     if division and (not everything or steps):
         wrong_usage("--workers, --dask and --checkpoint are for --all, without --step")
-    what_if = other_rules(constitution, policy)
+    what_if = other_rules(constitution, conditions)
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if division:

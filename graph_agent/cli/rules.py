@@ -53,7 +53,7 @@ def check_constitution(settings: Settings) -> None:
 
 @with_files("mcp", "constitution")
 def new_policy(settings: Settings) -> None:
-    """Print a file of conditions for the tools, with commented examples."""
+    """Print a conditions file for the tools, with commented examples."""
     facts = Constitution.load(settings.constitution).facts
     typer.echo(draft_conditions(_actions(settings), settings.role_names, facts), nl=False)
 
@@ -66,7 +66,7 @@ def schema(settings: Settings) -> None:
 
 @with_files()
 def check_policy(settings: Settings) -> None:
-    """Explain a file of conditions: those for each tool, and what they cannot see.
+    """Explain a conditions file: those for each tool, and what they cannot see.
 
     Exits with 1 if a condition does not fit the tools, or if nothing names a fact that the constitution declares.
     """
@@ -81,4 +81,4 @@ def check_policy(settings: Settings) -> None:
 
 def _actions(settings: Settings) -> list[ToolAction]:
     """Return the actions of the tools that are served now, whatever the conditions are."""
-    return run_with_database(load_policy, settings.model_copy(update={"policy": None})).actions
+    return run_with_database(load_policy, settings.model_copy(update={"conditions": None})).actions

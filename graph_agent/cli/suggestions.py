@@ -43,13 +43,13 @@ def suggest_policy(
     filters: DecisionFilter,
     settings: Settings,
 ) -> None:
-    """Print a file of conditions that asks for a yes outside of what was ordinary.
+    """Print a conditions file that asks for a yes outside of what was ordinary.
 
     Each rule has its evidence as a comment. What the rules would have asked about or refused in the period is printed on the
     standard error: each recorded call is judged by them again. Nothing is changed.
     """
     with open_in_loop(open_stores(settings)) as (stores, run):
-        policy = run(load_accepted_policy(settings.model_copy(update={"policy": None}), stores.database))
+        policy = run(load_accepted_policy(settings.model_copy(update={"conditions": None}), stores.database))
         records = records_in(stores.log_reads, filters)
         file = ConditionsFile("", "the suggestion", settings.role_names, settings.time_zone)
         found: Suggested = run(suggest(records, policy, file, enough=users, tools=tool or (), shadow=shadow, more=more))
@@ -125,7 +125,7 @@ async def _replay(log: Any, filters: DecisionFilter, trial: Trial, file: Conditi
 
 
 def _recorded_rules(text: str) -> str | None:
-    """Return the file of conditions that a record names, or None if it cannot be read: the replay says why."""
+    """Return the conditions file that a record names, or None if it cannot be read: the replay says why."""
     try:
         return ConditionsFile.recorded(json.loads(text)).text
     except (ValueError, TypeError, LookupError):

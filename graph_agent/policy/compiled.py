@@ -140,12 +140,12 @@ class CompiledPolicy:
         )
 
     def differences(self, asked: RulesDigests) -> list[str]:
-        """Return which rules differ from those of a question: "constitution" and "policy", or else the names of tools.
+        """Return which rules differ from those of a question: "constitution" and "conditions", or else the names of tools.
 
         A tool that is unavailable differs in nothing that is known; its call is refused.
         """
         own = self.digests(asked.tools)
-        files = {"constitution": own.constitution != asked.constitution, "policy": own.conditions != asked.conditions}
+        files = {"constitution": own.constitution != asked.constitution, "conditions": own.conditions != asked.conditions}
         tools = [name for name, known in asked.tools.items() if name not in self.unavailable and own.tools.get(name) != known]
         return [name for name, differs in files.items() if differs] or tools
 

@@ -79,7 +79,7 @@ class Suggestion:
 def policy_text(
     suggestions: Sequence[Suggestion], evidence: Evidence, enough: int, *, shadow: bool = False, tool: str | None = None
 ) -> str:
-    """Return the file of conditions, or the part of it that is about one tool."""
+    """Return the conditions file, or the part of it that is about one tool."""
     printed = [one for one in suggestions if tool in (None, one.tool)]
     period = f"{evidence.calls} calls from {evidence.first} to {evidence.last}" if evidence.calls else "it has no calls"
     declared = "".join(f"// - {name}: {fact.text}\n" for name, fact in sorted(facts_of(printed).items()))

@@ -46,7 +46,7 @@ class Border(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """A file of conditions, and what it would have done in the period that it comes from."""
+    """A conditions file, and what it would have done in the period that it comes from."""
 
     text: str
     rules: Sequence[Suggestion]

@@ -139,7 +139,7 @@ class Trial:
 
 
 class RecordedShadows:
-    """The rules in the shadow that decisions were recorded with, read once for each file of conditions."""
+    """The rules in the shadow that decisions were recorded with, read once for each conditions file."""
 
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str] | None] = {}

@@ -232,7 +232,7 @@ async def test_a_yes_under_another_policy_does_nothing_and_the_action_still_wait
     (tmp_path / "policy.cedar").write_text("permit (principal, action, resource);")
     async with deleting() as (_, ask, asked):
         with monkeypatch.context() as other:
-            other.setenv("GRAPH_AGENT_POLICY", str(tmp_path / "policy.cedar"))
+            other.setenv("GRAPH_AGENT_CONDITIONS", str(tmp_path / "policy.cedar"))
             refused = await ask([*kept(asked), said("yes")])
         assert refused.final_response == void_answer_reply(AnswerState.OTHER_RULES)
         assert await tasks_of() == ["call mom"]

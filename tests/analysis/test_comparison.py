@@ -223,7 +223,7 @@ def test_what_no_rule_can_express_twice_is_not_compared_only_if_it_changed() -> 
     rules = PERMIT + "forbid (principal, action, resource) when { context.arguments.a != context.arguments.b };"
     assert loosening(of_file(two, rules=rules), of_file(two, rules=rules)) == []
     assert loosening(of_file(two, rules=rules), of_file(two)) == [
-        (Change.NOT_COMPARED, "'the condition in line 2 of the policy file' is not encoded: `==` of records")
+        (Change.NOT_COMPARED, "'the condition in line 2 of the conditions file' is not encoded: `==` of records")
     ]
 
 

@@ -155,7 +155,7 @@ async def test_conditions_that_would_overflow_the_stack_of_their_parser_are_refu
 
 async def test_a_change_that_the_solver_cannot_express_is_reported_as_not_compared(client: httpx.AsyncClient) -> None:
     report = await event_of(client, "report", conditions=NOT_ENCODED)
-    condition = "'the condition in line 1 of the policy file'"
+    condition = "'the condition in line 1 of the conditions file'"
     found = [(one["answer"], one["name"], one.get("why"), one["certain"], one["may_loosen"]) for one in report["changes"]]
     assert ("not compared", "add_task", f"{condition} is not encoded: `==` of records", False, True) in found
 
@@ -175,7 +175,7 @@ async def test_the_promises_beside_the_conditions_are_checked(
 ) -> None:
     folder = environment.settings.home
     (folder / "promises.cedar").write_text(MILKSHAKES)
-    runtime = environment.runtime(conditions=ConditionsFile(MILK), settings={"policy": folder / "policy.cedar"})
+    runtime = environment.runtime(conditions=ConditionsFile(MILK), settings={"conditions": folder / "policy.cedar"})
     client = served(runtime)
     assert (await client.post("/api/rules", json={})).json()["promises"] == MILKSHAKES
     assert await compared(client) == ([], [("no milkshakes", "proved")])

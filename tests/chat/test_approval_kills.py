@@ -121,7 +121,7 @@ async def test_each_approved_effect_is_made_once_whichever_server_is_killed_at_w
     played: list[Round] = []
     policy = tmp_path / "policy.cedar"
     policy.write_text(POLICY, encoding="utf-8")
-    more = {"GRAPH_AGENT_POLICY": str(policy), "GRAPH_AGENT_ROLES": "groups=finance,manager"}
+    more = {"GRAPH_AGENT_CONDITIONS": str(policy), "GRAPH_AGENT_ROLES": "groups=finance,manager"}
     settings = settings_of(tmp_path, migrated_postgresql_url, **more)
     async with postgresql_servers(tmp_path, migrated_postgresql_url, settings) as servers:
         for one in rounds:

@@ -44,16 +44,16 @@ def keys_of(folder: Path, *names: str) -> AnswerEvidence:
 @pytest.mark.parametrize(
     ("differs", "named"),
     [
-        ({"conditions": None}, "the policy, its roles or its time zone"),
-        ({"conditions": rules()}, "the policy, its roles or its time zone"),
-        ({"conditions": rules(approved="context.approvals.manager >= 9")}, "the policy, its roles or its time zone"),
+        ({"conditions": None}, "the conditions, their roles or their time zone"),
+        ({"conditions": rules()}, "the conditions, their roles or their time zone"),
+        ({"conditions": rules(approved="context.approvals.manager >= 9")}, "the conditions, their roles or their time zone"),
         (
             {"conditions": ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager", "support"))},
-            "the policy, its roles or its time zone",
+            "the conditions, their roles or their time zone",
         ),
         (
             {"conditions": ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager"), time_zone="Asia/Tokyo")},
-            "the policy, its roles or its time zone",
+            "the conditions, their roles or their time zone",
         ),
         ({"constitution": WEAKER_TEXT}, "the constitution"),
         ({"evidence": AnswerEvidence(sign_in=True)}, "the sign-in"),

@@ -188,7 +188,7 @@ def installation(folder: Path, url: str, till_url: str) -> dict[str, str]:
         "GRAPH_AGENT_JWT_AUDIENCE": AUDIENCE,
         "GRAPH_AGENT_JWT_SECRET": JWT_SECRET,
         "GRAPH_AGENT_MCP": str(folder / "mcp.json"),
-        "GRAPH_AGENT_POLICY": str(folder / "policy.cedar"),
+        "GRAPH_AGENT_CONDITIONS": str(folder / "policy.cedar"),
         "GRAPH_AGENT_SECRET": "the secret of this test only",
         "GRAPH_AGENT_TIME_ZONE": noon_here(),
         "GRAPH_AGENT_TURNS_PER_MINUTE": "100000",

@@ -165,15 +165,15 @@ def goes_through(run: Any, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
     run("constitution", "check")
     policy = run("policy", "new").out
     Path("policy.cedar").write_text(uncommented(policy), encoding="utf-8")
-    run("policy", "check", "--policy", "policy.cedar")
+    run("policy", "check", "--conditions", "policy.cedar")
     Path("policy.cedar").write_text(policy, encoding="utf-8")
-    monkeypatch.setenv("GRAPH_AGENT_POLICY", "policy.cedar")
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", "policy.cedar")
     run("policy", "check")
     run("policy", "schema")
     run("policy", "diff", "policy.cedar", "policy.cedar", "--no-new")
     run("policy", "explain", "--seconds", "0.2")
     Path("suggested.cedar").write_text(run("policy", "suggest").out, encoding="utf-8")
-    run("policy", "check", "--policy", "suggested.cedar")
+    run("policy", "check", "--conditions", "suggested.cedar")
     run("tools", "pin")
     run("tools", "diff")
     listed = [line.split()[1] for line in run("tools", "list").out.splitlines() if line[:1] in "!+ "]

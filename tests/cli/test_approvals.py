@@ -22,7 +22,7 @@ unless { context.approvals.manager >= 1 };
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "policy.cedar"
     file.write_text(RULES)
-    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(file))
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(file))
     monkeypatch.setenv("GRAPH_AGENT_ROLES", "groups=manager,finance")
     return file
 
@@ -155,13 +155,13 @@ def test_a_command_that_answers_nothing_carries_out_no_request(
     request_id = asked(cli)
     weaker = tmp_path / "weaker.cedar"
     weaker.write_text(RULES.replace("manager >= 1", "manager >= 2"))
-    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(weaker))
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(weaker))
     answered = cli("approvals", "approve", request_id, *BOB, *launched)
     assert answered.out.startswith("Stored. It is decided by a server with the rules under which it was asked. ")
-    assert "Here other ones are in force: the policy" in cli("approvals", "show", request_id, *BOB).out
-    left = f"1 request open, 1 of them asked where the policy, its roles or its time zone differ, {LEFT}: {request_id}"
+    assert "Here other ones are in force: the conditions" in cli("approvals", "show", request_id, *BOB).out
+    left = f"1 request open, 1 of them asked where the conditions, their roles or their time zone differ, {LEFT}: {request_id}"
     assert cli("doctor").line("approvals").endswith(left)
-    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(tmp_path / "policy.cedar"))
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(tmp_path / "policy.cedar"))
     cli("ask", "show my tasks", "--user", "eve")
     assert cli("approvals", "list", "--own", "--user", "ann").out.split()[1] == "open"
 

@@ -26,7 +26,7 @@ def test_sources_are_printed_on_demand_and_those_that_a_rule_has_read_always(cli
     assert "description from your words" in cli("log", "show", "--sources").out
     policy = tmp_path / "policy.cedar"
     policy.write_text(RULES, encoding="utf-8")
-    cli("ask", "add a task to call dad", "--policy", str(policy))
+    cli("ask", "add a task to call dad", "--conditions", str(policy))
     shown = cli("log", "show").out
     assert "sources       1. description from user" in shown
 

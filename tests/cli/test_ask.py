@@ -250,7 +250,7 @@ def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_t
     constitution, policy = tmp_path / "my constitution.md", tmp_path / "policy.cedar"
     constitution.write_text(Constitution.load(None).text + "\nBe brief.\n")
     policy.write_text("permit (principal, action, resource);")
-    files = ["--constitution", str(constitution), "--policy", str(policy)]
+    files = ["--constitution", str(constitution), "--conditions", str(policy)]
     cli("ask", "add a task to call mom")
     asked = cli("ask", "delete the call mom task", "-v", *files)
     (pending_id,) = re.findall(r"by id: --yes (\S+)", asked.err)
@@ -258,12 +258,12 @@ def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_t
         refused = cli("ask", *answer, *token)
         assert (refused.code, refused.out) == (1, f"{void_answer_reply(AnswerState.OTHER_RULES)}\n")
         assert f"the constitution differs: asked with {constitution}, answered with the shipped one\n" in refused.err
-        assert f"the policy differs: asked with {policy}, answered with none\n" in refused.err
+        assert f"the conditions file differs: asked with {policy}, answered with none\n" in refused.err
     (command,) = re.findall(r"to answer it there: (.*)", refused.err)
     assert command == shlex.join(["graph-agent", "ask", *files, "--yes", pending_id])
     policy.write_text("permit (principal, action, resource) when { true };")
     changed = cli(*shlex.split(command)[1:], *token)
-    assert f"the policy {policy} (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE) has changed since" in changed.err
+    assert f"the conditions file {policy} (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE) has changed since" in changed.err
     policy.write_text("permit (principal, action, resource);")
     assert "✓ deleted 'call mom'" in cli(*shlex.split(command)[1:], *token).out
 
@@ -275,10 +275,10 @@ def test_a_question_without_a_policy_is_answered_without_the_one_of_the_environm
     policy.write_text("permit (principal, action, resource);")
     cli("ask", "add a task to call mom")
     (pending_id,) = re.findall(r"by id: --yes (\S+)", cli("ask", "delete the call mom task", "-v").err)
-    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(policy))
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(policy))
     refused = cli("ask", "--yes", pending_id, *token)
-    assert f"the policy differs: asked with none, answered with {policy}\n" in refused.err
-    assert f"to answer it there: env -u GRAPH_AGENT_POLICY graph-agent ask --yes {pending_id}\n" in refused.err
+    assert f"the conditions file differs: asked with none, answered with {policy}\n" in refused.err
+    assert f"to answer it there: env -u GRAPH_AGENT_CONDITIONS graph-agent ask --yes {pending_id}\n" in refused.err
 
 
 def test_a_dropped_action_is_printed_as_a_notice(cli: Cli) -> None:

@@ -34,15 +34,15 @@ def test_a_variable_that_is_no_setting_is_named_and_a_misspelt_one_ends_every_co
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli("doctor").line("settings").split() == ["settings", "ok", "GRAPH_AGENT_HOME"]
-    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", "policy.cedar")
+    monkeypatch.setenv("GRAPH_AGENT_RULES_OF_CEDAR", "policy.cedar")
     ended = cli("doctor")
     assert (ended.code, verdicts(ended)["settings"], verdicts(ended)["tools"]) == (1, "broken", "ok")
-    assert "without effect: GRAPH_AGENT_CONDITIONS\n" in ended.out
-    monkeypatch.setenv("GRAPH_AGENT_POLICYS", "policy.cedar")
+    assert "without effect: GRAPH_AGENT_RULES_OF_CEDAR\n" in ended.out
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONSS", "policy.cedar")
     for command in (["doctor"], ["ask", "hi"], ["log", "list"]):
         refused = cli(*command)
         assert (refused.code, refused.out) == (1, "")
-        assert "GRAPH_AGENT_POLICYS is no setting; the nearest one is GRAPH_AGENT_POLICY" in refused.err
+        assert "GRAPH_AGENT_CONDITIONSS is no setting; the nearest one is GRAPH_AGENT_CONDITIONS" in refused.err
 
 
 def test_every_tool_that_writes_without_confirmation_is_named(

@@ -29,7 +29,7 @@ def test_a_dry_run_follows_the_rules(cli: Cli, tmp_path: Path) -> None:
         'forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };',
         encoding="utf-8",
     )
-    tried = cli("ask", "add a task to buy bread", "--dry-run", "--policy", str(policy))
+    tried = cli("ask", "add a task to buy bread", "--dry-run", "--conditions", str(policy))
     assert "This is a dry run: you would be asked first (adding needs a yes)." in tried.out
 
 

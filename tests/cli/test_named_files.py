@@ -20,7 +20,7 @@ FILES = {
 """The settings that name a file; GRAPH_AGENT_HOME is a folder, which is made."""
 WORDS = {
     "constitution": "the constitution",
-    "policy": "the policy file",
+    "conditions": "the conditions file",
     "mcp": "the file of MCP servers",
     "approver_keys": "the file of the approvers' keys",
     "page_logo": "the logo of the page",

@@ -1,4 +1,4 @@
-"""`graph-agent policy`, and commands with a file of conditions."""
+"""`graph-agent policy`, and commands with a conditions file."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def policy(tmp_path: Path) -> Path:
 
 
 def test_a_rule_is_the_reason_in_reply_and_log(cli: Cli, policy: Path) -> None:
-    asked = cli("ask", "add a task to buy milk", "--policy", str(policy))
+    asked = cli("ask", "add a task to buy milk", "--conditions", str(policy))
     assert "Not done: add task: description = 'buy milk'. No milk." in asked.out
     assert "not permitted: no milk" in cli("log", "show", "last").out
     assert "1 of 1 identical" in cli("replay", "--all").out
     other = policy.with_name("other.cedar")
     other.write_text(RULES.replace("milk", "beer"), encoding="utf-8")
-    what_if = cli("replay", "--all", "--policy", str(other), "--json")
+    what_if = cli("replay", "--all", "--conditions", str(other), "--json")
     assert (what_if.code, json.loads(what_if.out)["identical"]) == (1, False)
 
 
 def test_the_variable_names_the_file_too(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(policy))
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(policy))
     assert "No milk." in cli("ask", "add a task to buy milk").out
     assert cli("tools", "call", "add_task", '{"description": "milk"}').err == "graph-agent: add_task: not permitted: no milk\n"
     assert cli("doctor").code == 0
@@ -62,16 +62,16 @@ def test_the_variable_names_the_file_too(cli: Cli, policy: Path, monkeypatch: py
 def test_a_file_that_cannot_be_used_stops_every_command(cli: Cli, policy: Path, rules: str, message: str) -> None:
     policy.write_text(rules, encoding="utf-8")
     for command in (("ask", "hi"), ("policy", "check")):
-        ended = cli(*command, "--policy", str(policy))
+        ended = cli(*command, "--conditions", str(policy))
         assert ended.code == 1
         assert message in ended.err
         assert len(ended.err.splitlines()) == 1 + ("model:" in ended.err)
 
 
 def test_check_explains_each_tool_and_warns_of_deny_lists(cli: Cli, policy: Path) -> None:
-    lines = cli("policy", "check", "--policy", str(policy)).out.splitlines()
+    lines = cli("policy", "check", "--conditions", str(policy)).out.splitlines()
     assert lines[0].startswith(f"{policy}: 2 conditions, SHA-256 ")
-    base = "permit 'the condition in line 2 of the policy file'"
+    base = "permit 'the condition in line 2 of the conditions file'"
     assert lines[1:6] == [
         f"add_task (server 'tasks'): {base}, forbid 'no milk'",
         f"list_tasks (server 'tasks'): {base}",
@@ -80,7 +80,7 @@ def test_check_explains_each_tool_and_warns_of_deny_lists(cli: Cli, policy: Path
         f"delete_task (server 'tasks'): {base}; the constitution asks the user",
     ]
     assert lines[6].startswith("'no milk' in line 4 forbids by `like`, which compares exactly")
-    assert "there is no policy file" in cli("policy", "check").err
+    assert "there is no conditions file" in cli("policy", "check").err
 
 
 FACTS = """- tasks: list_tasks()
@@ -155,7 +155,7 @@ def test_the_schema_is_printed_for_other_tools(cli: Cli) -> None:
 
 def test_a_new_file_can_be_used_and_its_examples_too(cli: Cli, policy: Path) -> None:
     policy.write_text(cli("policy", "new").out, encoding="utf-8")
-    assert cli("ask", "add a task to call mom", "--policy", str(policy)).code == 0
+    assert cli("ask", "add a task to call mom", "--conditions", str(policy)).code == 0
 
 
 def test_a_rule_about_called_is_an_error_that_names_both_replacements(cli: Cli, policy: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_rule_about_called_is_an_error_that_names_both_replacements(cli: Cli, 
     ):
         policy.write_text(f"{PERMIT}\n{rule}", encoding="utf-8")
         for command in (("policy", "check"), ("ask", "hello")):
-            ended = cli(*command, "--policy", str(policy))
+            ended = cli(*command, "--conditions", str(policy))
             assert ended.code == 1
             assert "line 3: there is no `context.called`: write `context.succeeded` where" in ended.err
             assert "`context.attempted` where none may have been sent" in ended.err
@@ -225,7 +225,7 @@ def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path) -> None:
     rule = '@id("two a day") forbid (principal, action == Action::"add_task", resource) when { context.used.day.calls > 2 };'
     policy.write_text(PERMIT + rule, encoding="utf-8")
     assert cli("budget").out == "Nothing that a condition counts was used today.\n"
-    replies = [cli("ask", f"add a task to {what}", "--policy", str(policy)).out for what in ("call mom", "read", "paint")]
+    replies = [cli("ask", f"add a task to {what}", "--conditions", str(policy)).out for what in ("call mom", "read", "paint")]
     assert ["Two a day." in reply for reply in replies] == [False, False, True]
     assert "two a day" in cli("log", "show", "last").out
     previous = json.loads(cli("log", "list", "--json").out.splitlines()[1])["decision_id"]
@@ -241,7 +241,7 @@ def test_rules_about_roles_can_be_tried_locally(cli: Cli, policy: Path, monkeypa
     rule = '@id("only support adds") forbid (principal, action == Action::"add_task", resource)'
     policy.write_text(f'{PERMIT}{rule} unless {{ principal in Role::"support" }};', encoding="utf-8")
     for arguments in (["ask", "add a task to call mom"], ["tools", "call", "add_task", '{"description": "call mom"}']):
-        command = [*arguments, "--policy", str(policy)]
+        command = [*arguments, "--conditions", str(policy)]
         for roles, refused in (([], True), (["--role", "manager"], True), (["--role", "manager", "--role", "support"], False)):
             ended = cli(*command, *roles)
             assert ("only support adds" in (ended.out + ended.err).lower()) is refused
@@ -254,13 +254,13 @@ def test_rules_about_roles_can_be_tried_locally(cli: Cli, policy: Path, monkeypa
 
 def test_a_rule_in_the_shadow_lets_the_call_run_and_the_log_says_what_it_would_have_done(cli: Cli, policy: Path) -> None:
     policy.write_text(RULES.replace("@id", "@shadow @id"), encoding="utf-8")
-    assert "no milk" not in cli("ask", "add a task to buy milk", "--policy", str(policy)).out.lower()
+    assert "no milk" not in cli("ask", "add a task to buy milk", "--conditions", str(policy)).out.lower()
     assert 'in the shadow: "no milk" would have refused it' in cli("log", "show", "last").out.replace("'", '"')
     assert json.loads(cli("log", "metrics", "--json").out)["shadow"] == {"no milk": {"asked": 0, "waited": 0, "refused": 1}}
     assert re.search(r"rule in the shadow +would have refused +asked +waited\nno milk +1 +0 +0\n", cli("log", "metrics").out)
     assert "1 of 1 identical" in cli("replay", "--all").out
     assert cli("log", "verify").code == 0
-    checked = cli("policy", "check", "--policy", str(policy)).out
+    checked = cli("policy", "check", "--conditions", str(policy)).out
     assert "2 conditions, 1 of them in the shadow, which decide nothing" in checked
     assert "(shadow) forbid 'no milk'" in checked
 
@@ -268,16 +268,16 @@ def test_a_rule_in_the_shadow_lets_the_call_run_and_the_log_says_what_it_would_h
 def test_suggest_says_why_there_is_no_rule_and_trial_what_the_shadow_would_have_changed(cli: Cli, policy: Path) -> None:
     policy.write_text(RULES.replace("@id", "@\n// Not yet.\nshadow @id"), encoding="utf-8")
     for thing in ("milk", "bread"):
-        cli("ask", f"add a task to buy {thing}", "--policy", str(policy))
+        cli("ask", f"add a task to buy {thing}", "--conditions", str(policy))
     suggested = cli("policy", "suggest")
     assert suggested.out.endswith("permit (principal, action, resource);\n")
     assert "No rule for add_task: 2 calls of 1 user: too little for a rule." in suggested.err
     policy.with_name("suggested.cedar").write_text(suggested.out, encoding="utf-8")
-    assert cli("policy", "check", "--policy", str(policy.with_name("suggested.cedar"))).code == 0
-    trial = cli("policy", "trial", "--policy", str(policy))
+    assert cli("policy", "check", "--conditions", str(policy.with_name("suggested.cedar"))).code == 0
+    trial = cli("policy", "trial", "--conditions", str(policy))
     assert trial.code == 0
     assert "2 decisions with rules in the shadow" in trial.out
     assert "no milk: would have refused 1 call and asked about 0, in 1 of 2 decisions" in trial.out
-    as_json = json.loads(cli("policy", "trial", "--policy", str(policy), "--json").out)
+    as_json = json.loads(cli("policy", "trial", "--conditions", str(policy), "--json").out)
     assert as_json["differing"] == []
     assert as_json["rules"]["no milk"]["by_tool"] == {"add_task": 1}

@@ -21,7 +21,7 @@ def written(folder: Path, name: str, text: str) -> str:
 
 def test_explain_prints_what_each_tool_may_do(cli: Cli, tmp_path: Path) -> None:
     policy = written(tmp_path, "policy.cedar", PERMIT + MILK)
-    lines = cli("policy", "explain", "--policy", policy).out.splitlines()
+    lines = cli("policy", "explain", "--conditions", policy).out.splitlines()
     assert lines[0].startswith("add_task       without a yes: sometimes  with a yes: sometimes  add_task(description=")
     assert lines[1] == '               not add_task(description="milk")  guard: refused'
     assert lines[2].startswith("list_tasks     without a yes: always     with a yes: always")
@@ -33,8 +33,8 @@ def test_explain_prints_what_each_tool_may_do(cli: Cli, tmp_path: Path) -> None:
 
 def test_diff_prints_what_is_newly_possible_and_what_recorded_decisions_become(cli: Cli, tmp_path: Path) -> None:
     old, new = written(tmp_path, "old.cedar", PERMIT + MILK), written(tmp_path, "new.cedar", PERMIT)
-    cli("ask", "add a task to milk the cow", "--policy", old)
-    cli("ask", "show my tasks", "--policy", old)
+    cli("ask", "add a task to milk the cow", "--conditions", old)
+    cli("ask", "show my tasks", "--conditions", old)
     found = cli("policy", "diff", old, new, "--last", "9")
     first, *decided = found.out.splitlines(keepends=True)
     assert (found.code, first) == (0, NEW)
@@ -71,10 +71,10 @@ def test_prove_has_three_answers_and_exit_codes(cli: Cli, tmp_path: Path) -> Non
     unknown = written(
         tmp_path, "unknown.cedar", '@id("odd") forbid (principal, action, resource) when { context.domain == context.length };'
     )
-    proved = cli("policy", "prove", holds, "--policy", policy)
+    proved = cli("policy", "prove", holds, "--conditions", policy)
     assert (proved.code, proved.out) == (0, "PROVED  no milkshake\n")
-    failed = cli("policy", "prove", fails, "--policy", policy)
+    failed = cli("policy", "prove", fails, "--conditions", policy)
     assert (failed.code, failed.out) == (1, 'FAILS   no tea  add_task(description="tea")\n')
-    assert cli("policy", "prove", unknown, "--policy", policy).code in (1, 2)
-    answers = json.loads(cli("policy", "prove", fails, "--policy", policy, "--json").out)
+    assert cli("policy", "prove", unknown, "--conditions", policy).code in (1, 2)
+    answers = json.loads(cli("policy", "prove", fails, "--conditions", policy, "--json").out)
     assert (answers["answer"], answers["example"]["arguments"]) == ("fails", {"description": "tea"})

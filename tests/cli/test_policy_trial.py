@@ -48,33 +48,33 @@ def write(url: str, statement: Any, *rows: Any) -> None:
 
 def test_a_verdict_that_was_changed_in_the_record_is_named_with_its_decision(cli: Cli, log: str, policy: Path) -> None:
     for thing in ("milk", "bread"):
-        cli("ask", f"add a task to buy {thing}", "--policy", str(policy))
-    assert cli("policy", "trial", "--policy", str(policy)).code == 0
+        cli("ask", f"add a task to buy {thing}", "--conditions", str(policy))
+    assert cli("policy", "trial", "--conditions", str(policy)).code == 0
     (row,) = (one for one in rows_of(log) if "milk" in one["message"])
     record = json.loads(row["record"])
     del record["invocations"][0]["shadow"]
     of_row = decision_logs.c.decision_id == row["decision_id"]
     write(log, update(decision_logs).where(of_row).values(record=json.dumps(record)))
-    trial = cli("policy", "trial", "--policy", str(policy))
+    trial = cli("policy", "trial", "--conditions", str(policy))
     assert trial.code == 1
     why = 'a replay finds other verdicts: recorded [], replayed [[1,"no milk","refused"]]'
     assert trial.err == f"graph-agent: {row['decision_id']}: {why}\n"
-    (differing,) = json.loads(cli("policy", "trial", "--policy", str(policy), "--json").out)["differing"]
+    (differing,) = json.loads(cli("policy", "trial", "--conditions", str(policy), "--json").out)["differing"]
     assert differing["decision_id"] == row["decision_id"]
 
 
 @pytest.mark.usefixtures("log")
 def test_a_rule_that_has_changed_under_its_name_is_found_and_a_new_one_is_no_difference(cli: Cli, policy: Path) -> None:
     for thing in ("milk", "bread"):
-        cli("ask", f"add a task to buy {thing}", "--policy", str(policy))
+        cli("ask", f"add a task to buy {thing}", "--conditions", str(policy))
     asks = '@shadow @id("new") forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };\n'
     policy.write_text(RULES + asks, encoding="utf-8")
-    tried = cli("policy", "trial", "--policy", str(policy))
+    tried = cli("policy", "trial", "--conditions", str(policy))
     assert tried.code == 0
     assert "new: was judged in none of these decisions" in tried.out
     assert "no milk: would have refused 1 call and asked about 0, in 1 of 2 decisions" in tried.out
     policy.write_text(RULES.replace("*milk*", "*bread*"), encoding="utf-8")
-    trial = cli("policy", "trial", "--policy", str(policy))
+    trial = cli("policy", "trial", "--conditions", str(policy))
     assert trial.code == 1
     assert len(trial.err.splitlines()) == 2
     assert 'recorded [[1,"no milk","refused"]], replayed []' in trial.err

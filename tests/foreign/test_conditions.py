@@ -39,7 +39,7 @@ def test_the_conditions_that_are_drafted_for_all_servers_fit_their_tools(cli: Cl
     rules = cli("policy", "new", *files)
     assert rules.code == 0, rules.err
     policy.write_text(rules.out)
-    checked = cli("policy", "check", *files, "--policy", str(policy))
+    checked = cli("policy", "check", *files, "--conditions", str(policy))
     assert checked.code == 0, checked.err
     tools = [line for line in checked.out.splitlines() if "(server '" in line]
     assert len(tools) >= 100

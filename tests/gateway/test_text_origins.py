@@ -52,7 +52,7 @@ async def gateway(tmp_path: Path, servers: Servers) -> AsyncGenerator[tuple[Gate
     rules.write_text(RULES, encoding="utf-8")
     script = str(Path(__file__).parent / "parts_server.py")
     file = servers(parts={"command": fork_server.python(), "args": [script], "timeout": 60, "trusted": True})
-    given = settings(tmp_path, file, constitution, "embedded").model_copy(update={"policy": rules})
+    given = settings(tmp_path, file, constitution, "embedded").model_copy(update={"conditions": rules})
     async with open_runtime(given) as runtime:
         opened = Gateway(runtime.engine, runtime.chat, user_id="local", page="http://127.0.0.1:1")
         async with opened.maintained():

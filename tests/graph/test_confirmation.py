@@ -368,7 +368,7 @@ async def test_a_yes_counts_only_under_the_rules_of_its_question_and_is_not_used
     permits = ConditionsFile("permit (principal, action, resource);")
     for differing, other in (
         (["constitution"], other_engine(server, Constitution.load().text + "\nBe brief.\n", **shared)),
-        (["policy"], other_engine(server, conditions=permits, **shared)),
+        (["conditions"], other_engine(server, conditions=permits, **shared)),
         (["delete_task"], other_engine(replace(server, served=tuple(retitled)), **shared)),
         (["delete_task"], other_engine(replace(server, previews={}), **shared)),
     ):

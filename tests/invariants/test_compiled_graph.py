@@ -204,7 +204,7 @@ RESULTS = [
 ]
 CONSENTS = [PortAnswers(verified=verified, unused=unused, late=late)
             for verified, unused, late in itertools.product((True, False), repeat=3)]  # fmt: skip
-CONSENTS += [PortAnswers(differing=("policy",)), PortAnswers(interrupted=True)]
+CONSENTS += [PortAnswers(differing=("conditions",)), PortAnswers(interrupted=True)]
 
 
 CALLED = "a decision without a model"

@@ -61,7 +61,7 @@ def test_each_check_refuses_a_header_for_a_server_over_stdio(cli: Cli, shop: Pat
     conditions.write_text("permit (principal, action, resource);\n")
     files = ["--mcp", str(shop), "--constitution", str(rules)]
     if command != ["constitution", "check"]:
-        files += ["--policy", str(conditions)]
+        files += ["--conditions", str(conditions)]
     ended = cli(*command, *files)
     assert ended.code != 0
     said = ended.out + ended.err

@@ -43,7 +43,7 @@ _VERDICTS = {
 
 
 def text_of(rules: Rules) -> str:
-    """Return the file of conditions with these declarations and rules."""
+    """Return the conditions file with these declarations and rules."""
     texts = []
     for number, rule in enumerate(rules.rules):
         if rule.kind == "unless":

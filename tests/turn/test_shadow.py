@@ -157,4 +157,4 @@ def test_an_edit_of_a_rule_in_the_shadow_leaves_the_questions_that_were_asked() 
     rule = '@id("no pay") forbid (principal, action == Action::"pay", resource);'
     plain, shadow, enforced = digests(RULES), digests(f"{RULES}\n@shadow {rule}"), digests(RULES + rule)
     assert shadow.differences(plain.digests(["refund"])) == []
-    assert enforced.differences(plain.digests(["refund"])) == ["policy"]
+    assert enforced.differences(plain.digests(["refund"])) == ["conditions"]

@@ -29,5 +29,5 @@ def compile_conditions(
         from graph_agent.policy.cedar.evaluation import CedarConditions
     except ModuleNotFoundError as exc:
         needed = "needs the extra 'policy': pip install 'graph-agent[policy]'"
-        raise ConfigurationError(f"the policy file {file.name} {needed}") from exc
+        raise ConfigurationError(f"the conditions file {file.name} {needed}") from exc
     return CedarConditions(file, actions, recorded, facts=facts)

@@ -1,4 +1,4 @@
-"""The file of conditions, `policy.cedar`, and the words of its verdicts."""
+"""The conditions file, `policy.cedar`, and the words of its verdicts."""
 
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ class ConditionsFile:
             ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ConfigurationError(f"there is no time zone '{time_zone}': use a name such as Europe/Berlin") from None
-        text = read_limited("policy file", path)
+        text = read_limited("conditions file", path)
         if len(text) > MAX_CHARACTERS:
-            raise ConfigurationError(f"the policy file {path} has more than {MAX_CHARACTERS:,} characters")
+            raise ConfigurationError(f"the conditions file {path} has more than {MAX_CHARACTERS:,} characters")
         return cls(text, str(path), roles, time_zone)
 
     @classmethod

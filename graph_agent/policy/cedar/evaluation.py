@@ -123,7 +123,7 @@ class CedarConditions:
         self._every_one: Mapping[str, pst.Template] = dict(tree.static_policies)
         self._given_actions, self._facts = {action.name: action for action in actions}, facts
         if not any(condition.effect == "permit" for condition in self._every_one.values()):
-            raise ConfigurationError(f"the policy file {file.name} permits nothing: begin it with `{PERMIT}`")
+            raise ConfigurationError(f"the conditions file {file.name} permits nothing: begin it with `{PERMIT}`")
         for key, condition in tree.static_policies.items():
             if Reads([condition.clauses]).names("called"):
                 raise self._error(_number(key), _NO_CALLED)
@@ -627,7 +627,7 @@ class CedarConditions:
             if name in given:
                 raise self._error(_number(key), f"two conditions have the @id '{name}'")
             given |= {name} - {""}
-            names[key] = name or f"the condition in line {self._line(_number(key))} of the policy file"
+            names[key] = name or f"the condition in line {self._line(_number(key))} of the conditions file"
         return names
 
     def _line(self, number: int) -> int:
@@ -644,7 +644,7 @@ class CedarConditions:
 
     def _error(self, number: int, text: str, annotation: str | None = None) -> ConfigurationError:
         line = self._line(number) if annotation is None else self._line_of_annotation(number, annotation)
-        return ConfigurationError(f"the policy file {self.file.name}, line {line}: {text}")
+        return ConfigurationError(f"the conditions file {self.file.name}, line {line}: {text}")
 
     def _line_of_annotation(self, number: int, name: str) -> int:
         line, text = self._statements[number]

@@ -167,7 +167,7 @@ function Difference({ states, whatIf }: { states: readonly string[]; whatIf: Wha
       ))}
       <p class="quiet">
         This part is not proved: whoever made this file ran the decision again. To check it, run it yourself from an export of the
-        log: graph-agent replay FILE --constitution OTHER --policy OTHER.
+        log: graph-agent replay FILE --constitution OTHER --conditions OTHER.
       </p>
     </section>
   );

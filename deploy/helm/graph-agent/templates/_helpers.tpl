@@ -23,7 +23,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $files := deepCopy .Values.files }}
 {{- with .Values.constitution }}{{ $_ := set $files "constitution.md" . }}{{ end }}
 {{- with .Values.mcp }}{{ $_ := set $files "servers.json" . }}{{ end }}
-{{- with .Values.policy }}{{ $_ := set $files "policy.cedar" . }}{{ end }}
+{{- with .Values.conditions }}{{ $_ := set $files "policy.cedar" . }}{{ end }}
 {{- toJson $files }}
 {{- end }}
 
@@ -63,8 +63,8 @@ env:
   - name: GRAPH_AGENT_MCP
     value: /etc/graph-agent/servers.json
   {{- end }}
-  {{- if .Values.policy }}
-  - name: GRAPH_AGENT_POLICY
+  {{- if .Values.conditions }}
+  - name: GRAPH_AGENT_CONDITIONS
     value: /etc/graph-agent/policy.cedar
   {{- end }}
 resources:
