@@ -61,8 +61,8 @@ def test_a_wrong_value_is_an_error_that_names_the_variable_and_not_the_value(var
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("GRAPH_AGENT_CONDITIONS", "CONDITIONS"),
-        ("GRAPH_AGENT_CONDITIONS_FILE", "CONDITIONS"),
+        ("GRAPH_AGENT_POLICY", "CONDITIONS"),
+        ("GRAPH_AGENT_POLICY_FILE", "CONDITIONS"),
         ("GRAPH_AGENT_CONDITION", "CONDITIONS"),
         ("GRAPH_AGENT_CONDITIONS_FILE", "CONDITIONS"),
         ("GRAPH_AGENT_CONSTITUTON", "CONSTITUTION"),
