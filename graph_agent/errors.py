@@ -18,6 +18,7 @@
     │   ├── RecordMismatchError       a replay requests something else than the record has
     │   └── TurnTakenOverError        another process finishes this turn, or it is closed already
     └── ServiceError                  `code` is one of ServiceErrorCode; its text may be shown
+        └── StoppedError              an operator has stopped what was about to be done
 
 An expected failure is data (`ToolResult`, `LLMResponse.finish_reason`); exceptions are for the unexpected. They never contain
 the text of a third-party exception, which is chained with `from` for the log, except what SQLite says of its database file.
@@ -112,6 +113,10 @@ class ServiceErrorCode(StrEnum):
     """The user has started too many turns: try again after `Retry-After` seconds."""
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
     """The request was refused before its opening row, and nothing was called: try again later."""
+    STOPPED = "STOPPED"
+    """An operator has stopped the service, or what was asked of it. Nothing was done."""
+    STOP_NOT_FOUND = "STOP_NOT_FOUND"
+    """There is no such stop, or it has ended already."""
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
     """The turn was started and its end is not recorded yet: send the request again with the same Idempotency-Key."""
 
@@ -244,6 +249,15 @@ class ServiceError(GraphAgentError):
         self.retry_after = retry_after
         self.decision_id = decision_id
         super().__init__(f"{code}: {message}")
+
+
+class StoppedError(ServiceError):
+    """An operator has stopped what was about to be done: it was not done."""
+
+    def __init__(self, say: str = "") -> None:
+        """`say` is what the operator lets users know."""
+        text = f"{say or 'This was stopped by the operator.'} Nothing was done."
+        super().__init__(ServiceErrorCode.STOPPED, text, retry_after=30)
 
 
 def service_unavailable() -> ServiceError:

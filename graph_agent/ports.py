@@ -134,6 +134,14 @@ class ToolServer(Protocol):
         """Describe the target of a call without performing it: `data["description"]`, or NOT_FOUND if it does not exist."""
 
 
+@runtime_checkable
+class SeveralServers(Protocol):
+    """A `ToolServer` that consists of several."""
+
+    def server_of(self, tool_name: str) -> str:
+        """Return the name of the server of a tool that is available."""
+
+
 def call_seconds_of(server: ToolServer) -> float:
     """Return the time limit of one call: the `call_seconds` of the server if it has them, or `DEFAULT_CALL_SECONDS`."""
     found: float = getattr(server, "call_seconds", DEFAULT_CALL_SECONDS)

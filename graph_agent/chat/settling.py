@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError
 from graph_agent.models.tools import ToolResult
-from graph_agent.ports import Clock, ToolServer
+from graph_agent.ports import Clock, SeveralServers, ToolServer
 from graph_agent.record.operations import request_of
 from graph_agent.record.settlements import Settlement, UnknownCall, find_unknown_calls, has_unserved_call, store_settlement
 from graph_agent.record.statements import read, write
@@ -45,14 +44,6 @@ _MAX_NOT_PERMITTED_SECONDS = 600.0
 _CALLS_AT_ONCE = 100
 _UNANSWERED = 3
 """So many calls in a row without an answer show that a server which has answered before does not do so any more."""
-
-
-@runtime_checkable
-class SeveralServers(Protocol):
-    """A `ToolServer` that consists of several."""
-
-    def server_of(self, tool_name: str) -> str:
-        """Return the name of the server of a tool that is available."""
 
 
 @dataclass(slots=True)
@@ -209,8 +200,10 @@ class OutcomeSettler:
         return _Settling.SETTLED
 
     async def _outcome(self, call: UnknownCall) -> ToolResult | None:
-        if self._sent_calls is None or self._tools.traits(call.tool_name).ledger:
+        if self._sent_calls is None:
             return await self._tools.settle(call, deadline=_TIMEOUT_SECONDS)
+        if self._tools.traits(call.tool_name).ledger:
+            return await self._sent_calls.ask_ledger(call, _TIMEOUT_SECONDS)
         work = partial(request_of, decision_id=call.decision_id, sequence=call.sequence, sealer=self._sealer)
         return await self._sent_calls.outcome(call, await read(self._log, work), _TIMEOUT_SECONDS)
 

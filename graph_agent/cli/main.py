@@ -58,6 +58,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "budget": Command(
             "log:budget", "Print what a user has used in this hour and day of the budgets that conditions set, by tool."
         ),
+        "stop": Command("stops:stop", "Stop everything at once, or one tool, user or MCP server, until `graph-agent resume`."),
+        "resume": Command("stops:resume", "End a stop."),
+        "stops": Command("stops:print_stops", "List what is stopped now, oldest first."),
         "undo": Command("undo:undo", "Undo what a decision has done, as far as its tools can."),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
         "witness": Command(

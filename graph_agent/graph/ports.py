@@ -105,5 +105,9 @@ class TurnPorts(FactPorts, Protocol):
     async def settle(self, call: AuthorizedCall) -> ToolResult: ...
 
     @property
+    def stopped(self) -> bool:
+        """True if the turn was interrupted because an operator has stopped what it was about to do."""
+
+    @property
     def interrupted(self) -> bool:
         """True if the turn has been interrupted by its deadline, a cancellation, a shutdown or a crash: start no new call."""

@@ -21,6 +21,7 @@ from graph_agent.llm.loop_clients import LoopClients
 from graph_agent.llm.provider_errors import Failure, StatusError
 from graph_agent.models.llm import LLMErrorCause, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.net.loop_throttle import LoopThrottle
+from graph_agent.net.permits import require_permit
 from graph_agent.ports import Clock
 
 if TYPE_CHECKING:
@@ -263,6 +264,7 @@ async def call_with_retries(
         began_with, seconds = time_left(), attempt_limit(limit, _SHARE_OF_AN_ATTEMPT)
         if seconds <= 0:
             raise LLMTimeoutError("no time is left in this turn")
+        await require_permit()
         try:
             # The SDKs' own timeouts restart with every byte: a server that sends a byte a second would never time out.
             async with asyncio.timeout(seconds):

@@ -68,6 +68,7 @@ class LLMErrorCause(StrEnum):
     UNREACHABLE = "UNREACHABLE"
     NOT_JSON = "NOT_JSON"
     SCRIPT_ENDED = "SCRIPT_ENDED"
+    STOPPED = "STOPPED"
 
 
 class ContextOverflow(Frozen):

@@ -21,6 +21,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AgentDecision, DecisionContext, PendingAction
 from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import TokenUsage
+from graph_agent.models.stop import Sending
 from graph_agent.models.tools import ContentItem, ToolResult
 
 RECORD_VERSION = 1
@@ -73,6 +74,8 @@ class InterruptReason(StrEnum):
     """The database became unavailable during the turn."""
     RESENT = "resent"
     """An earlier attempt of the turn may have sent a call without a ledger: it is not sent again."""
+    STOPPED = "stopped"
+    """An operator has stopped what the turn was about to do."""
 
 
 class RecordEntry(Frozen):
@@ -279,6 +282,15 @@ class CallOperation(NamedTuple):
     """The digest of exactly what is sent, if it may be sent again; see `AuthorizedCall.request`."""
     undoes: str | None = None
     """The operation that it undoes, as DECISION:NUMBER."""
+    server: str = ""
+    """The server of the tool, if there are several."""
+    changes: bool = True
+    """False for a read, which has an operation if conditions count it."""
+
+    @property
+    def sending(self) -> Sending:
+        """The call as stops know it."""
+        return Sending(self.user_id, self.tool_name, self.server, self.changes)
 
 
 @dataclass(frozen=True, slots=True)

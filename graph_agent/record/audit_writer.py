@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.approval import KnownRequests
@@ -26,6 +26,10 @@ from graph_agent.models.sources import EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneDecision
 
+if TYPE_CHECKING:
+    # Only named here: it imports SQLAlchemy, which an engine in memory does not need.
+    from graph_agent.record.permit import Permit
+
 _SHOWS_FACTS = frozenset({CallDisposition.AWAITING, CallDisposition.WAITS, CallDisposition.REFUSED})
 """The calls about which a question or a reply may have shown facts."""
 
@@ -40,9 +44,14 @@ class AuditWriter(Protocol):
 
     counts_uses: bool = False
     keeps_results: bool = False
+    permit: Permit | None = None
+    """The knowledge of the stops of operators; None for a writer that has no table of them."""
 
     async def write_opening(self, opening: DecisionOpening) -> None:
-        """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
+        """Insert the opening row.
+
+        Raises `TurnTakenOverError` if the decision already has one, `StoppedError` if an operator has stopped turns.
+        """
 
     async def write_progress(
         self,
@@ -56,7 +65,8 @@ class AuditWriter(Protocol):
 
         `entries` has the answers of the model, stored before anything acts on them; `invocation` is a call that was sent, with
         its result. `operation` is the call that is sent next, if it may change something. False if another attempt of the turn
-        may have sent it: then it must not be sent. Raises `TurnTakenOverError` if another process has continued the turn.
+        may have sent it: then it must not be sent. Raises `TurnTakenOverError` if another process has continued the turn,
+        and `StoppedError` if an operator has stopped the call: then nothing is stored.
         """
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:

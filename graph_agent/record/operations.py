@@ -95,8 +95,9 @@ def intend(
     connection: Connection, decision_id: str, attempt: int, operation: CallOperation, at: datetime, sealer: Sealer
 ) -> bool:
     """Insert the row of a call that is about to be sent; False if there is one, or one that undoes the same operation."""
-    given = {"decision_id": decision_id, **operation._asdict()}
-    row: dict[str, Any] = {**given, "attempt": attempt, "state": OperationState.INTENDED, "intended_at": at}
+    given = {name: value for name, value in operation._asdict().items() if name in _row}
+    row: dict[str, Any] = {"decision_id": decision_id, **given, "attempt": attempt}
+    row.update(state=OperationState.INTENDED, intended_at=at)
     stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, call_operations)}
     row["mac"] = _macs(stored, sealer)[0]
     return _INTEND.first(connection, row) is not None

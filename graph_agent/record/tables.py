@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
 
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import CallDisposition, OperationState, RecordStatus
+from graph_agent.models.stop import StopScope
 from graph_agent.record.search import SQLITE_INDEX, Words
 
 _OPEN = sa.text("status = 'PENDING'")
@@ -15,6 +20,15 @@ REFUSED = sa.text("tool_invocation_logs.disposition = 'refused'")
 _REFUSED = sa.text("disposition = 'refused'")
 _COUNTED = sa.text("amounts IS NOT NULL")
 _UNDOES = sa.text("undoes IS NOT NULL AND state <> 'void'")
+_NOT_ENDED = sa.text("ended_at IS NULL")
+STOP_LOCK = "hashtext('graph_agent stops'), hashtext(current_schema())"
+"""The advisory lock of stops on PostgreSQL. A schema may have its own log."""
+STOP_TRIGGER = (
+    "CREATE FUNCTION rule_stops_alone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+    "PERFORM pg_advisory_xact_lock(hashtext('graph_agent stops'), hashtext(TG_TABLE_SCHEMA)); RETURN NULL; END $$",
+    "CREATE TRIGGER rule_stops_alone BEFORE INSERT ON rule_stops FOR EACH STATEMENT EXECUTE FUNCTION rule_stops_alone()",
+)
+"""A new stop waits for the calls that are being intended, and keeps others from it, also if it is written with psql."""
 _BY_ID = "RANGE (decision_id)"
 """The partitions of the large tables on PostgreSQL; see `partitions`."""
 
@@ -191,6 +205,51 @@ reports_table = sa.Table(
     sa.Column("salt", sa.String(44)),
     sa.Index("ix_reports_kind", "kind", "created_at"),
 )
+
+
+class _Now(sa.FunctionElement[datetime]):
+    """The time of an INSERT, as `UtcDateTime` stores it."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(_Now, "postgresql")
+def _now_of_postgresql(*_: Any, **__: Any) -> str:
+    return "now()"
+
+
+@compiles(_Now, "sqlite")
+def _now_of_sqlite(*_: Any, **__: Any) -> str:
+    return "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now')"
+
+
+# What operators have stopped. A row with a scope and a reason is enough, so that psql alone can stop everything.
+rule_stops = sa.Table(
+    "rule_stops",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("scope", enum_by_value(StopScope, "scope"), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False, server_default=""),
+    sa.Column("changes_only", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("say", sa.Text, nullable=False, server_default=""),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("made_by", sa.String(255), nullable=False, server_default=""),
+    sa.Column("at", UtcDateTime, nullable=False, server_default=_Now()),
+    sa.Column("ended_at", UtcDateTime),
+    sa.Column("ended_by", sa.String(255)),
+    sa.Column("end_reason", sa.Text),
+    # The MAC of an end, without which a stop goes on. A stop itself needs none.
+    sa.Column("mac", sa.String(64)),
+    # True after the log has stated the stop.
+    sa.Column("stated", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Index("ix_rule_stops_open", "number", sqlite_where=_NOT_ENDED, postgresql_where=_NOT_ENDED),
+    # The number of a stop that was deleted by hand is not given again.
+    sqlite_autoincrement=True,
+)
+for _trigger in STOP_TRIGGER:
+    _ddl = sa.DDL(_trigger)  # type: ignore[no-untyped-call]  # SQLAlchemy's
+    sa.event.listen(rule_stops, "after_create", _ddl.execute_if(dialect="postgresql"))
 
 # The names of the data model, for queries from outside the package.
 DecisionLog = decision_logs

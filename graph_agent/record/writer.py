@@ -32,6 +32,7 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.sources import EarlierCalls
+from graph_agent.models.stop import Sending
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.ports import Clock
 from graph_agent.record import operations, projection
@@ -40,6 +41,7 @@ from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.calls_without_model import find_called_without_model
 from graph_agent.record.earlier_results import find_results
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
+from graph_agent.record.permit import Permit
 from graph_agent.record.settlements import settlements_of
 from graph_agent.record.tables import decision_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
@@ -109,6 +111,8 @@ class DatabaseAuditWriter(AuditWriter):
 
     counts_uses = True
     keeps_results = True
+    permit: Permit
+    """The knowledge of this process of the stops, which forbid to intend and to send calls."""
 
     def __init__(
         self,
@@ -126,6 +130,7 @@ class DatabaseAuditWriter(AuditWriter):
         self._clock = clock or SystemClock()
         self.record_key = record_key
         self._sealer = Sealer(record_key)
+        self.permit = Permit(database, self._sealer)
         self.closed = asyncio.Event()
         """Set when a decision was closed, which the tree then waits for."""
         self.unknown = asyncio.Event()
@@ -143,9 +148,11 @@ class DatabaseAuditWriter(AuditWriter):
         return writer
 
     async def write_opening(self, opening: DecisionOpening) -> None:
-        await self._write(
-            lambda connection: self.open(connection, opening), f"decision {opening.decision_id} was opened before"
-        )
+        def open_unless_stopped(connection: Connection) -> None:
+            self.permit.require_none(connection, Sending(opening.user_id))
+            self.open(connection, opening)
+
+        await self._write(open_unless_stopped, f"decision {opening.decision_id} was opened before")
         self.remember_texts(opening)
 
     async def write_closed(self, opening: DecisionOpening, record: DecisionRecord) -> DecisionRecord:
@@ -203,7 +210,10 @@ class DatabaseAuditWriter(AuditWriter):
                 insert_new(connection, tool_invocation_logs, invocations)
                 operations.settle(connection, decision_id, [invocation])
             _append(connection, decision_id, entries)
-            return operation is None or operations.intend(connection, decision_id, attempt, operation, now, self._sealer)
+            if operation is None:
+                return True
+            self.permit.require_none(connection, operation.sending, locked=True)
+            return operations.intend(connection, decision_id, attempt, operation, now, self._sealer)
 
         free = await self._write(append_all, _continued(decision_id))
         self._has_stored(decision_id, len(entries))
@@ -216,6 +226,8 @@ class DatabaseAuditWriter(AuditWriter):
 
         def reserve_and_append(connection: Connection) -> tuple[RecordEntry, bool]:
             attempt = self._begin_append(connection, decision_id)
+            # Before the lock of the uses, as everywhere: a stop may wait between the two.
+            self.permit.require_none(connection, operation.sending, locked=True)
             # Before the uses are read, so that no other call of this user is counted between the verdict and its commit.
             operations.lock_uses(connection, operation.user_id)
             past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
@@ -240,6 +252,7 @@ class DatabaseAuditWriter(AuditWriter):
 
         def claim_and_append(connection: Connection) -> tuple[RecordEntry, bool]:
             attempt = self._begin_append(connection, decision_id)
+            self.permit.require_none(connection, operation.sending, locked=True)
             # The unique index lets one transaction insert such a row; another one waits here for its end.
             free, by = operations.claim_undo(connection, decision_id, attempt, operation, now, self._sealer)
             last = entry(by)

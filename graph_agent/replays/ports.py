@@ -116,6 +116,10 @@ class WhatIfPorts:
     def interrupted(self) -> bool:
         return False
 
+    @property
+    def stopped(self) -> bool:
+        return False
+
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         """Do nothing: no call is sent."""
 

@@ -41,6 +41,7 @@ _CAUSES = {
     "UNREACHABLE": ("the model's endpoint cannot be reached", "check the base URL and the network, and start the server"),
     "NOT_JSON": ("the endpoint's answer is not JSON", "check the base URL, which may be that of a web page or a proxy"),
     "SCRIPT_ENDED": ("the script that plays the model has ended", "add a step for this call to its file"),
+    "STOPPED": ("an operator has stopped the turn", "see `graph-agent stops`"),
     "TIMEOUT": ("the model did not answer in time", "use a faster model, or raise GRAPH_AGENT_TIMEOUT_SECONDS"),
     "INVALID_RESPONSE": ("the model's response cannot be used", "try again; if it happens often, use another model"),
     "BLOCKED": ("the provider's content filter blocked the answer", "rephrase the message"),

@@ -27,6 +27,7 @@ from mcp.types import (
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
+from graph_agent.errors import RecordUnavailableError, StoppedError
 from graph_agent.ledger.protocol import (
     ACTION_META,
     ATTEMPT_META,
@@ -40,6 +41,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.net.permits import require_permit
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.key_location import KeyPlace
 from graph_agent.policy.operation_key import SentKey
@@ -307,11 +309,19 @@ class McpToolExecutor:
             return answers.NoTimeError()
         session.received = 0
         self.in_flight += 1
+
+        async def permitted() -> T:
+            # The server may have been connected to for longer than a permit lasts.
+            await require_permit()
+            return await request(opened)
+
         try:
             with session.requesting():
-                answer = await attempt(request(opened), time_left)
+                answer = await attempt(permitted(), time_left)
         finally:
             self.in_flight -= 1
+        if isinstance(answer, (StoppedError, RecordUnavailableError)):
+            raise answer
         if answer is not None and not isinstance(answer, BaseException):
             self._breaker.record_success()
         # Any other error is the server's own, with which it has answered: the connection is as good as before.

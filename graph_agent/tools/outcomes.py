@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.result_size import fit_data
 from graph_agent.models.tools import ReadBack, ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall, OutcomeRead
 from graph_agent.policy.outcome_reads import contradicts, is_partial, values_in
 from graph_agent.ports import ToolServer
+
+SendAgain = Callable[[AuthorizedCall, float], Awaitable[ToolResult]]
+"""Sends a call once more within these seconds; an unknown result if that is not permitted now."""
 
 OUTCOME_UNKNOWN = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
 FOUND_NOT_DONE = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The answer was lost, and a read found it not done.")
@@ -20,19 +25,25 @@ async def send(tools: ToolServer, call: AuthorizedCall, seconds: float) -> ToolR
 
 
 async def learn_outcome(
-    tools: ToolServer, call: AuthorizedCall, seconds: float, *, attempt: int = 1, sent_before: float = 0.0
+    tools: ToolServer,
+    call: AuthorizedCall,
+    seconds: float,
+    send_again: SendAgain,
+    *,
+    attempt: int = 1,
+    sent_before: float = 0.0,
 ) -> ToolResult:
     """Return the outcome of a call that may have been sent, within `seconds`; unknown if it is not learned.
 
-    A ledger is asked without running the call. Where the server takes the operation key, the same call is sent
-    again. Only its success is an outcome: a failure may be about the repetition alone, as that of a server which is still
-    busy with the first call, or does not answer now. A read tells what was done. The call was sent `sent_before` seconds ago:
-    after a while a read that finds everything proves that it was not done.
+    A ledger is asked without running the call. Where the server takes the operation key, the same call is sent again by
+    `send_again`. Only its success is an outcome: a failure may be about the repetition alone, as that of a server which is
+    still busy with the first call, or does not answer now. A read tells what was done. The call was sent `sent_before` seconds
+    ago: after a while a read that finds everything proves that it was not done.
     """
     if call.ledger or not (call.key or call.read_back):
         return await tools.settle(call, deadline=seconds)
     if call.key:
-        result = await send(tools, call.as_sent(attempt), seconds if call.read_back is None else seconds / 2)
+        result = await send_again(call.as_sent(attempt), seconds if call.read_back is None else seconds / 2)
         if result.success:
             return result
     if call.read_back is None:

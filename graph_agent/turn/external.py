@@ -10,21 +10,28 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graph_agent.clock import attempt_limit, run_with_timeout, time_left
-from graph_agent.errors import RecordUnavailableError, ToolErrorCode, ToolRefusal
+from graph_agent.errors import RecordUnavailableError, StoppedError, ToolErrorCode, ToolRefusal
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
+from graph_agent.models.stop import Sending
 from graph_agent.models.tools import ToolResult
+from graph_agent.net.permits import require_permit, sent_under
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import ApprovalRequests, Confirmations, IdSource, ToolServer
+from graph_agent.ports import ApprovalRequests, Confirmations, IdSource, SentCall, SeveralServers, ToolServer
 from graph_agent.tools.outcomes import learn_outcome, send
+
+if TYPE_CHECKING:
+    # Only named here: it imports SQLAlchemy, which an engine in memory does not need.
+    from graph_agent.record.permit import Permit
 
 A = TypeVar("A", LLMResponse, ToolResult)
 
@@ -35,6 +42,9 @@ _EXECUTOR_GRACE_SECONDS = 0.25
 
 _OUTCOME_UNKNOWN_ERRORS = (TimeoutError, ConnectionError, EOFError, BaseExceptionGroup)
 """Exceptions after which a call may have taken effect."""
+
+NOT_SENT = (StoppedError, RecordUnavailableError)
+"""Exceptions of a permit: an operator has stopped what was to be sent, or the database does not say that nobody has."""
 
 NOT_STARTED = "not started: the turn had ended"
 TOO_LATE = "not sent: the time of this turn is nearly over, and a change must have time for its answer"
@@ -51,6 +61,8 @@ class ExternalPorts:
     signer: Signer
     confirmations: Confirmations
     approvals: ApprovalRequests | None = None
+    permit: Permit | None = None
+    """The knowledge of the stops of operators; None if there is no table of them."""
     attempt: int = 1
     """The number of the attempt of the turn, which the servers of its calls learn."""
     call_seconds: float = DEFAULT_CALL_SECONDS
@@ -69,16 +81,23 @@ class ExternalPorts:
             _log.warning("a confirmation could not be used up", exc_info=not isinstance(exc, RecordUnavailableError))
             return False
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        """Make one model call."""
-        limit = time_left()
+    async def generate(self, request: LLMRequest, user_id: str) -> LLMResponse:
+        """Make one model call for a user. Raises `NOT_SENT`, as all methods here that send something."""
+        limit, sending = time_left(), Sending(user_id)
         if self.generate_seconds is not None:
             limit = self.generate_seconds if limit is None else min(limit, self.generate_seconds)
         try:
-            async with asyncio.timeout(limit):
-                response = await self.call_model(request)
+            async with asyncio.timeout(limit) as timer:
+                with self._sent_under(sending), nullcontext() if self.permit is None else self.permit.watched(timer, sending):
+                    await require_permit()
+                    response = await self.call_model(request)
             return _as_recorded(response)
+        except NOT_SENT:
+            raise
         except TimeoutError:
+            if self.permit is not None:
+                # A stop has ended it.
+                self.permit.require_not_stopped(sending)
             return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
         except (UnicodeEncodeError, AttributeError):
             return LLMResponse(finish_reason="error", error=LLMErrorCode.INVALID_RESPONSE)
@@ -98,14 +117,22 @@ class ExternalPorts:
             return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, TOO_LATE)
 
         async def run(limit: float) -> ToolResult:
+            # A copy, because an executor must not be able to change the turn's state.
+            sent = copy.deepcopy(call).as_sent(self.attempt)
+            with self._sent_under(self._sending(call)):
+                await require_permit()
+                return await run_permitted(sent, limit)
+
+        async def run_permitted(sent: AuthorizedCall, limit: float) -> ToolResult:
             waited: list[bool] = []
             # The event loop runs this callback only if the executor waits for something.
             mark = asyncio.get_running_loop().call_soon(waited.append, True)
             try:
-                # A copy, because an executor must not be able to change the turn's state.
-                return await send(self.tools, copy.deepcopy(call).as_sent(self.attempt), limit)
+                return await send(self.tools, sent, limit)
             except ToolRefusal as refusal:
                 return ToolResult.failed(refusal.code, refusal.sentence)
+            except NOT_SENT:
+                raise
             except Exception as exc:
                 if not _has_known_outcome(exc, waited=bool(waited)):
                     raise
@@ -123,21 +150,67 @@ class ExternalPorts:
         """
         if call.key is not None:
             return await self.settle(call)
-        result = await self.execute(call)
+        try:
+            result = await self.execute(call)
+        except NOT_SENT:
+            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
         return result if result.success or result.unknown else ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
 
     async def settle(self, call: AuthorizedCall, *, sent_before: float = 0.0) -> ToolResult:
-        """Return the outcome of a call that may have been sent, these seconds ago; unknown if the executor cannot be asked."""
-        return await self._tool_result(
-            lambda limit: learn_outcome(self.tools, copy.deepcopy(call), limit, attempt=self.attempt, sent_before=sent_before),
-            at_least=self.settle_seconds,
-        )
+        """Return the outcome of a call that may have been sent, these seconds ago; unknown if the executor cannot be asked.
+
+        While a call is stopped it is asked about, unless its server is stopped. It is not sent again under its key, since that
+        may make the change.
+        """
+
+        async def send_again(sent: AuthorizedCall, limit: float) -> ToolResult:
+            try:
+                with self._sent_under(self._sending(call)):
+                    await require_permit()
+                    return await send(self.tools, sent, limit)
+            except NOT_SENT:
+                return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+
+        async def learn(limit: float) -> ToolResult:
+            asked = copy.deepcopy(call)
+            with self._sent_under(self._sending(call)._replace(asks=True)):
+                await require_permit()
+                return await learn_outcome(self.tools, asked, limit, send_again, attempt=self.attempt, sent_before=sent_before)
+
+        try:
+            return await self._tool_result(learn, at_least=self.settle_seconds)
+        except NOT_SENT:
+            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+
+    async def ask_ledger(self, call: SentCall, seconds: float) -> ToolResult:
+        """Return the outcome of a call from the ledger of its server; unknown while that is stopped."""
+        sending = Sending(call.user_id, call.tool_name, self.server_of(call.tool_name), asks=True)
+        try:
+            with self._sent_under(sending):
+                await require_permit()
+                return await self.tools.settle(call, deadline=seconds)
+        except NOT_SENT:
+            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
 
     async def preview(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> ToolResult:
         """Look up what a call would act on."""
-        return await self._tool_result(
-            lambda limit: self.tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit)
-        )
+
+        async def look(limit: float) -> ToolResult:
+            with self._sent_under(Sending(user_id, tool_name, self.server_of(tool_name))):
+                await require_permit()
+                return await self.tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit)
+
+        return await self._tool_result(look)
+
+    def server_of(self, tool_name: str) -> str:
+        """Return the name of the server of a tool; empty if there is only one."""
+        return self.tools.server_of(tool_name) if isinstance(self.tools, SeveralServers) else ""
+
+    def _sending(self, call: AuthorizedCall) -> Sending:
+        return Sending(call.user_id, call.tool_name, self.server_of(call.tool_name), call.mutating)
+
+    def _sent_under(self, sending: Sending) -> AbstractContextManager[None]:
+        return sent_under(None if self.permit is None else self.permit.to_send(sending))
 
     async def _tool_result(
         self,
@@ -155,6 +228,8 @@ class ExternalPorts:
             return ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, OUTCOME_UNKNOWN)
         except UnicodeEncodeError:
             return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "the result is not valid text")
+        except NOT_SENT:
+            raise
         except Exception:
             _log.exception("a tool executor raised instead of returning a result")
             return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)

@@ -50,7 +50,7 @@ from graph_agent.policy.sources import SourceFinder, changed_definitions
 from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
-from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
+from graph_agent.turn.external import NOT_SENT, NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
 from graph_agent.turn.gathered_facts import gather_facts
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode
 
@@ -118,6 +118,8 @@ class Recorder:
         self._external = external
         self._writer = writer
         self.interrupted = False
+        self.stopped = False
+        """True if an operator's stop has interrupted the turn."""
         self.saved = saved
         """The number of entries that are in the log."""
         self._next = 0
@@ -326,7 +328,7 @@ class Recorder:
             counted = call.sequence if runs else None
             return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result, operation=counted), runs
 
-        operation = _operation(call, use.amounts)
+        operation = self._operation(call, use.amounts)
         reservation = Reservation(operation, at, window_start("day", at, conditions.file.time_zone), judge)
         entry, sendable = await self._counter.reserve(self.header.decision_id, reservation, entries=self._unsaved())
         self._require_current()
@@ -345,12 +347,15 @@ class Recorder:
             self._append(EntryKind.INTERRUPT, None, {"reason": InterruptReason.CRASH, "in_flight": None})
             self.interrupted = True
         if self.interrupted:
-            return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
+            cause = LLMErrorCause.STOPPED if self.stopped else None
+            return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT, cause=cause)
         if (limit := await self._token_limit()) is None:
             response, ms = await self._timed(
                 EntryKind.MODEL,
                 question,
-                lambda: self._hooks.model_call(HookedModelCall(self.header, request), self._ports().generate(request)),
+                lambda: self._hooks.model_call(
+                    HookedModelCall(self.header, request), self._ports().generate(request, self.header.context.user_id)
+                ),
             )
         else:
             response, ms = LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED, cause=limit), 0
@@ -400,7 +405,7 @@ class Recorder:
             operation = call.sequence if by is None else None
             return RecordEntry(n=n, kind=EntryKind.UNDO, request=request, result=result, operation=operation)
 
-        operation = _operation(call)._replace(undoes=undone.operation)
+        operation = self._operation(call)._replace(undoes=undone.operation)
         entry, free = await self._writer.claim_undo(self.header.decision_id, operation, last_entry, entries=self._unsaved())
         self._require_current()
         self.entries.append(entry)
@@ -543,6 +548,7 @@ class Recorder:
                 self._lost_call = (in_flight["kind"], in_flight["request"])
             if interrupt["reason"] == InterruptReason.CRASH:
                 self._lost_call = _ANY_CALL
+            self.stopped = interrupt["reason"] == InterruptReason.STOPPED
             self.interrupted = True
             self._next += 1
         if self.finished or (self.interrupted and kind in _NOT_AFTER_INTERRUPT):
@@ -572,7 +578,12 @@ class Recorder:
         self._require_current()
         self._in_flight = (kind, request)
         started = self._clock.monotonic()
-        answer = await ask()
+        try:
+            answer = await ask()
+        except NOT_SENT:
+            # The turn ends: nothing that may have been done is in flight.
+            self._in_flight = None
+            raise
         ms = round((self._clock.monotonic() - started) * 1000)
         self._require_current()
         self._in_flight = None
@@ -607,11 +618,15 @@ class Recorder:
         conditions = self.snapshot.policy.conditions
         return call.mutating or (conditions is not None and conditions.gathers.reads.has("attempted"))
 
+    def _operation(self, call: AuthorizedCall, amounts: Mapping[str, int | str] | None = None) -> CallOperation:
+        operation = CallOperation(call.sequence, call.operation_key, call.user_id, call.tool_name, amounts, call.request)
+        return operation._replace(server=self._ports().server_of(call.tool_name), changes=call.mutating)
+
     async def _commit(self, following: AuthorizedCall | None, invocation: ToolInvocation | None = None) -> None:
         """Commit everything that is not saved; `following` is the change that is sent next."""
         if self._writer is None:
             return
-        operation = None if following is None else _operation(following)
+        operation = None if following is None else self._operation(following)
         free = await self._writer.write_progress(
             self.header.decision_id,
             invocation=invocation,
@@ -621,10 +636,6 @@ class Recorder:
         self._mark_saved()
         if following is not None:
             self._announced[following.sequence] = free
-
-
-def _operation(call: AuthorizedCall, amounts: Mapping[str, int | str] | None = None) -> CallOperation:
-    return CallOperation(call.sequence, call.operation_key, call.user_id, call.tool_name, amounts, call.request)
 
 
 def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operation_key: str) -> str:

@@ -51,6 +51,7 @@ _CLOSE_AGAIN_SECONDS = (0.25, 0.5)
 _INTERRUPTIONS: dict[type[BaseException], InterruptReason] = {
     errors.RecordUnavailableError: InterruptReason.RECORD,
     ResentCallError: InterruptReason.RESENT,
+    errors.StoppedError: InterruptReason.STOPPED,
 }
 """The reason of an interruption by an exception of the recorder."""
 
@@ -186,7 +187,7 @@ class TurnRun(TurnHandle[T]):
         try:
             seconds = self._began_at + timeout_seconds - self._setup.ports.clock.monotonic()
             await run_with_timeout(seconds, self._writer.write_opening(opening))
-        except errors.TurnTakenOverError:
+        except (errors.TurnTakenOverError, errors.StoppedError):
             raise
         except Exception as exc:
             text = "The request cannot be recorded right now. Please try again later."

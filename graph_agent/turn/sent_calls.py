@@ -37,6 +37,10 @@ class SentCalls:
         rules = {} if policy is None else policy.rules
         return [name for name, rule in rules.items() if rule.key is not None or rule.grant.done_if is not None]
 
+    async def ask_ledger(self, call: UnknownCall, seconds: float) -> ToolResult:
+        """Return the outcome that the ledger of a tool has for a call; unknown while its server is stopped."""
+        return await self._setup.external.ask_ledger(call, seconds)
+
     async def outcome(self, call: UnknownCall, request: str | None, seconds: float) -> ToolResult | None:
         """Return the outcome of a call, unknown if it is not learned within `seconds`; None if it will not be learned.
 

@@ -39,13 +39,24 @@ def report_call(call: TurnCall, policy: CompiledPolicy) -> Parts:
 
 
 def report_confirmed(
-    calls: Sequence[TurnCall], shown: Sequence[PendingCall], policy: CompiledPolicy, *, interrupted: bool, approved: bool
+    calls: Sequence[TurnCall],
+    shown: Sequence[PendingCall],
+    policy: CompiledPolicy,
+    *,
+    interrupted: bool,
+    approved: bool,
+    stopped: bool = False,
 ) -> Parts:
-    """Return the reply about the calls that were confirmed as they were `shown`; `approved` means by other people."""
+    """Return the reply about the calls that were confirmed as they were `shown`; `approved` means by other people.
+
+    `stopped` says that it was an operator's stop that has `interrupted` the turn.
+    """
     if len(calls) > 1:
         each = zip(calls, shown, strict=True)
         return joined("\n\n", [_report_one_of_several(call, one, policy) for call, one in each])
     if interrupted and not calls[0].result.may_be_done:
+        if stopped:
+            return by_code(fixed.STOPPED_NOT_DONE)
         return by_code(fixed.APPROVED_NOT_DONE if approved else fixed.CONFIRMED_NOT_DONE)
     return report_call(calls[0], policy)
 

@@ -67,6 +67,7 @@ class PortAnswers:
     differing: tuple[str, ...] = ()
     """The rules that are not those of the question."""
     interrupted: bool = False
+    stopped: bool = False
     used: int = 0
     """The earlier calls of today of each tool, when a batch is judged."""
     reserved: Verdict | None = Verdict.RUNS
@@ -84,6 +85,10 @@ class NodePorts:
     @property
     def interrupted(self) -> bool:
         return self._answers.interrupted
+
+    @property
+    def stopped(self) -> bool:
+        return self._answers.stopped
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         pass
@@ -201,6 +206,7 @@ RESULTS = [
     PortAnswers(preview=failed(ToolErrorCode.NOT_FOUND)),
     PortAnswers(preview=failed(ToolErrorCode.TOOL_EXECUTION_ERROR)),
     PortAnswers(interrupted=True),
+    PortAnswers(interrupted=True, stopped=True),
 ]
 CONSENTS = [PortAnswers(verified=verified, unused=unused, late=late)
             for verified, unused, late in itertools.product((True, False), repeat=3)]  # fmt: skip

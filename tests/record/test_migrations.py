@@ -7,10 +7,11 @@ from typing import Any
 
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from graph_agent.db import Database, migrate
 from graph_agent.record.migrations import metadata
+from graph_agent.record.stops import find_open_stops
 
 
 def test_the_tables_are_exactly_those_that_the_models_declare(database: Database) -> None:
@@ -35,3 +36,39 @@ def _is_compared(_item: Any, name: str | None, kind: str, *_others: Any) -> bool
 
 def _is_declared(name: str | None, kind: str, _parents: Any) -> bool:
     return kind != "table" or name in metadata.tables
+
+
+def test_a_database_of_the_first_revision_gets_the_same_tables(database: Database) -> None:
+    migrate(database, "graph_agent.record")
+    declared = database.read_now(_columns)
+
+    def as_before(connection: Connection) -> None:
+        connection.exec_driver_sql("DROP TABLE rule_stops")
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("DROP FUNCTION rule_stops_alone")
+        connection.exec_driver_sql("UPDATE record_schema SET version_num = '0001'")
+
+    database.write_now(as_before)
+    migrate(database, "graph_agent.record")
+
+    assert database.read_now(_columns) == declared
+
+    def stop_by_hand(connection: Connection) -> None:
+        # The other columns have defaults.
+        connection.exec_driver_sql("INSERT INTO rule_stops (scope, reason) VALUES ('everything', 'by hand')")
+
+    for number in (1, 2):
+        database.write_now(stop_by_hand)
+        assert database.read_now(find_open_stops)[-1].number == number
+
+
+def _columns(connection: Connection) -> Any:
+    inspector, shown = inspect(connection), ("name", "type", "nullable", "default")
+    return {
+        name: (
+            [[str(dict(column)[key]) for key in shown] for column in inspector.get_columns(name)],
+            sorted(str(index["name"]) for index in inspector.get_indexes(name)),
+            inspector.get_pk_constraint(name)["name"],
+        )
+        for name in inspector.get_table_names()
+    }

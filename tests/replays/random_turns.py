@@ -103,7 +103,7 @@ class CrashingWriter:
             self._left -= 1
             return await method(*arguments, **named)
 
-        return method if name in ("counts_uses", "load", "texts") else written
+        return method if name in ("counts_uses", "load", "permit", "texts") else written
 
     def leave_open(self, decision_id: str) -> None:
         """A process that crashes remembers nothing."""

@@ -24,6 +24,7 @@ from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
 from graph_agent.clock import RandomIds
 from graph_agent.db import DatabaseUnavailableError, closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.approval import ApprovalState
 from graph_agent.models.authors import TextAuthor, TextAuthors
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import (
@@ -37,6 +38,7 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
+from graph_agent.models.stop import Sending
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -144,7 +146,8 @@ class TurnStore:
         """Insert the turn of `request` with its user message, or return the turn that exists in its place.
 
         The opening row of a new turn, which `open_record` composes, is inserted in the same commit. Raises `ServiceError`:
-        CONVERSATION_NOT_FOUND, ACCESS_DENIED, RATE_LIMITED, IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, CONVERSATION_BUSY.
+        CONVERSATION_NOT_FOUND, ACCESS_DENIED, RATE_LIMITED, IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, CONVERSATION_BUSY,
+        STOPPED.
         """
         for _ in range(_TRIES):
             try:
@@ -196,6 +199,10 @@ class TurnStore:
             closed = approvals.claim(connection, request.id, decision_id, may_run)
             if closed is None:
                 raise _NotToBeClosedError
+            if closed.end is ApprovalState.APPROVED:
+                # What only takes away goes on while it is stopped.
+                action = closed.request.action
+                self._audit.permit.require_none(connection, Sending(request.user_id, action.tool_name, changes=True))
             message = fixed.CLOSING_MESSAGES[closed.end]
             history: list[Message] = []
             claimed = None
@@ -349,6 +356,8 @@ class TurnStore:
         turn = {"id": decision_id, "user_id": request.user_id, "idem_key": request.idem_key, "body_digest": request.body_digest}
         if not self._insert_turn(connection, turn, conversation_id, now):
             raise _ConflictError
+        # After the claim, so that a request that was answered before gets its answer.
+        self._audit.permit.require_none(connection, Sending(request.user_id))
         self._limit.count(connection, request.user_id, self._turns_per_minute)
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)

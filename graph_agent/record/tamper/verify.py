@@ -18,6 +18,7 @@ from graph_agent.models.record import RecordStatus
 from graph_agent.record.operations import is_intended_by_us
 from graph_agent.record.tables import call_operations, decision_logs, record_blobs, tool_invocation_logs
 from graph_agent.record.tamper.operation_check import expected_open_state
+from graph_agent.record.tamper.stop_check import check_stops
 from graph_agent.record.tamper.tree_check import (
     LEAF_TABLES,
     CheckedPart,
@@ -117,6 +118,8 @@ async def verify_log(
     still_open = await _check_decisions(database, sealer, violations)
     await _find_calls_alone(database, tool_invocation_logs, violations)
     await _check_operations(database, sealer, violations)
+    with _reported("a stop cannot be read", violations):
+        await check_stops(database, sealer, statements, violations)
     with _reported("a shared text cannot be read", violations):
         await _check_texts(database, texts, violations)
     return VerifyReport(

@@ -24,6 +24,7 @@ from graph_agent.record.statements import read, write
 from graph_agent.record.tree.kept_head import HeadFile, KeptHead
 from graph_agent.record.tree.leaves import RecordKey, Sealer, is_written_by_us, leaf_entry
 from graph_agent.record.tree.reading import has_prefix, read_head, stored_nodes
+from graph_agent.record.tree.stated_stops import state_stops
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement, state_removals
 from graph_agent.record.tree.tables import record_leaves, record_pending, tree_cosignatures, tree_head, tree_leaves, tree_nodes
 from graph_agent.tlog.checkpoint import Checkpoint, LogKeys
@@ -66,6 +67,7 @@ class TreeSealer:
         # Removals are stated once a day, for the days that are over.
         today = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         state_removals(connection, today, self._sealer)
+        state_stops(connection, self._sealer)
         rows = self._waiting(connection)
         return self._append(connection, rows) if rows else None
 

@@ -32,6 +32,10 @@ class StatementKind(StrEnum):
     """The log continues from an older state, under a new origin."""
     KEY = "key"
     """The log has a new key."""
+    STOPPED = "stopped"
+    """An operator has stopped something."""
+    RESUMED = "resumed"
+    """An operator has ended a stop."""
 
 
 class Statement(Frozen):
@@ -50,6 +54,10 @@ class Statement(Frozen):
     lost: str | None = None
     """The signed checkpoint of the tree that a fork does not continue."""
     key: str | None = None
+    number: int | None = None
+    """The number of a stop."""
+    scope: str | None = None
+    """The extent of a stop, without the name of its tool, user or server."""
 
     def to_text(self) -> str:
         """Return the text that the leaf commits to."""
