@@ -1,10 +1,11 @@
-"""CPU of `graph-agent ask "hi"`, as a ratio to importing LangGraph and the MCP SDK, which every turn needs.
+"""CPU of the start of every command, beside the imports that it cannot avoid.
 
     python -m benchmarks.startup [ROUNDS]
 
-Each process runs alone, the two kinds in turn; CPU is user and system time of the process, and the median of the rounds counts.
-The shares are the time that the modules of a package take to be imported, without the modules that they import. A package that
-`ask` loads beside the two and that is not among `NEEDED` ends the program with 1.
+`STARTS` names for each command the libraries that it needs; a test compares that with what it loads. Each process runs alone, a
+command and its imports in turn; CPU is user and system time of the process, and the median of the rounds counts. The shares are
+the time that the modules of a package take to be imported, without the modules that they import. A package that `ask` loads
+beside LangGraph and the MCP SDK and that is not among `NEEDED` ends the program with 1.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-ROUNDS = 7
+ROUNDS = 5
 SHARES = 12
 FLOOR = (sys.executable, "-c", "import langgraph.graph, mcp")
-ASK = (sys.executable, "-c", "from graph_agent.cli.main import main; main(['ask', 'hi', '--model', 'embedded'])")
 NEEDED = {
     "graph_agent": "the program",
     "typer": "the command line",
@@ -34,42 +34,120 @@ NEEDED = {
     "rapidfuzz": "the embedded model's typing errors",
 }
 """The packages that `ask` loads beside LangGraph and the MCP SDK, and what for."""
+
+HELP = frozenset({"typer", "rich"})
+GROUP_HELP = HELP | {"pydantic", "email.message", "importlib.metadata"}
+"""Typer imports Pydantic to parse the options in front of a command, and Pydantic asks for its version."""
+READS = GROUP_HELP | {"asyncio", "sqlalchemy"}
+SIGNS = READS | {"cryptography", "httpx2"}
+"""The tree of the log and the baselines are signed; the witnesses of the log are asked over HTTP."""
+TABLES = SIGNS | {"alembic"}
+SERVERS = SIGNS | {"cedarpy", "mcp", "uvicorn", "starlette", "opentelemetry"}
+"""The tools are those that the servers serve; the MCP SDK imports a web server and the interface of OpenTelemetry."""
+PROVES = SERVERS | {"z3"}
+TURNS = SERVERS | {"langgraph.graph", "langchain_core"}
+SERVES = TURNS | {"fastapi"}
+WATCHED = SERVES | PROVES | TABLES | {"google.genai", "langchain_google_genai", "sqlalchemy.orm"}
+"""The libraries of which a command loads only those of its row."""
+
+STARTS: Mapping[str, frozenset[str]] = {
+    "--help": HELP,
+    "--version": frozenset({"typer", "email.message", "importlib.metadata"}),
+    "log --help": GROUP_HELP,
+    "diagram": READS,
+    "log list": READS,
+    "log show": READS,
+    "log metrics": READS,
+    "log export": READS,
+    "budget": READS,
+    "constitution show": READS,
+    "baseline list": SIGNS,
+    "baseline create --help": SIGNS,
+    "baseline compare --help": SIGNS,
+    "log verify": SIGNS,
+    "log prune": SIGNS,
+    "log consistency --help": SIGNS,
+    "log fork --help": SIGNS,
+    "log rotate --help": SIGNS,
+    "log witness add --help": SIGNS,
+    "db migrate": TABLES,
+    "db copy --help": TABLES,
+    "witness --help": SERVERS | {"fastapi"},
+    "log erase --help": SERVERS,
+    "constitution new": SERVERS,
+    "constitution check": SERVERS,
+    "policy new": SERVERS,
+    "policy schema": SERVERS,
+    "policy check --help": SERVERS,
+    "policy suggest": SERVERS,
+    "tools list": SERVERS,
+    "tools pin --help": SERVERS,
+    "tools diff --help": SERVERS,
+    "tools sign-in --help": SERVERS,
+    "doctor": SERVERS,
+    "policy explain": PROVES,
+    "policy prove --help": PROVES,
+    "policy diff constitution.md constitution.md": PROVES,
+    "policy trial": TURNS,
+    "replay last": TURNS,
+    "tools call list_tasks": TURNS,
+    "undo --help": TURNS,
+    "approvals list": TURNS,
+    "approvals show --help": TURNS,
+    "approvals approve --help": TURNS,
+    "approvals deny --help": TURNS,
+    "approvals cancel --help": TURNS,
+    "validate --help": TURNS,
+    "demo": TURNS,
+    "step hi --model embedded": TURNS,
+    "chat --help": TURNS,
+    "ask hi --model embedded": TURNS,
+    "tools serve --help": SERVES,
+    "gateway --help": SERVES,
+    "serve --help": SERVES,
+}
+"""Command line -> the libraries that the command cannot do without. One that waits, or needs more, only prints its help."""
 _IMPORT = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| *([\w.]+)")
 
 
 def main(rounds: int = ROUNDS) -> None:
-    """Print the ratio and the shares of the packages."""
+    """Print the ratio of each command to its imports, and the shares of the packages in `ask`."""
     with tempfile.TemporaryDirectory() as home:
         environment = {**os.environ, "GRAPH_AGENT_HOME": home, "NO_COLOR": "1"}
         # The first run migrates the databases and writes the bytecode.
-        cpu_seconds(ASK, environment)
-        floor, ask = [], []
-        for _ in range(rounds):
-            floor.append(cpu_seconds(FLOOR, environment))
-            ask.append(cpu_seconds(ASK, environment))
-        shares = import_shares(ASK, environment)
-    ratio = statistics.median(ask) / statistics.median(floor)
-    print(f'start: ask "hi" {statistics.median(ask):.2f} s CPU, imports of LangGraph and MCP {statistics.median(floor):.2f} s')
-    print(f"ratio {ratio:.2f}")
+        cpu_seconds(command("ask hi --model embedded"), environment)
+        print(f"{'command':46}{'CPU in s':>9}{'imports':>9}{'ratio':>7}")
+        for line, needs in STARTS.items():
+            floor = (sys.executable, "-c", f"import {', '.join(sorted(needs))}")
+            # One more of each, because the bytecode of the modules of this command may not be there yet.
+            spent = [(cpu_seconds(command(line), environment), cpu_seconds(floor, environment)) for _ in range(rounds + 1)][1:]
+            own, imports = (statistics.median(column) for column in zip(*spent, strict=True))
+            print(f"{line:46}{own:9.2f}{imports:9.2f}{own / imports:7.2f}")
+        shares = import_shares(command("ask hi --model embedded"), environment)
     total = sum(shares.values())
-    print("share of the import time: " + ", ".join(f"{name} {spent / total:.0%}" for name, spent in shares.most_common(SHARES)))
-    if unexpected := unexpected_packages(loaded_by(ASK)):
+    print("shares in `ask`: " + ", ".join(f"{name} {spent / total:.0%}" for name, spent in shares.most_common(SHARES)))
+    if unexpected := unexpected_packages(loaded_by(command("ask hi --model embedded"))):
         sys.exit(f"`ask` loads packages that it does not need: {', '.join(unexpected)}")
 
 
-def cpu_seconds(command: Sequence[str], environment: dict[str, str]) -> float:
-    """Run a command to its end and return the CPU time of its process."""
+def command(line: str) -> tuple[str, str, str]:
+    """Return a process that runs a command line."""
+    return (sys.executable, "-c", f"from graph_agent.cli.main import main; main({line.split()!r})")
+
+
+def cpu_seconds(process: Sequence[str], environment: dict[str, str]) -> float:
+    """Run a process to its end and return its CPU time."""
     nowhere = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
-    process = os.posix_spawn(command[0], list(command), environment, file_actions=nowhere)
-    _, status, usage = os.wait4(process, 0)
+    started = os.posix_spawn(process[0], list(process), environment, file_actions=nowhere)
+    _, status, usage = os.wait4(started, 0)
     if status:
-        raise RuntimeError(f"{Path(command[0]).name} failed: {' '.join(command[1:])}")
+        raise RuntimeError(f"{Path(process[0]).name} failed: {' '.join(process[1:])}")
     return usage.ru_utime + usage.ru_stime
 
 
-def import_shares(command: Sequence[str], environment: dict[str, str]) -> Counter[str]:
+def import_shares(process: Sequence[str], environment: dict[str, str]) -> Counter[str]:
     """Return the import time of each top-level package in microseconds."""
-    timed = [command[0], "-X", "importtime", *command[1:]]
+    timed = [process[0], "-X", "importtime", *process[1:]]
     report = subprocess.run(timed, env=environment, capture_output=True, text=True, check=True).stderr
     shares: Counter[str] = Counter()
     for spent, module in _IMPORT.findall(report):
@@ -77,10 +155,10 @@ def import_shares(command: Sequence[str], environment: dict[str, str]) -> Counte
     return shares
 
 
-def loaded_by(command: Sequence[str]) -> set[str]:
-    """Return the modules that a command has loaded when it ends."""
-    code = f"import sys\ntry:\n    {command[-1]}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
-    ended = subprocess.run([*command[:-1], code], capture_output=True, text=True, check=True)
+def loaded_by(process: Sequence[str]) -> set[str]:
+    """Return the modules that a process has loaded when it ends."""
+    code = f"import sys\ntry:\n    {process[-1]}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run([*process[:-1], code], capture_output=True, text=True, check=True)
     return set(ended.stderr.splitlines()[-1].split())
 
 

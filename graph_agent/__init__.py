@@ -23,7 +23,7 @@ _NAMES = {
     "graph.authorized": ("run_authorized",),
     "graph.build": ("build_graph",),
     "graph.state": ("Turn", "TurnRuntime"),
-    "graph.stepping": ("Step",),
+    "graph.step": ("Step",),
     "graph.topology": ("TOPOLOGY",),
     "llm.config": ("LLMConfig",),
     "llm.embedded": ("EmbeddedAdapter",),

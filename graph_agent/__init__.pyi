@@ -32,7 +32,7 @@ from graph_agent.graph.authorized import run_authorized as run_authorized
 from graph_agent.graph.build import build_graph as build_graph
 from graph_agent.graph.state import Turn as Turn
 from graph_agent.graph.state import TurnRuntime as TurnRuntime
-from graph_agent.graph.stepping import Step as Step
+from graph_agent.graph.step import Step as Step
 from graph_agent.graph.topology import TOPOLOGY as TOPOLOGY
 from graph_agent.llm.config import LLMConfig as LLMConfig
 from graph_agent.llm.embedded import EmbeddedAdapter as EmbeddedAdapter

@@ -29,8 +29,8 @@ from graph_agent.chat.answer import ChatAnswer
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph import topology
 from graph_agent.graph.build import CompiledGraph, shipped_graph, topology_of
+from graph_agent.graph.step import Step
 from graph_agent.graph.step_summary import summarize
-from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ShownQuestion
 from graph_agent.settings import Settings, read_settings

@@ -19,8 +19,8 @@ from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, print_text, shorten
 from graph_agent.cli.typed_answer import TokenFile, forget_typed, has_launch_token, shows_questions
 from graph_agent.errors import ServiceError
+from graph_agent.graph.step import Step
 from graph_agent.graph.step_summary import summarize
-from graph_agent.graph.stepping import Step
 from graph_agent.models.decision import PendingAction, ShownQuestion
 from graph_agent.models.record import RecordHeader
 from graph_agent.settings import Settings

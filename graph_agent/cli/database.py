@@ -7,12 +7,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.bootstrap.record_tree import record_tree
-from graph_agent.bootstrap.stores import Stores, open_stores
+from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.running import Run, open_in_loop
-from graph_agent.clock import SystemClock
 from graph_agent.db import Database
-from graph_agent.record.tree.service import RecordTree
 from graph_agent.settings import Settings, read_settings
 
 T = TypeVar("T")
@@ -37,11 +34,3 @@ def open_queries() -> Iterator[tuple[LogQueryService, Run]]:
     """Open the log for queries."""
     with open_log() as (database, run):
         yield LogQueryService(database, seconds=60), run
-
-
-@contextmanager
-def open_tree(settings: Settings | None = None) -> Iterator[tuple[Settings, Stores, RecordTree, Run]]:
-    """Open the stores, and the tree of the log. `settings` are by default those of the environment."""
-    settings = settings or read_settings()
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        yield settings, stores, record_tree(settings, stores.database, SystemClock()), run

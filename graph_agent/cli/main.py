@@ -4,7 +4,7 @@ Results go to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong 
 finish, 130 interrupted.
 
 A command's module is imported when the command runs, so all modules but this one import what they need at their top, and
-`--help` stays quick.
+`--help` stays quick. Commands that need LangGraph or the MCP SDK are in other modules than those that do without.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
@@ -112,7 +111,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "copy": Command("db:copy", "Copy everything in a database to an empty one."),
     },
     "constitution": {
-        "show": Command("rules:show_constitution", "Print the constitution in force, as a start for yours."),
+        "show": Command("constitution:show_constitution", "Print the constitution in force, as a start for yours."),
         "new": Command("rules:new_constitution", "Print a constitution that lists every tool of the MCP servers."),
         "check": Command(
             "rules:check_constitution",
@@ -126,7 +125,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "suggestions:suggest_policy", "Print a conditions file that asks for a yes outside of what was ordinary."
         ),
         "trial": Command(
-            "suggestions:try_policy", "Print what each rule in the shadow would have changed: by tool, by user, with examples."
+            "trial:try_policy", "Print what each rule in the shadow would have changed: by tool, by user, with examples."
         ),
         "check": Command("rules:check_policy", "Explain a conditions file: those for each tool, and what they cannot see."),
         "explain": Command(
@@ -140,7 +139,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "tools": {
         "list": Command("tools:list_tools", "List the tools that the constitution allows and the server serves."),
-        "call": Command("tools:call", "Call one tool over MCP and print its result as JSON."),
+        "call": Command("tool_call:call", "Call one tool over MCP and print its result as JSON."),
         "pin": Command("tools:pin", "Write the definitions of the MCP servers' tools to a lock file beside the constitution."),
         "diff": Command("tools:diff", "List the tools that differ from the lock file."),
         "sign-in": Command("tools:sign_in", "Sign in to an MCP server in the browser."),
@@ -210,6 +209,9 @@ for _name, _help in {
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        # Imported here, because it loads the parser of e-mail, which nothing but this option needs.
+        from importlib.metadata import version
+
         typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,7 +13,6 @@ from graph_agent.analysis.examples import Example
 from graph_agent.analysis.loosened_fields import compare_settings
 from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.analysis.servers import compare_servers
-from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.policies import load_accepted_policy, servers_as_written, settings_in
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import pins_of
@@ -22,12 +20,7 @@ from graph_agent.cli.database import run_with_database
 from graph_agent.cli.options import AsJson, option, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error
 from graph_agent.cli.show import json_line
-from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.replays.flow import Flow
-from graph_agent.replays.replayer import Replayer, WhatIf
-from graph_agent.replays.sources import load_from_log
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 
@@ -80,7 +73,12 @@ def diff_policies(
         versions = [settings_in(settings, one) for one in (old, new)]
         before, after = (run(load_accepted_policy(one, stores.database)) for one in versions)
         results = [*compare(before, after, seconds), *_files_compared(*versions)]
-        decided = run(_decided_now(stores.log_reads, after, last))
+        decided: Sequence[tuple[str, str]] = ()
+        if last:
+            # Imported here, because it replays the decisions, which loads LangGraph; the rest does without.
+            from graph_agent.cli.decided_now import decided_now
+
+            decided = run(decided_now(stores.log_reads, after, last))
     if markdown:
         typer.echo("| Change | Tool or condition | Example | Guard |\n|---|---|---|---|")
     for result in results:
@@ -138,23 +136,3 @@ def _example(example: Example | None) -> str:
     if example is None:
         return ""
     return f"{example}" if example.confirmed else f"{example}  possible, not confirmed (guard: {example.guard})"
-
-
-async def _decided_now(log: Any, policy: CompiledPolicy, last: int) -> Sequence[tuple[str, str]]:
-    """Return the last recorded decisions that `policy` decides otherwise, newest first, each with what differs."""
-    if last == 0:
-        return []
-    page = await LogQueryService(log).query_decisions(limit=last)
-    conditions = None if policy.conditions is None else replace(policy.conditions.file, servers=policy.servers)
-    replayer, found = Replayer(), []
-    for row in page.items:
-        if row.status is RecordStatus.PENDING:
-            continue
-        loaded = await load_from_log(log, row.decision_id)
-        if loaded.record is not None:
-            report = await loaded.replay(replayer, WhatIf(policy.constitution.text, conditions))
-            if not report.identical:
-                flow = Flow.of(loaded.record, report)
-                what = f"{flow.tool_name or 'decision'}: {flow.before} -> {flow.after}"
-                found.append((row.decision_id, f"{what}, {flow.why}" if flow.why else what))
-    return found

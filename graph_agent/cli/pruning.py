@@ -9,8 +9,8 @@ import typer
 
 from graph_agent.audit.retention import count_removable, prune
 from graph_agent.cli.confirming import DryRun, Yes, confirm_removal, require_terminal
-from graph_agent.cli.database import open_tree
 from graph_agent.cli.executors import progress_bar
+from graph_agent.cli.opened_tree import open_tree
 from graph_agent.cli.options import AsJson
 from graph_agent.cli.show import json_line
 from graph_agent.reply.text import counted

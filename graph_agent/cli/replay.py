@@ -19,8 +19,8 @@ from graph_agent.cli.chat import print_step
 from graph_agent.cli.database import open_log
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.last import decision_id_of
-from graph_agent.cli.log_files import other_rules
 from graph_agent.cli.options import AsJson, Model, filter_by, option
+from graph_agent.cli.proof import other_rules
 from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, print_text, shorten
 from graph_agent.db import Database

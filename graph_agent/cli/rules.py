@@ -1,4 +1,4 @@
-"""`graph-agent constitution` and `graph-agent policy`: print, write and explain the files that say what may be done."""
+"""`graph-agent constitution` and `graph-agent policy`: write and explain the files that say what may be done."""
 
 from __future__ import annotations
 
@@ -13,15 +13,6 @@ from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
-
-
-@with_files("constitution")
-def show_constitution(settings: Settings) -> None:
-    """Print the constitution in force, as a start for yours.
-
-    It is the shipped one, unless GRAPH_AGENT_CONSTITUTION or --constitution names a file.
-    """
-    typer.echo(Constitution.load(settings.constitution).text, nl=False)
 
 
 @with_files("mcp")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -90,6 +89,9 @@ def open_in_loop(resource: AbstractAsyncContextManager[T]) -> Iterator[tuple[T, 
     The loop does not run between two calls of `run`, so a prompt may block. Ctrl-C cancels the running coroutine, SIGTERM ends
     the command; the resource is closed in both cases.
     """
+    # Imported here, because help needs no event loop: it loads the sockets and TLS of the standard library.
+    import asyncio
+
     # Before the loop, whose tasks inherit it.
     with starts_to(print_stderr), _handle_sigterm(), asyncio.Runner() as runner, ExitStack() as stack:
         entered = runner.run(resource.__aenter__())

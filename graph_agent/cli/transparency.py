@@ -10,7 +10,7 @@ import typer
 
 from graph_agent.bootstrap.record_tree import add_witness, rotate_key
 from graph_agent.bootstrap.witness_home import remember_log, witness_key
-from graph_agent.cli.database import open_tree
+from graph_agent.cli.opened_tree import open_tree
 from graph_agent.cli.options import AsJson, Reason, not_blank, option
 from graph_agent.cli.running import checking, read_text, wrong_usage
 from graph_agent.cli.show import json_line

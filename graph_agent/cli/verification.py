@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap.maintenance import verify_installation
-from graph_agent.cli.database import open_tree
 from graph_agent.cli.executors import Division, divided, progress_bar
+from graph_agent.cli.opened_tree import open_tree
 from graph_agent.cli.options import AsJson
 from graph_agent.cli.running import DONE, FAILED, checking
 from graph_agent.cli.show import print_result, print_text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition
 from graph_agent.reply.authored import plain

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from langchain_core.runnables.config import RunnableConfig, var_child_runnable_config
 from langgraph.errors import GraphRecursionError
@@ -14,33 +13,9 @@ from graph_agent.errors import RecordMismatchError
 from graph_agent.graph.build import CompiledGraph, builder_of
 from graph_agent.graph.fast_node import lean_configurable
 from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.graph.step import Step
 from graph_agent.graph.topology import END, START
 from graph_agent.models.record import RecordEntry
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The work of one node. It unpacks to `(state, outcome, changed)`."""
-
-    state: str
-    outcome: str
-    before: Turn
-    turn: Turn
-    entered: str = END
-    """The next state."""
-    ended_us: int = field(default=0, compare=False)
-    """The time when the node ended, in microseconds after the turn began."""
-    entries: Sequence[RecordEntry] = field(default=(), compare=False)
-    """The answers that the ports gave to the node."""
-
-    @property
-    def changed(self) -> dict[str, Any]:
-        """The fields that the node has changed, with their new values."""
-        names = (field.name for field in fields(Turn) if field.name != "outcome")
-        return {name: value for name in names if (value := getattr(self.turn, name)) != getattr(self.before, name)}
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.state, self.outcome, self.changed))
 
 
 def require_whole_path(graph: CompiledGraph, steps: Sequence[Step]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError
 from graph_agent.graph.build import shipped_graph
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind
 from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, ReadCall
 from graph_agent.policy.compiled import CompiledPolicy

@@ -16,7 +16,8 @@ from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgent
 from graph_agent.graph.build import CompiledGraph, gates_of, shipped_graph
 from graph_agent.graph.ports import TurnPorts
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk_edges
+from graph_agent.graph.step import Step
+from graph_agent.graph.stepping import walk_edges
 from graph_agent.graph.topology import INVOKE_LLM, START
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import OutcomeCategory

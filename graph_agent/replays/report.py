@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from graph_agent.graph.state import Turn
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition, DecisionRecord, ShadowedCall
 from graph_agent.words.reasons import rule_of

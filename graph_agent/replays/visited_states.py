@@ -14,7 +14,7 @@ from pydantic import Field
 
 from graph_agent.errors import GraphAgentError
 from graph_agent.graph.state import Turn
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.graph.topology import INVOKE_LLM
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import digest

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import AgentEngineConfig

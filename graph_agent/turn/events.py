@@ -15,7 +15,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.graph.topology import END, INVOKE_LLM, START
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import CallDisposition

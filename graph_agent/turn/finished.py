@@ -9,7 +9,8 @@ from datetime import datetime
 
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn
-from graph_agent.graph.stepping import Step, require_whole_path
+from graph_agent.graph.step import Step
+from graph_agent.graph.stepping import require_whole_path
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, DecisionType, OutcomeCategory, unstorable
 from graph_agent.models.record import (

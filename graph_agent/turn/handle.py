@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, Generic, TypeVar
 
 from graph_agent.clock import ignore_result
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.graph.topology import END
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import InterruptReason

@@ -22,7 +22,8 @@ from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOver
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.ports import WantedRead
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk, walk_edges
+from graph_agent.graph.step import Step
+from graph_agent.graph.stepping import walk, walk_edges
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction

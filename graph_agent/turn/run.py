@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from graph_agent import errors
 from graph_agent.clock import ignore_result, run_with_timeout, turn_deadline
 from graph_agent.graph.state import Turn
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.graph.topology import START
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import (

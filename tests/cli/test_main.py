@@ -17,38 +17,27 @@ import pytest
 
 from benchmarks import startup
 from graph_agent.cli.main import COMMANDS, Command, load_command
-from graph_agent.cli.running import report_failures
+from graph_agent.cli.running import PROGRAM, report_failures
 from graph_agent.db import sqlite_engine
 from tests.cli.conftest import Cli
 
 SCRIPT = str(Path(sys.executable).with_name("graph-agent"))
-TURN = {"langgraph", "langchain_core", "mcp"}
-SERVER = {"fastapi", "uvicorn"}
-PROVIDERS = {"graph_agent.llm.http_client", "google.genai", "langchain_google_genai"}
-HEAVY = {*TURN, *SERVER, *PROVIDERS, "alembic", "sqlalchemy", "sqlalchemy.orm", "pydantic", "rich"}
+READING = [line for line, needs in startup.STARTS.items() if not needs >= startup.TURNS]
+"""The command lines that run no turn."""
 
 
-def loaded_by(*arguments: str) -> set[str]:
-    """Return the large libraries that a process has loaded when a command ends."""
-    code = f"from graph_agent.cli.main import main; main({list(arguments)!r})"
-    return HEAVY & startup.loaded_by([sys.executable, "-c", code])
+def test_every_command_has_a_row_that_says_what_it_needs() -> None:
+    groups = {PROGRAM: [], "witness": ["log", "witness"]}
+    listed = [[*groups.get(group, [group]), name] for group, table in COMMANDS.items() for name in table]
+    measured = [line.split() for line in startup.STARTS]
+    assert [words for words in listed if not any(line[: len(words)] == words for line in measured)] == []
 
 
-def test_help_imports_no_commands_module() -> None:
-    assert loaded_by("--help") <= {"rich"}
-    # Typer itself imports Pydantic to parse the options in front of a command.
-    assert loaded_by("log", "--help") <= {"rich", "pydantic"}
-
-
-def test_reading_the_log_imports_neither_langgraph_nor_mcp(home: Path) -> None:
-    assert home.exists()
-    assert loaded_by("log", "list") <= {"sqlalchemy", "pydantic", "rich"}
-
-
-@pytest.mark.parametrize("arguments", [["log", "verify", "--offline"], ["db", "migrate"]])
-def test_an_administrator_needs_neither_langgraph_nor_mcp(home: Path, arguments: list[str]) -> None:
-    assert home.exists()
-    assert not loaded_by(*arguments) & {*TURN, *SERVER, *PROVIDERS}
+@pytest.mark.parametrize("line", READING)
+def test_a_command_loads_only_the_libraries_of_its_row(cli: Cli, line: str) -> None:
+    # What is printed, replayed or verified must be there.
+    assert cli("ask", "hi").code == 0
+    assert startup.loaded_by(startup.command(line)) & startup.WATCHED <= startup.STARTS[line]
 
 
 @pytest.mark.parametrize(
@@ -78,9 +67,8 @@ def test_without_the_extra_for_telemetry_one_sentence_names_it(
 
 def test_a_turn_loads_no_server_provider_and_migrations_and_no_package_that_is_not_named_with_its_reason(cli: Cli) -> None:
     assert cli("ask", "hi").code == 0
-    loaded = startup.loaded_by(startup.ASK)
-    # Uvicorn and Starlette are imported by the MCP SDK.
-    assert loaded & HEAVY <= {*TURN, "uvicorn", "sqlalchemy", "pydantic", "rich"}
+    loaded = startup.loaded_by(startup.command("ask hi --model embedded"))
+    assert loaded & startup.WATCHED <= startup.TURNS
     assert startup.unexpected_packages(loaded) == []
 
 

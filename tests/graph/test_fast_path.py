@@ -19,7 +19,8 @@ from graph_agent.graph.added import AddedRuntime
 from graph_agent.graph.build import NODES, CompiledGraph, GraphState, build_graph, builder_of
 from graph_agent.graph.fast_node import FastNode, install_fast_nodes
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, require_whole_path, walk, walk_edges
+from graph_agent.graph.step import Step
+from graph_agent.graph.stepping import require_whole_path, walk, walk_edges
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
 from tests.graph.test_transitions import WALKS

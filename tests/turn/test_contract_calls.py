@@ -21,7 +21,7 @@ from graph_agent.errors import (
     ToolErrorCode,
     ToolNotFoundError,
 )
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.llm.adapter_call import AdapterCall, failed_response
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType, OutcomeCategory

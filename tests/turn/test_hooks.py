@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graph_agent.errors import LLMTimeoutError, RecordUnavailableError, ServiceError, ToolErrorCode
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult

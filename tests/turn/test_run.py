@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graph_agent.clock import ManualClock
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import InterruptReason, RecordStatus
 from graph_agent.record.audit_writer import MemoryAuditWriter

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_async_callback_manager_for_config, var_child_runnable_config
 from langgraph.config import get_stream_writer
 
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.step import Step
 from graph_agent.graph.transcript import result_json
 from graph_agent.llm.openai_compatible import build_messages
 from graph_agent.models.llm import LLMResponse
