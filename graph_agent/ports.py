@@ -7,7 +7,7 @@ of the graph see only `graph.ports.TurnPorts`, which the recorder implements aro
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -139,7 +139,10 @@ class SeveralServers(Protocol):
     """A `ToolServer` that consists of several."""
 
     def server_of(self, tool_name: str) -> str:
-        """Return the name of the server of a tool that is available."""
+        """Return the name of the server of a tool; empty for an unknown one."""
+
+    def server_names(self) -> Collection[str]:
+        """Return the names of all servers, whether they can be reached or not."""
 
 
 def call_seconds_of(server: ToolServer) -> float:

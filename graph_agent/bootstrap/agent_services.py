@@ -17,6 +17,7 @@ from graph_agent.bootstrap.toolbox import conditions_of, open_tools
 from graph_agent.chat.conversations.approvals import OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
+from graph_agent.due.table import DueTable
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -25,6 +26,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings, read_settings
@@ -76,6 +78,10 @@ async def open_services(
     ):
         tree, keys = record_tree(settings, stores.database, clock), record_keys(settings)
         approvals = open_approvals(settings, stores.database, tree.keys.origin)
+        unknown = UnknownOutcomes(DueTable(stores.database), tools.server_of)
+        audit = DatabaseAuditWriter(
+            stores.database, clock=clock, record_key=keys, turn=OpensRequests(approvals), unknown=unknown
+        )
         services = AgentServices(
             constitution=constitution.text,
             conditions=conditions,
@@ -83,7 +89,7 @@ async def open_services(
             max_iterations=settings.max_iterations,
             tools=tools,
             ports=EnginePorts(
-                DatabaseAuditWriter(stores.database, clock=clock, record_key=keys, turn=OpensRequests(approvals)),
+                audit,
                 clock,
                 signer=Signer(*signing_keys(settings)),
                 confirmations=ConfirmationStore(stores.database, clock=clock),

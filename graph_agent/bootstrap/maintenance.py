@@ -1,7 +1,7 @@
 """The maintenance of an installation: the jobs of the sweepers, and the verification of the log.
 
-One of the sweepers does the jobs: settle unknown outcomes, seal and witness the log, delete rows past their retention, count
-full hours. The log is verified against its witnesses, and against the turns and operations of its installation.
+One of the sweepers does the jobs: seal and witness the log, delete rows past their retention, count full hours. The log is
+verified against its witnesses, and against the turns and operations of its installation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from graph_agent.audit.retention import prune
 from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.comparing import answered_turns, turn_differences
 from graph_agent.chat.conversations.pruning import prune_conversations
-from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.db import Database
 from graph_agent.ledger.operations import LONGEST_TURN, OperationLedger
 from graph_agent.ports import Clock
@@ -39,9 +38,7 @@ _ID_LENGTH = 36
 _CHANGES = [name for name, hints in TOOL_HINTS.items() if not hints.read_only]
 
 
-def maintenance_jobs(
-    stores: Stores, settler: OutcomeSettler, tree: RecordTree, *, clock: Clock, days: int
-) -> list[Callable[[], Awaitable[int]]]:
+def maintenance_jobs(stores: Stores, tree: RecordTree, *, clock: Clock, days: int) -> list[Callable[[], Awaitable[int]]]:
     """Return the jobs in the order in which a sweeper runs them; `days` is the retention of decisions."""
 
     async def prune_log() -> int:
@@ -50,7 +47,6 @@ def maintenance_jobs(
 
     create_partitions, seal, push, count = record_jobs(stores, tree, clock=clock)
     return [
-        settler.settle,
         lambda: prune_conversations(stores.database, clock.now()),
         lambda: OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS),
         create_partitions,

@@ -101,7 +101,6 @@ async def open_runtime(
             stores.database,
             clock=clock,
             record_key=tree.key,
-            unknown=audit.unknown,
             sent_calls=SentCalls(engine),
         )
         chat = ChatService(
@@ -114,7 +113,7 @@ async def open_runtime(
             webhook=_webhook(settings),
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
-            maintenance=maintenance_jobs(stores, settler, tree, clock=clock, days=settings.retention_days),
+            maintenance=maintenance_jobs(stores, tree, clock=clock, days=settings.retention_days),
             settler=settler,
         )
         stack.push_async_callback(chat.aclose)

@@ -116,7 +116,6 @@ class ChatService:
         """
         self.endings = endings or TurnEndings()
         self._maintenance = tuple(maintenance)
-        self._settler = settler
         if not isinstance(engine.audit, DatabaseAuditWriter):
             raise ConfigurationError("a chat service needs an engine whose audit writer is a DatabaseAuditWriter")
         self._engine = engine
@@ -146,8 +145,8 @@ class ChatService:
         self.approvals = None if approvals is None else ApprovalService(engine, self._stores, approvals)
         """The requests for the approval of other people, if they are stored."""
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
-        handlers = [] if self.notices is None else [self.notices.handler]
-        self._worker = DueWorker(engine.audit.database, handlers, clock)
+        works = (each for each in (self.notices, settler) if each is not None)
+        self._worker = DueWorker(engine.audit.database, [each.handler for each in works], clock)
 
     async def send(
         self,
@@ -334,8 +333,7 @@ class ChatService:
 
     async def sweep_forever(self) -> None:
         """Finish the turns of processes that have died, at once and then every minute, and settle outcomes meanwhile."""
-        works = [] if self._settler is None else [self._settler.settle_forever()]
-        meanwhile = [asyncio.create_task(work) for work in (*works, self._worker.serve_forever())]
+        serving = asyncio.create_task(self._worker.serve_forever())
         try:
             while True:
                 try:
@@ -347,9 +345,8 @@ class ChatService:
                     _log.exception("the sweep failed")
                 await asyncio.sleep(SWEEP_SECONDS)
         finally:
-            for task in meanwhile:
-                task.cancel()
-            await asyncio.wait(meanwhile)
+            serving.cancel()
+            await asyncio.wait({serving})
 
     async def sweep(self) -> int:
         """Finish what dead processes left open, and close the approval requests that can be; return their number.

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, Select, String, Table, and_, cast, delete, func, or_, select, update
 
 from graph_agent.db import Database, read_pages
+from graph_agent.due.table import DueTable, WorkKind
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
+from graph_agent.models.record import CallDisposition, DecisionRecord, RecordHeader, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.record.operations import state_of
 from graph_agent.record.tables import CLOSED, call_operations, decision_logs, reports_table, tool_invocation_logs
@@ -72,11 +73,39 @@ class SuccessfulCall(NamedTuple):
     operation_key: str
 
 
-def find_unknown_calls(connection: Connection, tools: Collection[str], since: datetime, limit: int) -> list[UnknownCall]:
-    """Return calls of `tools` since this time whose outcome is unknown and not settled, oldest first."""
+class UnknownOutcomes:
+    """Makes it due to learn the unknown outcomes of a decision, in the commit that closes it."""
+
+    def __init__(self, due: DueTable, server_of: Callable[[str], str] = lambda _: "") -> None:
+        """`server_of` returns the name of the server of a tool, whose lane the work gets."""
+        self._due = due
+        self._server_of = server_of
+
+    def put(self, connection: Connection, record: DecisionRecord) -> None:
+        """Make a row due for each call whose outcome is unknown. A call that only reads has no operation, and no outcome."""
+        sent = [call for call in record.invocations if call.disposition is CallDisposition.EXECUTED]
+        unknown = {call.sequence: call.tool_name for call in sent if call.error_code in UNKNOWN_CODES}
+        if not unknown:
+            return
+        decision_id = record.header.decision_id
+        wanted = select(_rows.sequence).where(_rows.decision_id == decision_id, _rows.sequence.in_(list(unknown)))
+        for sequence in connection.execute(wanted.order_by(_rows.sequence)).scalars().all():
+            key, lane = settle_key(decision_id, sequence), self._server_of(unknown[sequence])
+            self._due.put(connection, WorkKind.SETTLE, key, lane=lane, user_id=record.header.context.user_id)
+
+
+def settle_key(decision_id: str, sequence: int) -> str:
+    """Return the key of the work to learn the outcome of a call."""
+    return f"{decision_id}:{sequence}"
+
+
+def find_unknown_call(connection: Connection, key: str) -> UnknownCall | None:
+    """Return the call of a `settle_key`; None if its outcome is known or settled, or its decision is not stored any more."""
+    decision_id, _, sequence = key.rpartition(":")
+    if not sequence.isdigit():
+        return None
     calls, decisions = tool_invocation_logs.c, decision_logs.c
-    its_report = f"{KIND}:" + calls.decision_id + ":" + cast(calls.sequence, String)
-    settled = select(reports_table.c.report_id).where(reports_table.c.report_id == its_report).exists()
+    settled = select(reports_table.c.report_id).where(reports_table.c.report_id == report_id(decision_id, int(sequence)))
     wanted = (
         select(
             calls.decision_id,
@@ -92,31 +121,29 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
         .join(decision_logs, decisions.decision_id == calls.decision_id)
         .outerjoin(call_operations, _OPERATION_OF_CALL)
         .where(
-            calls.invoked_at >= since,
-            calls.tool_name.in_(list(tools)),
+            calls.decision_id == decision_id,
+            calls.sequence == int(sequence),
             calls.error_code.in_(sorted(UNKNOWN_CODES)),
             calls.disposition == CallDisposition.EXECUTED,
             decisions.status != RecordStatus.PENDING,
             decisions.header.is_not(None),
-            ~settled,
+            ~settled.exists(),
         )
-        .order_by(calls.invoked_at)
-        .limit(limit)
     )
-    return [
-        UnknownCall(
-            row.decision_id,
-            row.sequence,
-            row.tool_name,
-            row.parameters or {},
-            row.user_id,
-            row.operation_key,
-            ToolErrorCode(row.error_code),
-            row.invoked_at,
-            _roles(row.header),
-        )
-        for row in connection.execute(wanted)
-    ]
+    row = connection.execute(wanted).one_or_none()
+    if row is None:
+        return None
+    return UnknownCall(
+        row.decision_id,
+        row.sequence,
+        row.tool_name,
+        row.parameters or {},
+        row.user_id,
+        row.operation_key,
+        ToolErrorCode(row.error_code),
+        row.invoked_at,
+        _roles(row.header),
+    )
 
 
 def _roles(header: str) -> tuple[str, ...]:
@@ -125,18 +152,6 @@ def _roles(header: str) -> tuple[str, ...]:
     except ValueError:
         # It was changed by hand.
         return ()
-
-
-def has_unserved_call(connection: Connection, tools: Collection[str], since: datetime) -> bool:
-    """True if there is an unknown call since this time that is of none of these tools."""
-    calls = tool_invocation_logs.c
-    wanted = select(calls.sequence).where(
-        calls.invoked_at >= since,
-        calls.error_code.in_(sorted(UNKNOWN_CODES)),
-        calls.disposition == CallDisposition.EXECUTED,
-        calls.tool_name.not_in(list(tools)),
-    )
-    return connection.execute(wanted.limit(1)).first() is not None
 
 
 async def successful_calls(database: Database, tools: Collection[str], since: datetime) -> AsyncIterator[list[SuccessfulCall]]:

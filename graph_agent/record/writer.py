@@ -33,7 +33,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.models.sources import EarlierCalls
 from graph_agent.models.stop import Sending
-from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
+from graph_agent.models.tools import ToolResult
 from graph_agent.ports import Clock
 from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
@@ -42,7 +42,7 @@ from graph_agent.record.calls_without_model import find_called_without_model
 from graph_agent.record.earlier_results import find_results
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.permit import Permit
-from graph_agent.record.settlements import settlements_of
+from graph_agent.record.settlements import UnknownOutcomes, settlements_of
 from graph_agent.record.tables import decision_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind
@@ -121,10 +121,12 @@ class DatabaseAuditWriter(AuditWriter):
         clock: Clock | None = None,
         record_key: RecordKey = None,
         turn: RecordedTurn | None = None,
+        unknown: UnknownOutcomes | None = None,
     ) -> None:
         """`record_key` makes the MACs of rows that are not in the tree yet; without one they are plain hashes.
 
-        `turn` takes part in the transactions of turns that have no other state beside their record.
+        `turn` takes part in the transactions of turns that have no other state beside their record. `unknown` makes it due to
+        learn unknown outcomes.
         """
         self.database = database
         self._clock = clock or SystemClock()
@@ -133,8 +135,7 @@ class DatabaseAuditWriter(AuditWriter):
         self.permit = Permit(database, self._sealer)
         self.closed = asyncio.Event()
         """Set when a decision was closed, which the tree then waits for."""
-        self.unknown = asyncio.Event()
-        """Set when a decision was closed with a call whose outcome is unknown, and which may be settled."""
+        self._unknown = unknown
         self._touched: dict[str, datetime] = {}
         self._left_open: dict[str, DecisionOpening | None] = {}
         self._loaded: dict[str, int] = {}
@@ -332,6 +333,8 @@ class DatabaseAuditWriter(AuditWriter):
             if begun and any(_CLOSE.run(connection, {**values, "seal": seal}) for seal in seals):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
                 operations.close(connection, record)
+                if self._unknown is not None:
+                    self._unknown.put(connection, record)
                 deleted = _DELETE_ENTRIES.run(connection, {"decision": decision_id})
                 if not turn.claimed and deleted > self._loaded.get(decision_id, deleted):
                     # Of a process that runs it, which only its age by a wrong clock made look abandoned.
@@ -349,8 +352,6 @@ class DatabaseAuditWriter(AuditWriter):
         with closing_writes():
             stored_text = await self._write(close_row, f"decision {decision_id} was closed by another process")
         self._loaded.pop(decision_id, None)
-        if any(call.error_code in UNKNOWN_CODES for call in record.invocations):
-            self.unknown.set()
         self.closed.set()
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
 

@@ -257,6 +257,10 @@ class McpServerGroup:
         route = self._route(tool_name)
         return "" if route is None else route.server
 
+    def server_names(self) -> list[str]:
+        """Return the names of all servers, whether they can be reached or not."""
+        return list(self._servers)
+
     def claims(self, tool_name: str) -> Claims | None:
         """Return what the server of a tool says about it; None for an unknown tool."""
         route = self._route(tool_name)

@@ -24,6 +24,7 @@ from graph_agent.settings import Settings
 from graph_agent.turn.sent_calls import SentCalls
 from tests.chat.payment_servers import KEYED, Kind
 from tests.chat.payment_shop import COMPLETE, LINES, Shop, opened, states_by_amount
+from tests.settling import settle_all
 
 KINDS: list[Kind] = [*KEYED, "listed", "plain"]
 NOT_KNOWN = "Not known whether this was done"
@@ -76,13 +77,10 @@ async def pay_often(folder: Path, kind: Kind, count: int, *, at_once: int, settl
                 reference = {"reference": f"order {amount}"} if kind == "listed" else {}
                 finished = await shop.pay(amount, **reference)
                 is_unknown = any(call.error_code in UNKNOWN_CODES for call in finished.record.invocations)
-                if is_unknown:
-                    unknown.set()
                 return str(finished.decision), is_unknown
 
-        unknown, sent_calls = asyncio.Event(), SentCalls(shop.engine())
-        settler = OutcomeSettler(shop.tools, shop.log, clock=SystemClock(), unknown=unknown, sent_calls=sent_calls)
-        settling = asyncio.create_task(settler.settle_forever())
+        settler = OutcomeSettler(shop.tools, shop.log, clock=SystemClock(), sent_calls=SentCalls(shop.engine()))
+        settling = asyncio.create_task(_settle_forever(settler))
         try:
             answers = await asyncio.gather(*(pay(amount) for amount in range(1, count + 1)))
             # What is still delayed arrives after all turns have ended.
@@ -105,6 +103,12 @@ async def pay_often(folder: Path, kind: Kind, count: int, *, at_once: int, settl
             unknown_at_first=sum(unknown for _, unknown in answers),
             unknown=len(states) - len(known),
         )
+
+
+async def _settle_forever(settler: OutcomeSettler) -> None:
+    while True:
+        await settle_all(settler)
+        await asyncio.sleep(0.05)
 
 
 async def _settled(shop: Shop, seconds: float) -> None:

@@ -40,6 +40,7 @@ from tests.chat.payment_shop import COMPLETE, LINES, constitution_of, opened
 from tests.lost_answer import LOSSES, Fault
 from tests.record.trees import verified
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+from tests.settling import settle_all
 
 
 @pytest.mark.parametrize("kind", KEYED)
@@ -51,7 +52,7 @@ async def test_a_call_with_a_key_is_sent_again_in_the_turn_and_takes_effect_once
         finished = await shop.pay(5, fault)
         if await shop.states() == ["unknown"]:
             # The turn had no connection left.
-            assert await shop.settler().settle() == 1
+            assert await settle_all(shop.settler()) == 1
         await shop.server.arrive()
         assert await shop.states() == ["done"]
         assert shop.server.of(5) == 1
@@ -66,7 +67,7 @@ async def test_a_call_with_a_key_that_stays_unknown_is_sent_again_by_the_sweep_a
             await shop.pay(amount, fault, fault, fault)
         assert await shop.states() == ["unknown"] * 4
         await shop.server.arrive()
-        assert await shop.settler().settle() == 4
+        assert await settle_all(shop.settler()) == 4
         assert await shop.states() == ["done"] * 4
         assert [shop.server.of(amount) for amount in range(1, 5)] == [1] * 4
         assert (await verified(log, key=None)).violations == []
@@ -94,7 +95,7 @@ async def test_a_call_without_a_key_is_never_sent_again_and_stays_unknown(log: D
     async with opened(log, "plain") as shop:
         finished = await shop.pay(5, fault)
         await shop.server.arrive()
-        assert await shop.settler().settle() == 0
+        assert await settle_all(shop.settler()) == 0
         assert await shop.states() == ["unknown"]
         assert shop.server.requests == 1
         assert "Not known whether this was done: Pay an amount: amount = 5." in str(finished.decision)
@@ -111,7 +112,7 @@ async def test_a_call_that_was_edited_in_the_record_is_not_sent_again(log: Datab
     async with opened(log, "keyed") as shop:
         await shop.pay(5, Fault.CUT_BEFORE, Fault.CUT_BEFORE, Fault.CUT_BEFORE)
         await log.write(lambda connection: connection.execute(update(tool_invocation_logs).values(**edited)))
-        assert await shop.settler().settle() == 0
+        assert await settle_all(shop.settler()) == 0
         assert shop.server.payments == []
 
 
@@ -120,7 +121,7 @@ async def test_a_call_whose_operation_was_edited_is_not_sent_again(log: Database
     async with opened(log, "keyed") as shop:
         await shop.pay(5, Fault.CUT_BEFORE, Fault.CUT_BEFORE, Fault.CUT_BEFORE)
         await log.write(lambda connection: connection.execute(update(call_operations).values(**edited)))
-        assert await shop.settler().settle() == 0
+        assert await settle_all(shop.settler()) == 0
         assert shop.server.payments == []
 
 
@@ -129,7 +130,7 @@ async def test_a_call_that_was_sent_without_a_key_is_not_sent_again_when_its_lin
     async with opened(log, "keyed", [plain]) as shop:
         await shop.pay(5, Fault.CUT_AFTER, idempotency_key="pay_" + "0" * 32)
         with_key = f"# Shop\n\n## Available Tools\n- {LINES['keyed'][0]}\n"
-        assert await shop.settler(with_key).settle() == 0
+        assert await settle_all(shop.settler(with_key)) == 0
         assert shop.server.requests == 1
 
 
@@ -137,7 +138,7 @@ async def test_a_call_whose_line_is_gone_is_not_sent_again(log: Database) -> Non
     async with opened(log, "keyed") as shop:
         await shop.pay(5, Fault.CUT_BEFORE, Fault.CUT_BEFORE, Fault.CUT_BEFORE)
         requests = shop.server.requests
-        assert await shop.settler(shop.constitution.replace(" (operation key in idempotency_key)", "")).settle() == 0
+        assert await settle_all(shop.settler(shop.constitution.replace(" (operation key in idempotency_key)", ""))) == 0
         assert shop.server.requests == requests
 
 
@@ -150,7 +151,7 @@ async def test_a_read_finds_done_what_was_done_before_its_answer_was_lost(log: D
             assert (invocation.success, invocation.result) == (True, {"found": [{"amount": 5}]})
             assert "found done: Pay an amount" in str(finished.decision)
         else:
-            assert await shop.settler().settle() == 1
+            assert await settle_all(shop.settler()) == 1
         trace = await LogQueryService(log).get_decision_trace(finished.record.header.decision_id)
         found = 'it was found done: listed.find_payments {"reference":"order 1"} returned [{"amount":5}].'
         assert any(found in one for one in findings(trace))
@@ -177,12 +178,12 @@ async def test_a_call_about_which_nothing_may_be_asked_now_is_asked_about_later(
         clock = ManualClock(shop.clock.now())
         sent = ReadsLater(shop.engine(clock=clock))
         settler = OutcomeSettler(shop.tools, log, clock=clock, sent_calls=sent)
-        assert await settler.settle() == 0
+        assert await settle_all(settler) == 0
         sent.permitted = True
         # Not at once: the rules of one installation may forbid many such reads.
-        assert await settler.settle() == 0
+        assert await settle_all(settler) == 0
         clock.advance(seconds=601)
-        assert await settler.settle() == 1
+        assert await settle_all(settler) == 1
         assert await shop.states() == ["done"]
 
 
@@ -190,7 +191,7 @@ async def test_a_read_that_finds_nothing_proves_nothing_without_complete(log: Da
     async with opened(log, "listed") as shop:
         await shop.pay(5, Fault.CUT_BEFORE, reference="order 1")
         for seconds in (0, 60, 3600):
-            assert await shop.settler(seconds_later=seconds).settle() == 0
+            assert await settle_all(shop.settler(seconds_later=seconds)) == 0
         assert await shop.states() == ["unknown"]
 
 
@@ -199,8 +200,8 @@ async def test_a_read_that_finds_everything_proves_after_a_while_that_nothing_wa
     async with opened(log, "listed", lines) as shop:
         finished = await shop.pay(5, Fault.CUT_BEFORE, reference="order 1")
         # The call may be on its way.
-        assert await shop.settler(seconds_later=5).settle() == 0
-        assert await shop.settler(seconds_later=31).settle() == 1
+        assert await settle_all(shop.settler(seconds_later=5)) == 0
+        assert await settle_all(shop.settler(seconds_later=31)) == 1
         assert await shop.states() == ["void"]
         trace = await LogQueryService(log).get_decision_trace(finished.record.header.decision_id)
         assert any("it was found not done: listed.find_payments" in one for one in findings(trace))
@@ -211,9 +212,9 @@ async def test_a_delayed_call_is_found_after_it_has_arrived(log: Database) -> No
     lines = [LINES["listed"][0] + " (complete)", LINES["listed"][1]]
     async with opened(log, "listed", lines) as shop:
         await shop.pay(5, Fault.DELAYED, reference="order 1")
-        assert await shop.settler(seconds_later=1).settle() == 0
+        assert await settle_all(shop.settler(seconds_later=1)) == 0
         await shop.server.arrive()
-        assert await shop.settler(seconds_later=31).settle() == 1
+        assert await settle_all(shop.settler(seconds_later=31)) == 1
         assert (await shop.states(), shop.server.of(5)) == (["done"], 1)
 
 
@@ -223,7 +224,7 @@ async def test_calls_that_a_read_does_not_find_hold_up_no_other_call(log: Databa
             await shop.pay(amount, Fault.CUT_BEFORE, reference=f"order {amount}")
         await shop.pay(9, Fault.DELAYED, reference="order 9")
         await shop.server.arrive()
-        assert await shop.settler().settle() == 1
+        assert await settle_all(shop.settler()) == 1
         assert await shop.states() == ["unknown"] * 4 + ["done"]
 
 
@@ -232,7 +233,7 @@ async def test_a_line_that_gets_a_read_settles_the_calls_before_it(log: Database
     async with opened(log, "listed", plain) as shop:
         await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
         with_read = constitution_of(LINES["listed"])
-        assert await shop.settler(with_read).settle() == 1
+        assert await settle_all(shop.settler(with_read)) == 1
         assert shop.server.requests == 1
 
 
@@ -242,7 +243,7 @@ async def test_the_metrics_count_the_outcomes_that_stay_unknown_by_tool(log: Dat
         await shop.pay(2, Fault.CUT_AFTER, Fault.CUT_AFTER, Fault.CUT_AFTER)
         summary = await LogQueryService(log).get_metrics_summary()
         assert {name: tool.unknown for name, tool in summary.tools.items()} == {"keyed.pay": 1}
-        assert await shop.settler().settle() == 1
+        assert await settle_all(shop.settler()) == 1
         summary = await LogQueryService(log).get_metrics_summary()
         assert {name: tool.unknown for name, tool in summary.tools.items()} == {"keyed.pay": 0}
 
@@ -270,7 +271,7 @@ async def test_whatever_is_lost_nothing_is_doubled_and_what_is_not_known_is_repo
         after_the_turns = await shop.states()
         assert sum("Not known whether this was done" in reply for reply in replies) == after_the_turns.count("unknown")
         await shop.server.arrive()
-        await shop.settler(seconds_later=31).settle()
+        await settle_all(shop.settler(seconds_later=31))
         states, paid = await shop.states(), [shop.server.of(amount) for amount in amounts]
         assert max(paid) == 1
         expected = ["unknown"] * lost if kind == "plain" else []
@@ -321,7 +322,7 @@ async def test_a_server_over_stdio_gets_the_same_key_in_meta_again(log: Database
         record = (await engine.run(asks("pay 5"))).record
         if record.invocations[0].error_code is not None:
             clock = ManualClock(SystemClock().now())
-            assert await OutcomeSettler(tools, log, clock=clock, sent_calls=SentCalls(engine)).settle() == 1
+            assert await settle_all(OutcomeSettler(tools, log, clock=clock, sent_calls=SentCalls(engine))) == 1
     finally:
         await tools.aclose()
     [(amount, key)] = [json.loads(line) for line in (tmp_path / "payments").read_text().splitlines()]
@@ -379,9 +380,9 @@ async def test_a_read_that_shows_something_else_proves_nothing_and_a_later_one_d
         shop.server.answers = ANSWERS[answer]
         await shop.pay(5, fault, reference="order 1")
         settler = shop.settler(seconds_later=60)
-        assert (await settler.settle(), await shop.states()) == (0, ["unknown"])
+        assert (await settle_all(settler), await shop.states()) == (0, ["unknown"])
         shop.server.answers = None
-        assert await shop.settler(seconds_later=120).settle() == 1
+        assert await settle_all(shop.settler(seconds_later=120)) == 1
         assert await shop.states() == ["done" if fault is Fault.CUT_AFTER else "void"]
 
 
@@ -399,7 +400,7 @@ async def test_a_payment_is_found_done_in_other_forms(log: Database, answer: Cal
     async with opened(log, "listed", COMPLETE) as shop:
         shop.server.answers = answer
         await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
-        await shop.settler().settle()
+        await settle_all(shop.settler())
         assert await shop.states() == ["done"]
 
 
@@ -409,8 +410,8 @@ async def test_a_payment_that_is_found_only_later_is_not_found_not_done_before_t
         shop.server.finds_nothing = True
         await shop.pay(5, Fault.CUT_AFTER, reference="order 1")
         await shop.pay(6, Fault.CUT_BEFORE, reference="order 2")
-        assert await shop.settler(seconds_later=280).settle() == 0
+        assert await settle_all(shop.settler(seconds_later=280)) == 0
         shop.server.finds_nothing = False
-        assert await shop.settler(seconds_later=290).settle() == 1
-        assert await shop.settler(seconds_later=310).settle() == 1
+        assert await settle_all(shop.settler(seconds_later=290)) == 1
+        assert await settle_all(shop.settler(seconds_later=310)) == 1
         assert await shop.states() == ["done", "void"]

@@ -18,6 +18,7 @@ from tests.chat.paying_process import engine_settings
 from tests.chat.payment_servers import KEYED, Kind, PaymentServer, serving
 from tests.chat.payment_shop import states_by_amount
 from tests.lost_answer import Fault
+from tests.settling import settle_all
 
 ROUNDS = [pytest.param(1, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.nightly)]
 
@@ -65,9 +66,9 @@ async def test_a_payment_of_a_killed_process_is_made_once_and_reported_as_it_is_
                 assert await chat.sweep() == 1
                 await server.arrive()
                 clock.advance(seconds=60)
-                await OutcomeSettler(
-                    settings["tools"], environment.database, clock=clock, sent_calls=SentCalls(engine)
-                ).settle()
+                sent_calls = SentCalls(engine)
+                settler = OutcomeSettler(settings["tools"], environment.database, clock=clock, sent_calls=sent_calls)
+                await settle_all(settler)
                 said = " ".join(await environment.said()).casefold()
             finally:
                 await settings["tools"].aclose()

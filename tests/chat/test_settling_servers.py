@@ -14,9 +14,14 @@ from graph_agent.chat import settling
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock, RandomIds, SystemClock
 from graph_agent.db import Database
+from graph_agent.due.table import DueTable
+from graph_agent.due.tables import due
+from graph_agent.due.tables import metadata as due_tables
+from graph_agent.due.worker import DueWorker
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock
+from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tables import call_operations
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.server_group import McpServerGroup
@@ -24,6 +29,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.task_servers import RestartedServer
 from tests.record.trees import verified
 from tests.scripted_turns import SECRET, asks, calls, grouped, says
+from tests.settling import serve
 
 CONSTITUTION = """# Constitution
 You are an assistant.
@@ -46,10 +52,14 @@ class Installation:
         self.tools = McpServerGroup(
             [self.first.config, self.second.config], granted=["first.add_task", "second.add_task"], clock=clock
         )
-        self.audit = DatabaseAuditWriter(log, clock=clock)
+        log.write_now(due_tables.create_all)
+        if isinstance(clock, ManualClock):
+            log.clock = clock
+        unknown = UnknownOutcomes(DueTable(log), self.tools.server_of)
+        self.audit = DatabaseAuditWriter(log, clock=clock, unknown=unknown)
 
     def settler(self) -> OutcomeSettler:
-        return OutcomeSettler(self.tools, self.log, clock=self.clock, unknown=self.audit.unknown)
+        return OutcomeSettler(self.tools, self.log, clock=self.clock)
 
     async def lose(self, server: RestartedServer, count: int) -> list[str]:
         """Make calls whose outcome stays unknown, each in a decision of its own; return their keys, oldest first."""
@@ -100,11 +110,11 @@ async def test_the_calls_in_flight_are_settled_oldest_first_as_soon_as_their_ser
     await first.stop()
     for _ in range(12):
         # A minute without the server.
-        assert await settler.settle() == 0
+        assert await serve(settler) == 0
         clock.advance(seconds=settling.MAX_BACK_OFF_SECONDS)
     await first.start()
-    assert await settler.settle() == 10
-    assert first.asked == keys
+    assert await serve(settler) == 10
+    assert sorted(first.asked) == sorted(keys)
     assert await installation.states() == ["done"] * 10
     assert (await verified(installation.log, key=None)).intact
 
@@ -112,16 +122,14 @@ async def test_the_calls_in_flight_are_settled_oldest_first_as_soon_as_their_ser
 async def test_a_silent_server_holds_up_no_other(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     # The silent server is waited for in real time.
     monkeypatch.setattr(settling, "_TIMEOUT_SECONDS", 0.5)
-    # More calls than one round asks about.
-    monkeypatch.setattr(settling, "_CALLS_AT_ONCE", 2)
     older, newer = await installation.lose(installation.first, 3), await installation.lose(installation.second, 3)
     silent = await installation.first.be_silent()
     settler = installation.settler()
-    assert await settler.settle() == 3
-    assert installation.second.asked == newer
+    assert await serve(settler) == 3
+    assert sorted(installation.second.asked) == newer
     assert await installation.states() == ["unknown"] * 3 + ["done"] * 3
-    # In its back-off it is not asked again.
-    assert await settler.settle() == 0
+    # In its pause it is not asked again.
+    assert await serve(settler) == 0
     silent.close()
     assert installation.first.asked == []
     assert len(older) == 3
@@ -136,34 +144,36 @@ async def test_a_call_that_gets_no_answer_holds_up_no_other_of_its_server(
     first.unanswered = set(keys[:2])
     settled = 0
     for _ in range(8):
-        settled += await settler.settle()
+        settled += await serve(settler)
         clock.advance(seconds=settling.MAX_BACK_OFF_SECONDS)
     assert settled == 6
     assert await installation.states() == ["unknown"] * 2 + ["done"] * 6
     first.unanswered.clear()
-    assert await settler.settle() == 2
+    clock.advance(minutes=1)
+    assert await serve(settler) == 2
 
 
 async def test_two_processes_settle_each_call_once(installation: Installation) -> None:
     await installation.lose(installation.first, 5)
-    settled = await asyncio.gather(*(installation.settler().settle() for _ in range(2)))
-    assert sum(settled) >= 5
+    settled = await asyncio.gather(*(serve(installation.settler()) for _ in range(2)))
+    assert sum(settled) == 5
+    assert len(installation.first.asked) == 5
     assert await installation.states() == ["done"] * 5
     assert (await verified(installation.log, key=None)).intact
 
 
-async def test_a_process_settles_what_it_has_closed_without_waiting_for_the_sweeper(log: Database, tmp_path: Path) -> None:
+async def test_a_process_settles_what_it_has_closed_as_soon_as_it_is_committed(log: Database, tmp_path: Path) -> None:
     async with installed(log, tmp_path, SystemClock()) as installation:
-        settler = installation.settler()
-        running = asyncio.create_task(settler.settle_forever())
+        worker = DueWorker(log, [installation.settler().handler], installation.clock)
+        running = asyncio.create_task(worker.serve_forever())
         await installation.lose(installation.first, 1)
-        await installation.first.answered.wait()
-        # After the pass that has asked.
-        assert await settler.settle() == 0
-        assert await installation.states() == ["done"]
+        async with asyncio.timeout(30):
+            while await installation.states() != ["done"]:  # noqa: ASYNC110 (the row has no event)
+                await asyncio.sleep(0.01)
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+        assert len(installation.first.asked) == 1
 
 
 async def test_a_server_that_this_process_has_never_reached_is_connected_for_the_calls_of_another(
@@ -174,13 +184,37 @@ async def test_a_server_that_this_process_has_never_reached_is_connected_for_the
     other = McpServerGroup([installation.first.config], granted=["first.add_task"], clock=clock)
     assert not await other.start()
     settler = OutcomeSettler(other, installation.log, clock=clock)
-    assert await settler.settle() == 0
+    assert await serve(settler) == 0
     await installation.first.start()
     settled = 0
     for _ in range(3):
         # The connection is opened in the background.
         await other.executors["first"].ready()
         clock.advance(seconds=settling.MAX_BACK_OFF_SECONDS)
-        settled += await settler.settle()
+        settled += await serve(settler)
     assert settled == 2
+    await other.aclose()
+
+
+async def test_a_call_that_is_not_settled_within_a_day_is_stuck_and_named(
+    installation: Installation, clock: ManualClock
+) -> None:
+    [key] = await installation.lose(installation.first, 1)
+    installation.first.unanswered = {key}
+    assert await serve(installation.settler()) == 0
+    clock.advance(days=1, seconds=1)
+    assert await serve(installation.settler()) == 0
+    [row] = await installation.log.read(lambda connection: connection.execute(select(due)).all())
+    assert (row.kind, row.key, row.lane, row.due_at) == ("settle", key, "first", None)
+    assert row.error == "its outcome was not learned within a day"
+
+
+async def test_a_process_without_the_server_of_a_call_leaves_it_to_another(
+    installation: Installation, clock: ManualClock
+) -> None:
+    await installation.lose(installation.first, 1)
+    other = McpServerGroup([installation.second.config], granted=["second.add_task"], clock=clock)
+    assert await other.start()
+    assert await serve(OutcomeSettler(other, installation.log, clock=clock)) == 0
+    assert await serve(installation.settler()) == 1
     await other.aclose()

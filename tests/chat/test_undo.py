@@ -28,6 +28,7 @@ from tests.chat.test_approvals import request_of, requests_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
 from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import calls, done, failed, says
+from tests.settling import settle_all
 
 _COMMITS = 12
 """An upper bound of the commits of the answer to the question."""
@@ -280,7 +281,7 @@ async def test_a_change_whose_outcome_was_learned_after_its_turn_is_undone(
     desk.losing = False
     sent_calls, key = SentCalls(environment.engine(**engine)), environment.record_key
     settler = OutcomeSettler(desk, environment.database, clock=clock, record_key=key, sent_calls=sent_calls)
-    assert await settler.settle() == 1
+    assert await settle_all(settler) == 1
     _, found = await chat.undoable("ann", made.decision_id)
     assert (found.problem, found.unknown, found.until) == (None, False, clock.now() + timedelta(hours=2))
     asked = await chat.undo("ann", made.decision_id)

@@ -41,6 +41,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.sent_calls import SentCalls
 from tests.foreign.__main__ import INSTALLED, ROOT
 from tests.scripted_turns import SECRET, asks, calls, grouped, says
+from tests.settling import settle_all
 
 NOT_KNOWN = "Not known whether this was done"
 TIMEOUT = 1.5
@@ -249,7 +250,7 @@ async def _call_often(
     clock = ManualClock(SystemClock().now())
     clock.advance(seconds=SETTLED_AFTER)
     await connected(tools, of_tools)
-    await OutcomeSettler(tools, database, clock=clock, sent_calls=SentCalls(engine())).settle()
+    await settle_all(OutcomeSettler(tools, database, clock=clock, sent_calls=SentCalls(engine())))
     query = select(call_operations.c.state)
     states = [str(state) for state in await database.read(lambda connection: connection.execute(query).scalars().all())]
     arrived = Counter((await asyncio.to_thread(log.read_text, encoding="utf-8")).splitlines())

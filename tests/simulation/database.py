@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.db import Database, DatabaseUnavailableError, UtcDateTime
-from graph_agent.db.backend import Reply, Work
+from graph_agent.db.backend import Reply, Work, committed_calls
 from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.db.sqlite_engine import driver_connection, sqlite_engine, translated_error
 from graph_agent.due.tables import metadata as work_tables
@@ -189,6 +189,8 @@ class DatabaseServer:
     def _run(self, request: _Request) -> Callable[[], Any]:
         """Run the work in a transaction and commit it; return a function that returns or raises its result."""
         connection = self._connection
+        # A process finds what another one made due when it looks; its own, too, because this thread is that of every loop.
+        committed_calls(connection).clear()
         try:
             with connection.begin():
                 result = request.work(connection)

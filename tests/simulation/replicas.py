@@ -12,11 +12,14 @@ from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequest
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.due.table import DueTable
+from graph_agent.due.worker import DueWorker
 from graph_agent.errors import ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AfterYes
 from graph_agent.policy.signature import Signer
+from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tree.kept_head import KeptHead
 from graph_agent.record.tree.reading import read_head
 from graph_agent.record.tree.service import RecordTree
@@ -132,7 +135,8 @@ class Replica:
         world, ids = self._world, RandomUuids(self._world.random)
         database = world.database.open(self.process)
         approvals = ApprovalStore(database, record_key=KEY, origin=LOG_KEYS.origin)
-        audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY, turn=OpensRequests(approvals))
+        turn, unknown = OpensRequests(approvals), UnknownOutcomes(DueTable(database))
+        audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY, turn=turn, unknown=unknown)
         tools = SimulatedTools(world.tools, self.process, redeclared=self.policy == REDECLARED)
         faults = world.faults
         self.engine = LLMAgentEngine(
@@ -151,15 +155,14 @@ class Replica:
                 graph=shipped_graph(),
             ),
         )
-        settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY, unknown=audit.unknown)
+        settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY)
         tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock, head=self.head)
-        jobs = (settler.settle, tree.seal)
-        self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
+        self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=(tree.seal,))
         world.watch.services[self.process] = self.chat
         world.watch.policies[self.process] = self.policy
         world.loop.spawn(self.process, self._sweep_forever(self.chat))
         world.loop.spawn(self.process, self._seal_forever(audit, tree))
-        world.loop.spawn(self.process, settler.settle_forever())
+        world.loop.spawn(self.process, DueWorker(database, [settler.handler], self.clock).serve_forever())
 
     async def _sweep_forever(self, chat: ChatService) -> None:
         while True:
