@@ -46,6 +46,8 @@ def test_a_database_of_the_first_revision_gets_the_same_tables(database: Databas
         connection.exec_driver_sql("DROP TABLE rule_stops")
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("DROP FUNCTION rule_stops_alone")
+        connection.exec_driver_sql("CREATE TABLE llm_call_logs (decision_id VARCHAR(64))")
+        connection.exec_driver_sql("CREATE TABLE baselines (baseline_id VARCHAR(64))")
         connection.exec_driver_sql("UPDATE record_schema SET version_num = '0001'")
 
     database.write_now(as_before)
