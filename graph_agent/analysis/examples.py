@@ -372,10 +372,12 @@ class _Reader:
 
     def _sources(self, context: Mapping[str, Any]) -> CallSources:
         labels = {name: [Source(one) for one in found] for name, found in context["source"].items()}
+        named = self._call.action.source_parts
+        parts = {part.path: [FoundSource(source=one) for one in labels.pop(part.name, [])] for part in named}
         beside = [Source(one) for one in context["sources"] if all(one not in found for found in labels.values())]
         # Those of no declared argument are those of another one.
         found = {name: [FoundSource(source=one) for one in given] for name, given in {**labels, _OTHER: beside}.items()}
-        return CallSources(arguments=found, after=_OTHER if context["tainted"] else None)
+        return CallSources(arguments=found, parts=parts, after=_OTHER if context["tainted"] else None)
 
 
 def _place(variable: str) -> str:

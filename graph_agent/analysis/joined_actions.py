@@ -21,8 +21,12 @@ def joined(before: ToolAction, after: ToolAction) -> ToolAction:
         only = [one.name for one in closed.arguments.fields if opened.arguments.field(one.name) is None]
         if opened.open and (seen := [name for name in only if closed.arguments.field(name).type.kind is not Kind.HIDDEN]):  # type: ignore[union-attr]
             raise Unencodable(f"conditions see '{seen[0]}' under one schema only")
+    parts = {part.name: part for part in (*before.source_parts, *after.source_parts)}
+    if otherwise := [one.name for one in (*before.source_parts, *after.source_parts) if parts[one.name] != one]:
+        raise Unencodable(f"the fact '{otherwise[0]}' is declared otherwise")
     return replace(
         after,
+        source_parts=tuple(parts[name] for name in sorted(parts)),
         arguments=_union(before.arguments, after.arguments),
         result=_union(before.result or PRESENCE, after.result or PRESENCE, _RESULT),
         open=before.open or after.open,

@@ -58,6 +58,7 @@ def relations(call: SymbolicCall, before: Sourcing, after: Sourcing) -> list[Any
     old = {name: call.as_found_before(bit) for name, bit in new.items()}
     if before.trusted == after.trusted:
         same = [name for name, type_ in after.types.items() if before == after or _is_alike(before, after, name, type_)]
+        same += [part.name for part in call.action.source_parts if part.argument in same]
         equal = ["tainted", *(f"source.{name} {label}" for name in same for label in Source)]
         return [old[name] == new[name] for name in equal if name in new]
     if before.trusted < after.trusted:

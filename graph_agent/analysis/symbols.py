@@ -349,13 +349,21 @@ class SymbolicCall:
         found = {name: self.context.at("source", name).term for name in action.sourced}
         # An argument that the schema does not declare, or that conditions cannot name, has a source too.
         complete = not action.open and len(found) == len(action.arguments.fields)
+        parts = {part: self.context.at("source", part.name).term for part in action.source_parts}
         foreign = [
-            bit for one in (united, *found.values()) for label, bit in one.elements.items() if label not in tuple(Source)
+            bit
+            for one in (united, *found.values(), *parts.values())
+            for label, bit in one.elements.items()
+            if label not in tuple(Source)
         ]
         facts = [z3.Not(disjunction(foreign))]
         for label, bit in united.elements.items():
             of_arguments = disjunction([one.elements[label] for one in found.values()])
             facts.append(bit == of_arguments if complete else z3.Implies(of_arguments, bit))
+        for part, labels in parts.items():
+            # What a path selects is in the argument.
+            whole = found.get(part.argument, united)
+            facts += [z3.Implies(labels.elements[label], whole.elements[label]) for label in Source]
         untrusted = [one.elements[Source.UNTRUSTED] for one in (united, *found.values())]
         facts.append(z3.Implies(z3.Not(tainted), z3.Not(disjunction(untrusted))))
         for declared in action.arguments.fields:

@@ -42,6 +42,9 @@ class CallSources(Frozen):
 
     arguments: dict[str, list[FoundSource]] = Field(default_factory=dict)
     """By argument. A switch and a choice of the schema have no source."""
+    # Left out of the JSON of most calls.
+    parts: dict[str, list[FoundSource]] = Field(default_factory=dict, exclude_if=not_)
+    """The sources of the parts of given arguments that conditions name, by their path such as `$.payments[*].card`."""
     after: str | None = Field(default=None, exclude_if=not_)
     """The first tool with an untrusted result before this call in the conversation, or in its batch."""
 
@@ -52,6 +55,11 @@ class CallSources(Frozen):
     def labels(self, argument: str) -> list[Source]:
         """Return the sources of an argument, sorted."""
         return sorted({one.source for one in self.arguments.get(argument, ())})
+
+    def labels_of_part(self, argument: str, path: str) -> list[Source]:
+        """Return the sources of a part of an argument, sorted: those of the whole, if nothing was looked for in the part."""
+        found = self.parts.get(path)
+        return self.labels(argument) if found is None else sorted({one.source for one in found})
 
     @property
     def all_labels(self) -> list[Source]:

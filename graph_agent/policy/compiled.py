@@ -79,7 +79,9 @@ class CompiledPolicy:
     def unused_facts(self) -> Iterator[str]:
         """Yield, with its line, each fact of the constitution that neither a condition, a marker nor another fact names."""
         facts = self.constitution.facts
-        named = set() if self.conditions is None else {fact.name for fact in self.conditions.gathers.results.order}
+        named: set[str] = set()
+        if self.conditions is not None:
+            named |= {fact.name for fact in self.conditions.gathers.results.order} | self.conditions.source_facts
         for rule in self.rules.values():
             named |= rule.grant.facts
         used = {one.name for one in ordered(facts, named & facts.keys())}

@@ -305,7 +305,7 @@ def permitted_read(call: FunctionCall, setting: Setting) -> AuthorizedCall | Non
 def sources_of_read(of_call: CallSources, arguments: Iterable[str]) -> CallSources:
     """Return the sources of a read that the runtime makes for a call: each argument has all of those of the call."""
     found = [one for each in of_call.arguments.values() for one in each] or [_OF_USER]
-    return of_call.replace(arguments=dict.fromkeys(arguments, found))
+    return of_call.replace(arguments=dict.fromkeys(arguments, found), parts={})
 
 
 def judge_fact_read(hand: CallInHand, number: int) -> GuardVerdict:

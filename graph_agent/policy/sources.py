@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from graph_agent.models.decision import DecisionContext, Message
@@ -20,14 +21,16 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.origin import Origin
 from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, FoundSource, ReadCall, Source
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.argument_parts import ArgumentPart, Location, places_of
 from graph_agent.policy.cedar.types import CedarType, Field, Kind
 from graph_agent.policy.codes import Code, code_of, codes_in
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.counted import Counted, Day, counted_in, counts_of, day_of, days_in, may_count
 from graph_agent.policy.denials import Span, denied_spans
+from graph_agent.policy.fact_errors import UnreadableError
 from graph_agent.policy.schema.keywords import walk
 from graph_agent.policy.schema.upgrade import upgraded
-from graph_agent.policy.sourced_values import SourcedValue, sourced_values
+from graph_agent.policy.sourced_values import SourcedValue, sourced_values, values_of
 from graph_agent.reply.text import HIDDEN
 
 MIN_TEXT: Final = 4
@@ -235,13 +238,44 @@ class SourceFinder:
         # The runtime sets the id of the user, or leaves it out.
         own = {"" if rule is None else rule.grant.bound_argument, *([] if rule and rule.takes_user_id else ["user_id"])}
         arguments = [name for name in call.arguments if name not in own] if isinstance(call.arguments, dict) else []
-        found = {name: self._sources_of(call, name, types.field(name), after) for name in arguments}
-        return CallSources(arguments={name: given for name, given in found.items() if given}, after=after)
+        keys, found, parts = self._keys(call.name), dict[str, list[FoundSource]](), dict[str, list[FoundSource]]()
+        for name in arguments:
+            type_ = None if (field := types.field(name)) is None else field.type
+            looked_up = list(islice(sourced_values(name, call.arguments[name], type_, keys), _MAX_VALUES + 1))
+            found[name] = self._found(looked_up, after)
+            for part in self._parts_of(call.name) if found[name] else ():
+                if part.argument == name:
+                    within = None if len(looked_up) > _MAX_VALUES else self._values_in(part, call.arguments, types, keys)
+                    # Of a part that cannot be told from the rest, the whole counts.
+                    parts[part.path] = found[name] if within is None else self._found(within, after)
+        return CallSources(arguments={name: given for name, given in found.items() if given}, parts=parts, after=after)
 
-    def _sources_of(self, call: FunctionCall, name: str, field: Field | None, after: str | None) -> list[FoundSource]:
+    def _parts_of(self, tool_name: str) -> Sequence[ArgumentPart]:
+        conditions = self._policy.conditions
+        action = None if conditions is None else conditions.gathers.actions.get(tool_name)
+        return () if action is None else action.source_parts
+
+    def _values_in(
+        self, part: ArgumentPart, arguments: dict[str, Any], types: CedarType, keys: frozenset[str]
+    ) -> list[SourcedValue] | None:
+        """Return the values in a part of an argument that have a source; None if its path does not fit the arguments."""
+        declared = self._policy.constitution.facts
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            places = places_of(declared, declared[part.name], given)
+        except UnreadableError:
+            return None
+        found: list[SourcedValue] = []
+        before = 0
+        for place, value in places:
+            key, type_ = _key_at(place), _type_at(types, place)
+            found += [one._replace(item=before + one.item) for one in sourced_values(key, value, type_, keys)]
+            before += len(list(values_of(key, value, type_)))
+        return found
+
+    def _found(self, values: Iterable[SourcedValue], after: str | None) -> list[FoundSource]:
         found: dict[tuple[Source, str | None], int] = {}
-        type_ = None if field is None else field.type
-        for number, one in enumerate(sourced_values(name, call.arguments[name], type_, self._keys(call.name))):
+        for number, one in enumerate(values):
             if number == _MAX_VALUES:
                 found.setdefault((Source.MODEL, None), one.item)
                 break
@@ -295,6 +329,22 @@ class SourceFinder:
         parts = [*filter(_ADDRESS.search, words), *(" ".join(words[at : at + _WINDOW]) for at in starts)]
         if len(words) > 1:
             yield from (part for part in parts if not any(one.has(part) for one in self._user))
+
+
+def _key_at(place: Location) -> str:
+    """Return the name of the field that a value at a place in the arguments belongs to."""
+    return next(step for step in reversed(place) if isinstance(step, str))
+
+
+def _type_at(types: CedarType, place: Location) -> CedarType | None:
+    """Return the type of the value at a place in the arguments; None if conditions do not see it."""
+    type_: CedarType | None = types
+    for step in place:
+        if type_ is None:
+            return None
+        within = type_.item if isinstance(step, int) else type_.field(step)
+        type_ = within.type if isinstance(within, Field) else within
+    return type_
 
 
 def changed_definitions(policy: CompiledPolicy, earlier: Iterable[str]) -> Iterator[ReadCall]:

@@ -24,6 +24,7 @@ from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
+from graph_agent.policy.argument_parts import ArgumentPart
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
@@ -98,6 +99,7 @@ class WhatIfPorts:
     ) -> None:
         """`snapshot` has the other rules; `played` has replayed the record under its own."""
         self._live = live
+        self._conditions = snapshot.policy.conditions
         self._facts = RecordedFacts(played.declared, snapshot.policy.conditions)
         self._reads = played.reads
         self._changes = 0
@@ -174,7 +176,17 @@ class WhatIfPorts:
             return None
         if recorded is None:
             raise NoRecordedAnswerError("the record does not have where the arguments of the calls came from")
-        return BatchSources.model_validate(recorded)
+        sources = BatchSources.model_validate(recorded)
+        for call, found in zip(batch, sources.calls, strict=True):
+            for part in self._source_parts(call.name):
+                if part.argument in found.arguments and part.path not in found.parts:
+                    raise NoRecordedAnswerError(f"the record does not have where `context.source.{part.name}` came from")
+        return sources
+
+    def _source_parts(self, tool_name: str) -> Sequence[ArgumentPart]:
+        """Return the parts of arguments whose sources the other conditions name."""
+        action = None if self._conditions is None else self._conditions.gathers.actions.get(tool_name)
+        return () if action is None else action.source_parts
 
     async def reserve(
         self,

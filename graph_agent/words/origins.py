@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.sources import CallSources, FoundSource, Source
+from graph_agent.policy.argument_parts import places_of
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.fact_errors import UnreadableError
 from graph_agent.policy.sourced_values import values_of
 from graph_agent.reply.text import exact, one_line, quoted
 
@@ -48,16 +50,32 @@ def warn_of(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any], s
 def _sentences(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any], sources: CallSources) -> Iterator[str]:
     if policy.conditions is None:
         return
-    reads = policy.conditions.reads_about(tool_name)
+    reads, action = policy.conditions.reads_about(tool_name), policy.conditions.actions.get(tool_name)
+    declared = policy.constitution.facts
     for name, given in sources.arguments.items():
-        for one in given:
+        for one in given if name in arguments else ():
             is_copy = one.source is Source.UNTRUSTED and reads.has("sources")
-            if one.source is Source.USER or name not in arguments or not (is_copy or reads.has("source", name)):
-                continue
-            values = [value for _, value, _ in values_of(name, arguments[name])]
-            value = values[one.item] if one.item < len(values) else arguments[name]
-            shown = quoted(value, _MAX_VALUE) if isinstance(value, str) else exact(canonical_json(value), _MAX_VALUE)
-            yield f"{one_line(name)} {shown} is not from you: {_stands(policy, one)}."
+            if is_copy or reads.has("source", name):
+                yield from _sentence(policy, name, [arguments[name]], one)
+    for part in () if action is None else action.source_parts:
+        if not reads.has("source", part.name) or part.path not in sources.parts:
+            continue
+        try:
+            values = [value for _, value in places_of(declared, declared[part.name], arguments)]
+        except UnreadableError:
+            values = [arguments[part.argument]]
+        for one in sources.parts[part.path]:
+            yield from _sentence(policy, part.name, values, one)
+
+
+def _sentence(policy: CompiledPolicy, name: str, given: Sequence[Any], found: FoundSource) -> Iterator[str]:
+    """Yield the sentence about a value of an argument, or of a part of one, that is not the user's."""
+    if found.source is Source.USER:
+        return
+    values = [value for whole in given for _, value, _ in values_of(name, whole)]
+    value = values[found.item] if found.item < len(values) else given[0] if len(given) == 1 else list(given)
+    shown = quoted(value, _MAX_VALUE) if isinstance(value, str) else exact(canonical_json(value), _MAX_VALUE)
+    yield f"{one_line(name)} {shown} is not from you: {_stands(policy, found)}."
 
 
 def _stands(policy: CompiledPolicy, found: FoundSource) -> str:

@@ -53,6 +53,17 @@ KINDS: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "user_id": (TEXT, ["ann", "bob"]),
 }
 """The schema of each argument, with values of it."""
+PARTS = {
+    "text": "$.text",
+    "texts": "$.texts[*]",
+    "gaps": "$.gaps[*]",
+    "choices": "$.choices[*]",
+    "object": "$.object.name",
+    "nested": "$.nested.inner",
+    "objects": "$.objects[*].name",
+    "any": "$.any.a[*]",
+}
+"""A path into arguments, whose sources conditions name as those of `part_ARGUMENT`."""
 _ALIKE = (("text", "choice", "open_choice"), ("whole", "rank"), ("texts", "choices", "gaps"), ("object", "free"))
 READS = (
     ShopTool("mail", schema("q", "kind", "on", q=TEXT, kind={"enum": ["x", "y"]}, on={"type": "boolean"}), "mail", reads=True),
@@ -77,16 +88,25 @@ class RandomSources:
         self._pick = self._random.choice
         self.arguments = self._random.sample([*KINDS], self._random.randrange(1, 5))
         self._tools: list[ShopTool] = []
+        self._parts = {f"part_{name}": PARTS[name] for name in self.arguments if name in PARTS}
 
     def policy(self) -> CompiledPolicy:
-        return policy_of(*self._files())
+        return self._policy_of(*self._files())
+
+    def _policy_of(self, tools: list[ShopTool], rules: str, *, others: bool = False) -> CompiledPolicy:
+        """Return the policy with the parts of the arguments as facts, or with `others` of the same names."""
+        paths = {name: "$.objects[*].on" if others and "objects" in name else path for name, path in self._parts.items()}
+        return policy_of(tools, "".join(f"- {name}: arguments {path}\n" for name, path in paths.items()) + rules)
 
     def pair(self) -> tuple[CompiledPolicy, CompiledPolicy]:
         """Return two policies that differ in what the sources of a call are found by, or in a rule."""
         while True:
             (act, *reads), text = self._files()
             rules = text.splitlines(keepends=True)
-            match self._random.randrange(5):
+            others = False
+            match self._random.randrange(6):
+                case 5:
+                    others = True
                 case 0 | 1:
                     at = self._random.randrange(len(reads))
                     reads[at] = reads[at]._replace(marker="" if reads[at].marker else "(trusted results)")
@@ -97,7 +117,7 @@ class RandomSources:
                 case _:
                     rules.append(f"{self._rule(9)}\n")
             try:
-                return policy_of(self._tools, text), policy_of([act, *reads], "".join(rules))
+                return self._policy_of(self._tools, text), self._policy_of([act, *reads], "".join(rules), others=others)
             except ConfigurationError:
                 continue
 
@@ -108,7 +128,7 @@ class RandomSources:
             rules = [self._rule(number) for number in range(self._random.randrange(1, 4))]
             text = PERMIT + "\n".join(rules) + "\n"
             try:
-                policy_of(self._tools, text)
+                self._policy_of(self._tools, text)
             except ConfigurationError:
                 continue
             return [*self._tools], text
@@ -165,6 +185,8 @@ class RandomSources:
         pick = self._pick
         name, label = pick(names or ["q"]), pick(LABELS)
         source = f"context.source[{name!r}]".replace("'", '"')
+        if f"part_{name}" in self._parts and self._random.random() < 0.5:
+            source = f"context.source.part_{name}"
         own = [f'{source}.contains("{label}")'] * 3 + [f'["{label}"].containsAll({source})', f"{source}.isEmpty()"]
         given = f'context.arguments has "{name}"'
         own += [given, f"(context.length has {name} && context.length.{name} > 0)", f"({given} && {source}.isEmpty())"]

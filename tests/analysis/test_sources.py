@@ -12,7 +12,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.sourced_values import SourceCount, source_count
 from graph_agent.policy.sources import SourceFinder
-from tests.analysis.random_sources import Found, RandomSources, check, newly_possible
+from tests.analysis.random_sources import PARTS, Found, RandomSources, check, newly_possible
 from tests.policy.cedar_shop import PERMIT, SHOP, policy_of
 
 TOOLS = [tool for tool in SHOP if tool.name in ("pay", "read_mail", "send_mail", "tag")]
@@ -107,6 +107,8 @@ def test_an_argument_has_as_many_sources_as_its_type_says(seed: int) -> None:
     (action,) = [one for one in policy.actions if one.name == "t"]
     for context, earlier, reads, call in made.conversations(30):
         found = SourceFinder(context, policy, earlier).sources([call], reads).calls[0]
+        for argument, path in PARTS.items():
+            assert {*found.labels_of_part(argument, path)} <= {*found.labels(argument)}
         for name, value in call.arguments.items() if call.name == "t" else ():
             declared = action.arguments.field(name)
             labels, given = found.labels(name), value is not None

@@ -31,6 +31,8 @@ from graph_agent.models.base import nearest_name
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.models.record import ShadowVerdict
+from graph_agent.models.sources import CallSources
+from graph_agent.policy.argument_parts import parts_of
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import (
     EVERYBODY,
@@ -165,7 +167,7 @@ class CedarConditions:
         in_order = dict(sorted(self.by_key.items(), key=lambda item: _number(item[0])))
         self.results = DeclaredFacts(in_order, self._given_actions, self._facts)
         """The facts from the results of tools."""
-        self.actions: Mapping[str, ToolAction] = self.results.actions()
+        self.actions: Mapping[str, ToolAction] = self._with_source_parts(self.results.actions())
         """The tools that the conditions see, by name."""
         self._about = {
             name: [key for key, condition in self.by_key.items() if covers(condition, action)]
@@ -201,6 +203,20 @@ class CedarConditions:
         """True if a condition reads `succeeded` or `attempted`."""
         self._read_sources = {name for name, reads in self._reads_about.items() if any(map(reads.has, SOURCE_PARTS))}
         self.reads_facts = self.reads.has("time") or self.reads_windows or self.reads_calls or bool(self.results.last)
+
+    def _with_source_parts(self, actions: Mapping[str, ToolAction]) -> dict[str, ToolAction]:
+        """Return the actions with the parts of their arguments whose sources these conditions name."""
+        named = {path[0] for path in self.reads.below("source")}
+        found = {}
+        for name, action in actions.items():
+            arguments = [one.name for one in action.arguments.fields]
+            found[name] = replace(action, source_parts=parts_of(self._facts, named, arguments))
+        return found
+
+    @property
+    def source_facts(self) -> frozenset[str]:
+        """The facts whose sources conditions name."""
+        return frozenset(name for action in self.gathers.actions.values() for name in action.named_parts)
 
     @property
     def digest(self) -> str:
@@ -533,7 +549,7 @@ class CedarConditions:
             "succeeded": lambda: _actions(_succeeded(situation)),
             "attempted": lambda: _actions(_attempted(situation)),
             "time": lambda: {name: value for name, value in _time(_known(situation.facts)) if reads("time", name)},
-            "source": lambda: {one: _known(situation.sources).labels(one) for one in action.sourced if reads("source", one)},
+            "source": lambda: self._source(action, _known(situation.sources)),
             "sources": lambda: _known(situation.sources).all_labels,
             "tainted": lambda: _known(situation.sources).tainted,
             "result": lambda: self._result(action, situation),
@@ -541,6 +557,10 @@ class CedarConditions:
         # The sources are known only for a batch in which a condition about one of the tools reads them.
         without = () if self.reads_sources([action.name]) else SOURCE_PARTS
         return {name: parts[name]() for name in self._read_parts if name not in without}
+
+    def _source(self, action: ToolAction, sources: CallSources) -> dict[str, Any]:
+        found = {one: sources.labels(one) for one in action.sourced if self.reads.has("source", one)}
+        return found | {one.name: sources.labels_of_part(one.argument, one.path) for one in action.source_parts}
 
     def _result(self, action: ToolAction, situation: Situation) -> dict[str, Any]:
         """Return the facts of a call. Raises `Unconvertible` if one that its conditions name is not known."""

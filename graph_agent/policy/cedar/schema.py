@@ -18,6 +18,7 @@ from typing import Any
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import WEEKDAYS, WINDOWS
 from graph_agent.models.sources import Source
+from graph_agent.policy.argument_parts import ArgumentPart
 from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.cedar.types import RESERVED, CedarType, Field, Kind, arguments_type
 from graph_agent.policy.schema.keywords import BRANCHES, REFERENCES
@@ -55,6 +56,8 @@ class ToolAction:
 
     An argument of which they show everything is not in `context.hidden`.
     """
+    source_parts: tuple[ArgumentPart, ...] = ()
+    """The parts of arguments whose sources conditions name."""
 
     @classmethod
     def of(
@@ -102,6 +105,11 @@ class ToolAction:
         """The arguments with a `source`: all that a condition can name."""
         return tuple(one.name for one in self.arguments.fields if not one.name.startswith(RESERVED))
 
+    @property
+    def named_parts(self) -> tuple[str, ...]:
+        """The names of the `source_parts`."""
+        return tuple(part.name for part in self.source_parts)
+
     def context(self, roles: Iterable[str]) -> CedarType:
         """Return the type of `context` in a request about this tool, where people of `roles` can approve calls."""
         sums = _record(*(Field(name, CedarType(part.kind, low=0)) for name, part, _ in self.numbers))
@@ -120,7 +128,7 @@ class ToolAction:
             Field("domain", _record(*(Field(name, _TEXTS) for name in self.texts))),
             Field("time", _record(Field("now", CedarType(Kind.DATETIME)), Field("hour", hour), Field("weekday", weekday))),
             *(() if self.result is None else (Field("result", self.result),)),
-            Field("source", _record(*(Field(name, _SOURCES) for name in self.sourced))),
+            Field("source", _record(*(Field(name, _SOURCES) for name in (*self.sourced, *self.named_parts)))),
             Field("sources", _SOURCES),
             Field("tainted", CedarType(Kind.BOOL)),
         )

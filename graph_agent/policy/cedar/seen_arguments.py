@@ -7,17 +7,14 @@ once paths show all of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
+from graph_agent.policy.argument_parts import Location, places_of
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.cedar.types import CedarType, Kind
 from graph_agent.policy.fact_errors import UnreadableError
-from graph_agent.policy.facts import ARGUMENTS, Fact
-
-Location: TypeAlias = tuple[str | int, ...]
-"""The names and positions that lead to a value in the arguments of a call."""
 
 
 def hidden_arguments(declared: DeclaredFacts, action: ToolAction, arguments: dict[str, Any]) -> list[str]:
@@ -41,31 +38,12 @@ def _shown(declared: DeclaredFacts, tool_name: str, arguments: dict[str, Any]) -
         if fact.name not in types or fact.fold is not None or not declared.is_of_arguments(fact):
             continue
         try:
-            places = _places(declared, fact, arguments)
+            places = places_of(declared.declared, fact, arguments)
         except UnreadableError:
             # The call is refused, because the fact is not known.
             continue
         for place, value in places:
             yield from _read(types[fact.name], value, place)
-
-
-def _places(declared: DeclaredFacts, fact: Fact, arguments: dict[str, Any]) -> list[tuple[Location, Any]]:
-    """Return the values that a part of the arguments selects, with their places. Raises `UnreadableError`."""
-    if fact.of == ARGUMENTS:
-        return (
-            []
-            if fact.selection is None or not fact.arguments <= arguments.keys()
-            else fact.selection.places(arguments, arguments)
-        )
-    whole = declared.declared[fact.of]
-    within = _places(declared, whole, arguments)
-    if fact.selection is None or whole.fold is not None or not within:
-        return []
-    if not whole.is_set:
-        ((place, value),) = within
-        return [((*place, *rest), found) for rest, found in fact.selection.places(value, arguments)]
-    selected = fact.selection.places([value for _, value in within], arguments)
-    return [((*within[int(rest[0])][0], *rest[1:]), found) for rest, found in selected if rest]
 
 
 def _read(type_: CedarType, value: Any, place: Location) -> Iterator[Location]:
