@@ -1,9 +1,10 @@
 """The Cedar types of facts, from their use in the conditions and from the output schemas of their tools.
 
 `context.result.order.status == "pending"` makes the status a text, `.lessThan(decimal("5.00"))` makes a fact a decimal, and
-`.contains("x")` a set of texts. A parameter that a fact fills gives it a type too. What is only compared with another fact is a
-text, and of what is only asked for by `has` nothing but its presence is known. Each tool has types of its own: those of the
-conditions about it, so that a condition about one tool refuses no call of another one.
+`.contains("x")` a set of texts. A parameter that a fact fills gives it a type too. What is only compared with another fact has the
+type of that: a number if one of them is a sum, a product or a count, and else a text. Of what is only asked for by `has` nothing
+but its presence is known. Each tool has types of its own: those of the conditions about it, so that a condition about one tool
+refuses no call of another one.
 """
 
 from __future__ import annotations
@@ -131,6 +132,9 @@ class FactTypes:
         self._by_name = {fact.name: fact for fact in declared}
         for fact in declared:
             self._read_parameters(fact)
+        for fact in declared:
+            if fact.name in named:
+                _read_number(fact, named[fact.name].root)
         self.types: Mapping[str, CedarType] = {name: self._of_fact(self._by_name[name], named[name]) for name in sorted(named)}
         """The type of each fact that a condition names."""
 
@@ -349,6 +353,13 @@ class FactTypes:
                 raise FactError(text, fact=fact.name)
             found = field.type
         return found if selection is None or selection.is_plain else None
+
+
+def _read_number(fact: Fact, used: _Variable) -> None:
+    """Let a number say the type of what it is compared with, if nothing else does."""
+    is_number = fact.kind is FactKind.PRODUCT or fact.fold in (Fold.SUM, Fold.COUNT)
+    if is_number and used.kind is None and (used.is_compared or used.is_ordered):
+        used.kind = Kind.LONG if fact.fold is Fold.COUNT or used.is_ordered else Kind.DECIMAL
 
 
 def _require(used: _Variable, kind: Kind, why: str) -> None:
