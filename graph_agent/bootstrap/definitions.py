@@ -212,11 +212,15 @@ def _facts_read(policy: CompiledPolicy) -> Iterator[str]:
     results = None if policy.conditions is None else policy.conditions.gathers.results
     for grant in policy.constitution.grants:
         needed = () if results is None else results.of_tool.get(grant.name, ())
-        if reads := [fact for fact in needed if fact.kind is FactKind.READ]:
+        reads = [fact for fact in needed if fact.kind is FactKind.READ]
+        if reads:
             calls = " and ".join(f"{fact.tools[0]}{_each(fact)}" for fact in reads)
             yield f"{grant.name} is judged after reading {', '.join(one.name for one in needed)}: calls of {calls}"
         if (undone_by := grant.undone_by) is not None and undone_by.before is not None:
-            yield f"{grant.name} is undone by what was read: calls of {undone_by.before.tool} before and after each change"
+            asked = {(fact.tools[0], tuple((name, str(source)) for name, source in fact.parameters)) for fact in reads}
+            own = undone_by.before.tool, tuple((name, f"arguments.{one}") for name, one in undone_by.before.parameters)
+            when = "after each change, and what its conditions have read" if own in asked else "before and after each change"
+            yield f"{grant.name} is undone by what was read: calls of {undone_by.before.tool} {when}"
         if grant.done_if is not None:
             yield f"{grant.name} is looked up as {grant.done_if.fact} after a lost answer: calls of {grant.done_if.tool}"
     yield from policy.unused_facts()

@@ -113,8 +113,6 @@ async def refused(calls: Sequence[FunctionCall]) -> list[FunctionCall]:
 
 
 @pytest.mark.parametrize(("calls", "number"), [(WRONG, 8), (APART, 8), (RIGHT, 0)])
-async def test_the_rules_refuse_before_a_tool_does_and_nothing_that_is_right(
-    calls: Sequence[FunctionCall], number: int
-) -> None:
+async def test_the_rules_refuse_before_a_tool_does_and_nothing_right(calls: Sequence[FunctionCall], number: int) -> None:
     found = await refused(calls)
     assert len(found) == number, [call for call in calls if call not in found]

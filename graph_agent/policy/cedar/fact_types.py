@@ -1,10 +1,10 @@
 """The Cedar types of facts, from their use in the conditions and from the output schemas of their tools.
 
 `context.result.order.status == "pending"` makes the status a text, `.lessThan(decimal("5.00"))` makes a fact a decimal, and
-`.contains("x")` a set of texts. A parameter that a fact fills gives it a type too. What is only compared with another fact has the
-type of that: a number if one of them is a sum, a product or a count, and else a text. Of what is only asked for by `has` nothing
-but its presence is known. Each tool has types of its own: those of the conditions about it, so that a condition about one tool
-refuses no call of another one.
+`.contains("x")` a set of texts. A parameter that a fact fills gives it a type too. What is only compared with another fact has
+the type of that: a number if one of them is a sum, a product or a count, and else a text. Of what is only asked for by `has`
+nothing but its presence is known. Each tool has types of its own: those of the conditions about it, so that a condition about
+one tool refuses no call of another one.
 """
 
 from __future__ import annotations
