@@ -150,6 +150,8 @@ class Settings(BaseModel):
     """The subjects, separated by commas, whose tokens may read the record of all users."""
     auditor_claim: str | None = Field(default=None, alias="GRAPH_AGENT_AUDITOR_CLAIM")
     """`CLAIM=VALUE`: tokens with this value in this claim, or in its list, may read the record of all users."""
+    operators: tuple[str, ...] = Field(default=(), alias="GRAPH_AGENT_OPERATORS")
+    """The subjects, separated by commas, whose tokens may stop everything and resume it."""
 
     @field_validator("home")
     @classmethod
@@ -161,7 +163,7 @@ class Settings(BaseModel):
             text = "GRAPH_AGENT_HOME is needed, because this user has no home folder: a folder that this process may write"
             raise ConfigurationError(text) from None
 
-    @field_validator("previous_secrets", "auditors", "log_signing_keys", "log_witnesses", mode="before")
+    @field_validator("previous_secrets", "auditors", "operators", "log_signing_keys", "log_witnesses", mode="before")
     @classmethod
     def _separated(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

@@ -207,6 +207,7 @@ SETTINGS: Final[Rows] = {
     "allow_http": Row("keys and tokens may be read over plain http", _appears, Change.WIDER),
     "auditors": Row(_AUDITORS.why, _has_more),
     "auditor_claim": _AUDITORS,
+    "operators": Row("others may end a stop", _has_more),
     **dict.fromkeys(("log_read_url", "database_connections", "listen_url", "log_origin", "log_signing_keys"), OPERATION),
     **dict.fromkeys(("log_witnesses", "otel", "disclosure", "public_url", "page_name", "page_logo"), OPERATION),
     **dict.fromkeys(("webhook_url", "webhook_secret", "webhook_texts", "allow_model_storage"), OPERATION),

@@ -28,6 +28,7 @@ from graph_agent.api import (
     oidc,
     replay,
     rules,
+    stops,
     tasks,
     transparency,
     undo,
@@ -132,7 +133,7 @@ def create_app(
             if shared.metrics is not None:
                 await asyncio.to_thread(shared.metrics.close)
 
-    open_requests = OpenRequests(runtime.chat.approvals)
+    open_requests = OpenRequests(runtime.chat.approvals, runtime.audit.permit)
     one_user = not settings.authenticates
     admission = TurnAdmission(runtime.engine.config, one_user=one_user)
     caller = authenticator(settings, local_roles, act_as_users=bool(acting_as_users(settings)))
@@ -179,7 +180,7 @@ def _routes(agui: ModuleType | None, *, secured: bool) -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, chat, approvals, decisions, undo, replay, rules, behavior, tasks):
+    for module in (about, chat, approvals, decisions, undo, replay, rules, stops, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
     routes.include_router(_route_without_agui() if agui is None else agui.router, dependencies=scheme)
     for module in (monitoring, transparency):
@@ -215,6 +216,7 @@ class _Api(FastAPI):
             rules.RowRequest,
             rules.DiffRequest,
             approvals.ApprovalAnswerRequest,
+            stops.StopRequest,
         )
         return add_schemas(super().openapi(), (*MESSAGES, *asked))
 

@@ -31,12 +31,18 @@ class Authenticator:
     """None on a server without sign-in."""
     local_roles: tuple[str, ...] = ()
     """The roles of the local user of a server without sign-in."""
+    operators: frozenset[str] = frozenset()
+    """The users who may stop and resume, on a server with sign-in."""
     sealed_tokens: SealedTokens | None = None
     """Seals the tokens of browsers; None if no MCP server acts with the rights of its users."""
 
     def is_operator(self, caller: Caller) -> bool:
         """True for auditors, and for the local user, who operates this machine and can run commands that show the same."""
         return self.tokens is None or caller.is_auditor
+
+    def may_stop(self, caller: Caller) -> bool:
+        """True for operators, and for the local user, who can run the command that does the same."""
+        return self.tokens is None or caller.user_id in self.operators
 
     async def caller(self, request: Request) -> Caller:
         """Return the caller of a request. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
@@ -80,4 +86,4 @@ def authenticator(settings: Settings, local_roles: Sequence[str] = (), *, act_as
     sealed = None
     if act_as_users:
         sealed = SealedTokens(signing_keys(settings)[0], 3600 * min(SESSION_HOURS, settings.jwt_max_hours))
-    return Authenticator(tokens, sessions, sealed_tokens=sealed)
+    return Authenticator(tokens, sessions, operators=frozenset(settings.operators), sealed_tokens=sealed)

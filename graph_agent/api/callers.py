@@ -30,5 +30,13 @@ async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
     return caller
 
 
+async def _operator(request: Request, caller: AuthenticatedCaller) -> Caller:
+    if not services(request).authenticator.may_stop(caller):
+        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This needs the role of an operator.")
+    return caller
+
+
+Operator = Annotated[Caller, Depends(_operator)]
+"""A route parameter that holds a caller who may stop and resume; others get 403."""
 Auditor = Annotated[Caller, Depends(_auditor)]
 """A route parameter that holds a caller who may read what is computed from the record of all users; others get 403."""

@@ -6,13 +6,15 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap.extras import import_extra
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.errors import ServiceError
+from graph_agent.errors import RecordUnavailableError, ServiceError
+from graph_agent.record.permit import Permit
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +35,14 @@ class ServerMetrics(Protocol):
 
 
 class OpenRequests:
-    """The number of open approval requests of all users, which every replica reads from the database.
+    """The number of open approval requests of all users, which every replica reads from the database, as it does the stops.
 
     A scrape gets the last number and does not wait for the database.
     """
 
-    def __init__(self, approvals: ApprovalService | None) -> None:
+    def __init__(self, approvals: ApprovalService | None, permit: Permit) -> None:
         self._approvals = approvals
+        self._permit = permit
         self.found: int | None = None
         """None if it is not known."""
 
@@ -50,7 +53,9 @@ class OpenRequests:
             await self.count()
 
     async def count(self) -> None:
-        """Count the open requests once."""
+        """Count the open requests once, and read the stops."""
+        with suppress(RecordUnavailableError):
+            await self._permit.renew()
         if self._approvals is None:
             return
         try:
@@ -80,6 +85,7 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission, open_requests: Op
             "graph_agent_admitted_turns": lambda: {"": admission.open.total},
             "graph_agent_admission_queue": lambda: {"": admission.open.total - admission.running.total},
             "graph_agent_approval_requests_open": open_requests.reading,
+            "graph_agent_open_stops": lambda: {"": len(runtime.audit.permit.stops)},
             "graph_agent_log_rolled_back": lambda: {"": int(runtime.tree.is_rolled_back)},
         },
         refusals=refusals,

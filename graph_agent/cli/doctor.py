@@ -28,6 +28,8 @@ from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
+from graph_agent.record.statements import read
+from graph_agent.record.stops import find_open_stops
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import Settings, set_variables, unknown_variables
 
@@ -141,6 +143,13 @@ async def _log(context: _Context) -> str:
     return f"{tree.keys.origin}, {await tree.require_continuation(ask_witnesses=True)} leaves"
 
 
+async def _stops(context: _Context) -> str:
+    if context.stores is None:
+        raise ConfigurationError("cannot be checked without a database")
+    found = await read(context.stores.database, find_open_stops)
+    return "; ".join(f"{stop.number}: {stop.what} since {stop.at:%Y-%m-%d %H:%M} UTC" for stop in found) or "nothing is stopped"
+
+
 async def _retention(context: _Context) -> str:
     days = context.settings.retention_days
     hint = f"; high-risk uses (EU AI Act) need six months: GRAPH_AGENT_RETENTION_DAYS={_SIX_MONTHS}"
@@ -209,6 +218,7 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "constitution": _constitution,
     "database": _database,
     "log": _log,
+    "stops": _stops,
     "retention": _retention,
     "tools": _tools,
     "effects": _effects,

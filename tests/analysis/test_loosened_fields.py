@@ -224,6 +224,7 @@ LOOSER: dict[str, tuple[Any, Any]] = {
     "oidc_client_id": ("a", "b"),
     "allow_http": (False, True),
     "auditors": (("ann",), ("ann", "bob")),
+    "operators": (("ann",), ("ann", "bob")),
     "auditor_claim": ("groups=audit", "groups=all"),
 }
 
