@@ -169,7 +169,8 @@ class _Reading:
             self.known.about[fact.name] = tuple(given.values())
             self._take(fact, await self._answer(fact.tools[0], given))
             return
-        values = []
+        times = None if fact.times is None else filled(fact.times, arguments, user_id, self.known)
+        values: list[Any] = []
         for position in range(len(given[each[0]])):
             one = {name: value[position] if name in each else value for name, value in given.items()}
             answer = await self._answer(fact.tools[0], one)
@@ -178,7 +179,8 @@ class _Reading:
             if fact.name not in answer.values:
                 # Neither a set without it nor an absent set would say that it is missing.
                 raise UnreadableError("one of the elements was not found")
-            values.append(answer.values[fact.name])
+            value = answer.values[fact.name]
+            values.append(value if times is None else product([value, times[position]]))
         is_number = fact.fold in (Fold.COUNT, Fold.SUM)
         self.known.values[fact.name] = total(values) if is_number else [item for value in values for item in value]
 

@@ -12,6 +12,8 @@ A fact is a line of the section `## Facts` of the constitution. Its name comes f
     - paid: sum arguments $.payments[*].amount                    their sum
     - left: one customer $.cards[?@.id == arguments.card].balance the only value that it selects, picked by an argument
     - due: order.price * arguments.quantity                       a product of facts and arguments
+    - all: sum get_price(sku = arguments.items[*].sku) $.price * arguments.items[*].number
+                                                                  the sum of such products, one for each element of the list
 
 A parameter of a read is filled from an argument of the call, from another fact, or with the id of the user, `principal`.
 Without a path the fact is the whole object, whose fields are named by those who use it. Conditions see the facts as
@@ -43,11 +45,15 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOOL = r"""[A-Za-z0-9_.-]+|'[^']+'|"[^"]+\""""
 _COUNT = r"(?:(?P<fold>count|sum|one)\s+)?"
 _PATH = r"(?P<path>\$.*)"
-_READ = re.compile(rf"{_COUNT}(?P<tool>{_TOOL})\s*\((?P<parameters>[^()]*)\)\s*{_PATH}?", re.DOTALL)
 _LAST = re.compile(rf"{_COUNT}last\s+(?P<tools>(?:{_TOOL})(?:\s*,\s*(?:{_TOOL}))*)\s*{_PATH}?", re.DOTALL)
 _PART = re.compile(rf"{_COUNT}(?P<of>{_NAME})\s+{_PATH}", re.DOTALL)
 _FIELD = r"[A-Za-z_][A-Za-z0-9_-]*"
-_SOURCE = re.compile(rf"(?P<root>{_NAME})(?P<steps>(?:\.{_FIELD}|\[\*\])*)")
+_STEPS = rf"(?:\.{_FIELD}|\[\*\])*"
+_SOURCE = re.compile(rf"(?P<root>{_NAME})(?P<steps>{_STEPS})")
+_READ = re.compile(
+    rf"{_COUNT}(?P<tool>{_TOOL})\s*\((?P<parameters>[^()]*)\)\s*(?P<path>\$.*?)?(?:\s+\*\s+(?P<times>{ARGUMENTS}{_STEPS}))?",
+    re.DOTALL,
+)
 _STEP = re.compile(rf"\.({_FIELD})|(\[\*\])")
 _FACTOR = rf"{_NAME}(?:\.{_FIELD})*"
 _PRODUCT = re.compile(rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+")
@@ -110,6 +116,8 @@ class Fact:
     """The JSONPath; empty for the whole object."""
     fold: Fold | None = None
     """The aggregate of the values that the path selects; None for the set of them, or for the one value."""
+    times: Source | None = None
+    """The number of each element by which what was read for it is multiplied, before the sum."""
     text: str = field(default="", compare=False)
     """The declaration as it is written."""
     line: int = field(default=0, compare=False)
@@ -148,7 +156,8 @@ class Fact:
     @property
     def arguments(self) -> frozenset[str]:
         """The arguments of the call that it is made from."""
-        named = {source.steps[0] for _, source in self.parameters if source.root == ARGUMENTS}
+        sources = [source for _, source in self.parameters] + ([] if self.times is None else [self.times])
+        named = {source.steps[0] for source in sources if source.root == ARGUMENTS and source.steps}
         if self.of == ARGUMENTS and self.selection is not None and self.selection.first:
             named.add(self.selection.first)
         return frozenset(named | self.compared)
@@ -170,7 +179,10 @@ def parse_fact(name: str, text: str, line: int = 0) -> Fact:
     elif found := _READ.fullmatch(text):
         parameters = tuple(_parameters(name, found["parameters"]))
         tools = (_tool_name(found["tool"]),)
+        times = None if found["times"] is None else _SOURCE.fullmatch(found["times"])
         fact = Fact(name, FactKind.READ, tools, parameters, path=_path(found), fold=_fold(found))
+        if times is not None:
+            fact = replace(fact, times=Source(times["root"], _steps(times)))
     elif found := _PART.fullmatch(text):
         fact = Fact(name, FactKind.PART, of=found["of"], path=_path(found), fold=_fold(found))
     elif _PRODUCT.fullmatch(text):
@@ -263,5 +275,9 @@ def _require_usable(fact: Fact) -> None:
         raise FactError(f"{where} {what} one value: its path must select several")
     if fact.fold is Fold.ONE and fact.of_each:
         raise FactError(f"{where} picks from one read, and not from one for each element")
+    if fact.times is not None:
+        each = {source.each for _, source in fact.parameters if source.each is not None and source.root == ARGUMENTS}
+        if fact.fold is not Fold.SUM or each != {fact.times.each} or fact.times.steps.count(EACH) > 1:
+            raise FactError(f"{where}: only a sum of one read for each element is multiplied, by a number of the same element")
     if fact.of == ARGUMENTS and selection is not None and selection.first is None:
         raise FactError(f"{where}: the path must begin with the name of an argument, such as $.items")

@@ -101,6 +101,18 @@ def types(declared: str, clause: str) -> dict[str, CedarType]:
                 fold=Fold.COUNT,
             ),
         ),
+        (
+            "sum get_price(sku = arguments.items[*].sku) $.prices[?@.kind == 'a * b'] * arguments.items[*].number",
+            Fact(
+                "f",
+                FactKind.READ,
+                ("get_price",),
+                (("sku", Source("arguments", ("items", "[*]", "sku"))),),
+                path="$.prices[?@.kind == 'a * b']",
+                fold=Fold.SUM,
+                times=Source("arguments", ("items", "[*]", "number")),
+            ),
+        ),
         ("last find_by_mail", Fact("f", FactKind.LAST, ("find_by_mail",))),
         ("last a, 'b c' ,d $.id", Fact("f", FactKind.LAST, ("a", "b c", "d"), path="$.id")),
         ("order $.history[0].method", Fact("f", FactKind.PART, of="order", path="$.history[0].method")),
@@ -130,6 +142,11 @@ def test_an_annotation_says_where_a_fact_comes_from(text: str, fact: Fact) -> No
         "order $.a[?@..b == 1].id",
         "arguments $[*].id",
         "count order $.status",
+        "get_price(sku = arguments.items[*].sku) $.price * arguments.items[*].number",
+        "sum get_price(sku = arguments.items[*].sku) $.price * arguments.others[*].number",
+        "sum get_price(sku = arguments.items[*].sku) $.price * arguments.number",
+        "sum get_price(sku = arguments.items[*].sku) $.price * order.number",
+        "sum get_price(sku = arguments.sku) $.prices[*] * arguments.items[*].number",
     ],
 )
 def test_a_declaration_that_can_give_no_value_is_an_error(text: str) -> None:

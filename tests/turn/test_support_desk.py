@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from graph_agent.analysis.comparison import compare
+from graph_agent.analysis.questions import Change
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.policy.cedar_shop import ShopTool, policy_of
 from tests.scripted_turns import grouped
 from tests.support_desk import APART, READS, RIGHT, TOOLS, WRONG, SupportDesk
 
@@ -27,6 +31,7 @@ FACTS = """
 - due: product.price * arguments.quantity
 - items: order $.items[*].item
 - in_stock: product $.variants[?@.stock > 0].item
+- price: sum get_product(product = arguments.lines[*].sku) $.price * arguments.lines[*].quantity
 - fares: sum get_flight(flight = arguments.flights[*].flight, date = arguments.flights[*].date) $.price
 """
 RULES = """
@@ -80,6 +85,10 @@ when { context.result has own_balance && context.arguments.amount.greaterThan(co
 @id("a payment method of one's own")
 forbid (principal, action == Action::"buy", resource) unless { context.result has own_method };
 
+@id("price times quantity of all lines")
+forbid (principal, action == Action::"buy", resource)
+unless { context.result has price && context.result.price == context.arguments.amount };
+
 @id("the payments are the fares, the bags and the insurance")
 forbid (principal, action == Action::"book", resource)
 unless {
@@ -99,6 +108,41 @@ CONSTITUTION = "You are a desk.\n\n## Available Tools\n" + "".join(
 )
 
 
+@pytest.mark.parametrize(
+    ("quantities", "amount", "is_sent"),
+    [
+        ((1, 2), 100.25, True),
+        ((1, 2), 100.26, False),
+        ((0, 0), 0, True),
+        ((3, 1), 200.75, True),
+        ((2, 1), 100.25, False),
+    ],
+)
+async def test_price_and_quantity_are_multiplied_line_by_line(
+    quantities: tuple[int, int], amount: float, *, is_sent: bool
+) -> None:
+    lines = [{"sku": sku, "quantity": number} for sku, number in zip(("lamp", "mug"), quantities, strict=True)]
+    call = FunctionCall("buy", {"customer": "ann", "lines": lines, "method": "card_1", "amount": amount})
+    assert (await refused([call]) == []) is is_sent
+
+
+async def test_a_product_that_one_line_lacks_refuses_the_call() -> None:
+    lines = [{"sku": "lamp", "quantity": 1}, {"sku": "unknown", "quantity": 0}]
+    call = FunctionCall("buy", {"customer": "ann", "lines": lines, "method": "card_1", "amount": 60.25})
+    assert await refused([call]) == [call]
+
+
+def test_diff_does_not_compare_sums_of_other_products() -> None:
+    def policy(facts: str) -> CompiledPolicy:
+        tools = [ShopTool(name, one, reads=name in READS) for name, one in TOOLS.items()]
+        return policy_of(tools, facts + RULES)
+
+    plain = FACTS.replace(" * arguments.lines[*].quantity", "")
+    assert compare(policy(FACTS), policy(FACTS), 5) == []
+    (found,) = compare(policy(FACTS), policy(plain), 5)
+    assert (found.name, found.answer, found.why) == ("buy", Change.NOT_COMPARED, "the fact 'price' is declared otherwise")
+
+
 async def refused(calls: Sequence[FunctionCall]) -> list[FunctionCall]:
     """Return the calls that are refused before their tool is called."""
     found = []
@@ -112,7 +156,7 @@ async def refused(calls: Sequence[FunctionCall]) -> list[FunctionCall]:
     return found
 
 
-@pytest.mark.parametrize(("calls", "number"), [(WRONG, 8), (APART, 8), (RIGHT, 0)])
+@pytest.mark.parametrize(("calls", "number"), [(WRONG, 9), (APART, 8), (RIGHT, 0)])
 async def test_the_rules_refuse_before_a_tool_does_and_nothing_right(calls: Sequence[FunctionCall], number: int) -> None:
     found = await refused(calls)
     assert len(found) == number, [call for call in calls if call not in found]
