@@ -197,6 +197,32 @@ async def test_a_connection_that_hangs_while_it_intends_a_call_is_ended(fresh_po
     await frozen.close()
 
 
+@pytest.mark.postgresql
+async def test_a_stop_waits_for_a_commit_that_intends_a_call(fresh_postgresql_url: str) -> None:
+    database = Database.open(fresh_postgresql_url)
+    database.write_now(rule_stops.metadata.create_all)
+    loop, reads, ends = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+    def intend(connection: Any) -> list[Stop]:
+        found = find_open_stops(connection, locked=True)
+        loop.call_soon_threadsafe(reads.set)
+        asyncio.run_coroutine_threadsafe(ends.wait(), loop).result()
+        return found
+
+    intending = asyncio.create_task(database.write(intend))
+    await reads.wait()
+    stopping = asyncio.create_task(asyncio.to_thread(by_hand, database))
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    while not await database.read(lambda connection: connection.exec_driver_sql(waiting).scalar_one()):
+        # Without the lock the stop would end here, and the intention would be committed after it.
+        assert not stopping.done()
+    ends.set()
+    assert await intending == []
+    await stopping
+    assert [stop.reason for stop in await database.read(find_open_stops)] == ["by hand"]
+    await database.close()
+
+
 def opening() -> DecisionOpening:
     return DecisionOpening(decision_id="d", conversation_id="c", user_id="ann", message="add a task")
 
