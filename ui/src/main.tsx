@@ -23,6 +23,7 @@ import "./shared/keys";
 import { follow, navigate, path } from "./shared/router";
 import { SignedOut } from "./shared/sign_in";
 import { Loading, OfflineBanner } from "./shared/states";
+import { StopBanner } from "./shared/stops";
 import "./style.css";
 
 const TITLES: Readonly<Record<string, string>> = {
@@ -70,6 +71,7 @@ function Page(): VNode {
         {signedIn.value && <Account />}
       </header>
       <OfflineBanner />
+      <StopBanner />
       <Starting />
       {signedIn.value ? (
         <Boundary key={name} instead={<Broken />}>

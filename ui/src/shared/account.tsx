@@ -4,6 +4,7 @@ import type { VNode } from "preact";
 import { addressOf } from "./address";
 import { getJson, request, signOut } from "./client";
 import type { Session } from "./client";
+import { StopEverything } from "./stops";
 import { visible } from "./visible";
 
 /** Asked for when the view is there, which it must not delay. */
@@ -36,6 +37,7 @@ export function Account(): VNode {
             Signed in as <strong>{visible(user)}</strong>
           </p>
         )}
+        <StopEverything />
         <a href={addressOf("/help")}>What do the words mean?</a>
         <button type="button" onClick={() => void leave().catch(() => undefined)}>
           Sign out

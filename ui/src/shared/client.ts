@@ -42,6 +42,7 @@ export type UndoneCall = Schemas["UndoneCall"];
 export type UndoneDecision = Schemas["UndoneDecision"];
 export type UndoState = Schemas["UndoState"];
 export type Session = Schemas["SignedInUser"];
+export type OpenStops = Schemas["OpenStops"];
 export type TaskPage = Schemas["TaskPage"];
 export type Metrics = Schemas["MetricsSummary"];
 /** Declared by hand: the server describes its sign-in only where it has one. */
