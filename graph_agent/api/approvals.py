@@ -16,11 +16,11 @@ from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.services import services
 from graph_agent.chat.approval_view import ApprovalList, ApprovalSummary, ApprovalView
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.chat.conversations.approvals import not_found
 from graph_agent.chat.service import well_formed_id
 from graph_agent.models.approval import MAX_REASON, ApproverIdentity
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import StorableText
+from graph_agent.question.approvals import not_found
 
 router = APIRouter(prefix="/api/approvals", tags=["approvals"])
 

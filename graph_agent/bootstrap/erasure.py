@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from graph_agent.audit.retention import erase_decisions
 from graph_agent.bootstrap.toolbox import open_tools
-from graph_agent.chat.conversations.approvals import open_ids
 from graph_agent.chat.conversations.pruning import erase_conversations
 from graph_agent.db import Database
 from graph_agent.due.table import DueTable
 from graph_agent.ledger.operations import erase_operations
+from graph_agent.question.approvals import open_ids
 from graph_agent.record.statements import write
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.tree.statements import Statement, StatementKind

@@ -13,12 +13,12 @@ from graph_agent.bootstrap.maintenance import record_jobs, verify_installation
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.chat.conversations.approvals import OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
 from graph_agent.errors import GraphAgentError
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock
+from graph_agent.question.approvals import OpensRequests
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter

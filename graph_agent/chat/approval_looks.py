@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.errors import RecordError
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.ports import WantedRead
@@ -27,6 +26,7 @@ from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
 from graph_agent.policy.cedar.fact_values import shown_facts
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.question.approvals import ApprovalStore
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.gathered_facts import gather_facts
 from graph_agent.words import confirmation

@@ -16,12 +16,12 @@ from datetime import timedelta
 from hashlib import sha256
 
 from graph_agent.chat.approval_view import state_of
-from graph_agent.chat.conversations.approvals import ApprovalStore, NoticeKind, StoredRequest, notice_key
 from graph_agent.due.table import BackOff, DueWork, WorkKind
 from graph_agent.due.worker import Again, DueHandler
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.canonical import canonical_json
 from graph_agent.ports import Clock
+from graph_agent.question.approvals import ApprovalStore, NoticeKind, StoredRequest, notice_key
 
 _log = logging.getLogger(__name__)
 

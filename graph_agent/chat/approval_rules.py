@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graph_agent.chat.conversations.approvals import StoredRequest
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.question.approvals import StoredRequest
 
 _FILES = {"constitution": "the constitution", "conditions": "the conditions, their roles or their time zone"}
 

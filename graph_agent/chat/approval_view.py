@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graph_agent.chat.approval_looks import Circumstances
-from graph_agent.chat.conversations.approvals import StoredRequest
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
@@ -15,6 +14,7 @@ from graph_agent.models.facts import ShownFact
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.models.sources import CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.question.approvals import StoredRequest
 from graph_agent.words.origins import describe_origin
 
 

@@ -1,9 +1,9 @@
 """The approval of calls by other people than their requesters: what an approver sees, the answers, and the closing decisions.
 
 A request is decided only by a process that has the rules under which it was asked: its constitution, conditions, tool and
-approvers' keys. Others store answers, and close what has ended. Whoever claims the closing decision of a request runs it: the
-process that took an answer tries for some seconds, then every sweep of a server does. The rules judge the call with the answers
-that are stored, in the commit of the claim.
+approvers' keys, which are its lane. Others store answers, and close what has ended. Whoever claims the closing decision of a
+request runs it: the process that took an answer tries for some seconds, and it is due work of every server. The rules judge the
+call with the answers that are stored, in the commit of the claim.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 
 from graph_agent.chat.approval_looks import ApprovalLooks, Circumstances
@@ -25,16 +26,18 @@ from graph_agent.chat.approval_view import (
     summary_of,
     view_of,
 )
-from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest, not_found
 from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.session import ChatSession, ChatStores
+from graph_agent.due.table import BackOff, DueWork, WorkKind
+from graph_agent.due.worker import Again, DueHandler
 from graph_agent.errors import (
     ConfigurationError,
     RecordUnavailableError,
     ServiceError,
     ServiceErrorCode,
+    TurnTakenOverError,
     service_not_ready,
     service_unavailable,
 )
@@ -48,12 +51,21 @@ from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.question.approvals import ApprovalStore, StoredRequest, not_found, rules_digest
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
 from graph_agent.words.reasons import for_user
 
 _log = logging.getLogger(__name__)
+
+_AT_ONCE = 4
+_BACK_OFF = BackOff(timedelta(seconds=1), timedelta(minutes=1))
+_DECIDE_AGAIN = timedelta(minutes=1)
+"""The time after which a call is judged again that waits for what rules read."""
+_UNREADABLE = timedelta(hours=1)
+_LATER = (ServiceError, RecordUnavailableError, ConfigurationError, TurnTakenOverError)
+"""The failures after which a request is closed later, or was closed by another process."""
 
 CLOSE_AFTER_SECONDS = (0.0, 1.0, 2.0, 4.0)
 """The waits before the tries of the process that took an answer; after them the sweep closes the request."""
@@ -68,6 +80,8 @@ class ApprovalService:
         self._requests = requests
         self._looks = ApprovalLooks(engine, requests)
         self._closing: set[asyncio.Task[None]] = set()
+        self._lanes: Collection[str] = ()
+        """The rules of this process, once they are read."""
 
     @classmethod
     def of_engine(cls, engine: LLMAgentEngine) -> ApprovalService | None:
@@ -81,7 +95,7 @@ class ApprovalService:
 
     async def closing(self, request_id: str) -> DecisionRecord | None:
         """Return the record of the decision that closes a request, after this process has closed it if it can; else None."""
-        await self._requests.expire()
+        await self._requests.expire(request_id)
         await self.close(request_id)
         stored = await self._requests.find(request_id)
         if stored is None or stored.closing_decision is None:
@@ -91,16 +105,12 @@ class ApprovalService:
     async def for_approver(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
         """Return the open requests that wait for an answer of the user, the oldest first."""
         policy = (await self._prepare()).policy
-        found = [one for one in await self._requests.list_open() if one.is_open and not _is_own(one, user_id)]
-        waiting = [one for one in found if self._roles_of(one, policy, roles) and not _has_answered(one, user_id)]
-        return [self._summary(one, policy) for one in waiting]
+        return [self._summary(one, policy) for one in await self._requests.waiting_for(user_id, roles)]
 
     async def ended(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
         """Return the requests of others that have ended and that the user might have answered, the newest first."""
         policy = (await self._prepare()).policy
-        found = [one for one in await self._requests.list_ended() if not _is_own(one, user_id)]
-        seen = [one for one in found if self._roles_of(one, policy, roles) or _has_answered(one, user_id)]
-        return [self._summary(one, policy) for one in seen]
+        return [self._summary(one, policy) for one in await self._requests.list_ended(user_id, roles)]
 
     async def of_requester(self, user_id: str) -> list[ApprovalSummary]:
         """Return the requests of the user, the newest first."""
@@ -110,7 +120,7 @@ class ApprovalService:
     async def view(self, request_id: str, user_id: str, roles: Sequence[str]) -> ApprovalView:
         """Return everything that an approver, or the requester, is shown about a request. Raises APPROVAL_NOT_FOUND."""
         policy = (await self._prepare()).policy
-        stored = await self._visible(request_id, user_id, roles, policy)
+        stored = await self._visible(request_id, user_id, roles)
         same = await self._requests.list_same(stored.request)
         known = await self._known_now(stored, policy, user_id, roles)
         return view_of(
@@ -143,12 +153,12 @@ class ApprovalService:
         VALIDATION_ERROR, APPROVAL_CLOSED, APPROVAL_CONFLICT.
         """
         policy = (await self._prepare()).policy
-        stored = await self._visible(request_id, user_id, roles, policy)
+        stored = await self._visible(request_id, user_id, roles)
         if _is_own(stored, user_id):
             raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Nobody answers a request of their own.")
         if not approve and not reason.strip():
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A denial needs a reason.")
-        if not (own := self._roles_of(stored, policy, roles)):
+        if not (own := _roles_of(stored, roles)):
             raise not_found()
         if role is not None and role not in own:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"You can answer as {' or '.join(own)}.")
@@ -186,16 +196,17 @@ class ApprovalService:
         """Return the number of requests of all users that can still be approved."""
         return await self._requests.count_open()
 
-    async def sweep(self) -> int:
-        """End the requests whose time is over, and close all that can be closed; return how many were closed."""
-        await self._requests.expire()
-        closed = 0
-        for request_id in await self._requests.unclosed():
-            try:
-                closed += await self.close(request_id)
-            except (ServiceError, RecordUnavailableError, ConfigurationError) as exc:
-                _log.warning("the approval request %s is closed later: %s", request_id, exc)
-        return closed
+    @property
+    def handlers(self) -> list[DueHandler]:
+        """Handlers of the due work about requests: decide those of the rules of this process, and end any."""
+        return [
+            DueHandler(WorkKind.DECIDE, self._decide, slots=_AT_ONCE, back_off=_BACK_OFF, lanes=lambda: self._lanes),
+            DueHandler(WorkKind.END, self._end, slots=_AT_ONCE, back_off=_BACK_OFF),
+        ]
+
+    async def prepare(self) -> None:
+        """Read the rules of this process, whose requests it decides from then on. Raises SERVICE_NOT_READY."""
+        await self._prepare()
 
     def close_soon(self, request_id: str) -> None:
         """Try to close a request in the background."""
@@ -215,6 +226,44 @@ class ApprovalService:
             task.cancel()
         await self.closings()
 
+    async def _decide(self, work: DueWork) -> Again | None:
+        """Decide an approved request; it is due again while the rules wait for what changes without an answer."""
+        if (later := await self._try_to_close(work.key)) is not None:
+            return later
+        stored = await self._requests.find(work.key)
+        if stored is None:
+            return Again(_UNREADABLE, "its row is not as this service has written it")
+        if not stored.is_open or not _can_be_approved(stored):
+            return None
+        policy, tool = (await self._prepare()).policy, stored.request.action.tool_name
+        if other := self._other_rules(stored.request, policy):
+            return Again(_DECIDE_AGAIN, f"it was asked under other rules: {', '.join(other)}")
+        conditions = policy.conditions
+        changes = conditions is not None and (conditions.reads_facts or conditions.needs_facts(tool))
+        return Again(_DECIDE_AGAIN) if changes else None
+
+    async def _end(self, work: DueWork) -> Again | None:
+        """End a request whose time is over, and close one that has ended."""
+        await self._requests.expire(work.key)
+        if (later := await self._try_to_close(work.key, decides=False)) is not None:
+            return later
+        stored = await self._requests.find(work.key)
+        if stored is None:
+            return Again(_UNREADABLE, "its row is not as this service has written it")
+        if stored.closing_decision is not None:
+            return None
+        left = stored.request.action.expires_at - stored.read_at
+        return Again(max(left, timedelta(seconds=1)) if stored.is_open else _BACK_OFF)
+
+    async def _try_to_close(self, request_id: str, *, decides: bool = True) -> Again | None:
+        """Close a request if it can be; return when to try again if that is not possible now."""
+        try:
+            await self.close(request_id, decides=decides)
+        except _LATER as exc:
+            _log.info("the approval request %s is closed later: %s", request_id, exc)
+            return Again(_BACK_OFF, f"{type(exc).__name__}: {getattr(exc, 'code', 'the record cannot be written')}")
+        return None
+
     async def _close_soon(self, request_id: str) -> None:
         for seconds in CLOSE_AFTER_SECONDS:
             if seconds:
@@ -222,16 +271,16 @@ class ApprovalService:
             try:
                 await self.close(request_id)
                 return
-            except (ServiceError, RecordUnavailableError, ConfigurationError) as exc:
+            except _LATER as exc:
                 _log.info("the approval request %s is closed later: %s", request_id, exc)
             except Exception:
                 _log.exception("the approval request %s could not be closed", request_id)
                 return
 
-    async def close(self, request_id: str) -> bool:
+    async def close(self, request_id: str, *, decides: bool = True) -> bool:
         """Run the closing decision of a request, if it has ended or enough people approved it; False if not.
 
-        An open request that was asked under other rules than those of this process is left alone.
+        An open request that was asked under other rules than those of this process is left alone, and each unless it `decides`.
         Raises `ServiceError` if that cannot be done now, such as CONVERSATION_BUSY.
         """
         stored, right = await self._requests.find_proven(request_id)
@@ -248,7 +297,7 @@ class ApprovalService:
         policy, request = snapshot.policy, stored.request
         known = Circumstances()
         if stored.state is ApprovalState.OPEN:
-            if self._other_rules(request, policy) or not _can_be_approved(stored):
+            if not decides or self._other_rules(request, policy) or not _can_be_approved(stored):
                 return False
             read = await self._read(self._looks.of_decider(request, policy, len(stored.answers)))
             if read is None or not _may_run(policy, read, stored):
@@ -286,23 +335,12 @@ class ApprovalService:
             return "its request was asked where the sign-in or the keys of the approvers are others, and is answered there"
         return self._requests.evidence.problem_of(request, answer)
 
-    def _roles_of(self, stored: StoredRequest, policy: CompiledPolicy, roles: Sequence[str]) -> tuple[str, ...]:
-        """Return those of `roles` in which their holder may answer a request, or see how it ended: the needed ones first.
-
-        They are those whose approvals the rules count for its tool; after its end, and under other rules, those that it named.
-        """
-        request, conditions = stored.request, policy.conditions
-        named = request.roles
-        if stored.state is ApprovalState.OPEN and conditions is not None and not self._other_rules(request, policy):
-            named = conditions.approval_roles(request.action.tool_name)
-        return tuple(sorted((one for one in named if one in roles), key=lambda one: (one not in request.roles, one)))
-
     async def _known_now(
         self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]
     ) -> Circumstances | None:
         """Return what the call acts on and the rules read about it now, if the user can answer its request; else None."""
         can_answer = stored.is_open and not _is_own(stored, user_id) and not _has_answered(stored, user_id)
-        if not can_answer or not self._roles_of(stored, policy, roles) or self._other_rules(stored.request, policy):
+        if not can_answer or not _roles_of(stored, roles) or self._other_rules(stored.request, policy):
             return None
         return await self._read(self._looks.of_viewer(stored.request, policy, user_id))
 
@@ -315,7 +353,7 @@ class ApprovalService:
         known: Circumstances | None,
     ) -> YourAnswer:
         given = next((one for one in stored.answers if is_same_person(one.approver, user_id)), None)
-        own = list(self._roles_of(stored, policy, roles))
+        own = list(_roles_of(stored, roles))
         to_sign = [
             TextToSign(approve=yes, role=role, text=signed_text(stored.request, approver=user_id, approve=yes, role=role))
             for role in (() if self._requests.evidence.keys is None else own)
@@ -335,12 +373,12 @@ class ApprovalService:
                 return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="waits", why=for_user(best.reason))
         return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="refused", why=for_user(best.reason))
 
-    async def _visible(self, request_id: str, user_id: str, roles: Sequence[str], policy: CompiledPolicy) -> StoredRequest:
+    async def _visible(self, request_id: str, user_id: str, roles: Sequence[str]) -> StoredRequest:
         stored = await self._requests.find(request_id)
         if stored is None:
             raise not_found()
         takes_part = stored.request.user_id == user_id or _has_answered(stored, user_id)
-        if not takes_part and not self._roles_of(stored, policy, roles):
+        if not takes_part and not _roles_of(stored, roles):
             raise not_found()
         return stored
 
@@ -370,9 +408,11 @@ class ApprovalService:
 
     async def _prepare(self) -> PolicySnapshot:
         try:
-            return await self._engine.prepare()
+            snapshot = await self._engine.prepare()
         except ConfigurationError as exc:
             raise service_not_ready() from exc
+        self._lanes = (rules_digest(snapshot.policy.digests(()), self._requests.evidence.required),)
+        return snapshot
 
 
 def _judged(
@@ -390,6 +430,11 @@ def _may_run(policy: CompiledPolicy, known: Circumstances, stored: StoredRequest
 def _can_be_approved(stored: StoredRequest) -> bool:
     """True if people have approved a request, and none has denied it: without their answers no rule decides it."""
     return bool(count_approvals(stored.answers, stored.request.user_id)) and all(one.approve for one in stored.answers)
+
+
+def _roles_of(stored: StoredRequest, roles: Sequence[str]) -> tuple[str, ...]:
+    """Return those of `roles` in which their holder may answer a request, or see how it ended: the needed ones first."""
+    return tuple(one for one in stored.request.counted_roles if one in roles)
 
 
 def _is_own(stored: StoredRequest, user_id: str) -> bool:

@@ -20,7 +20,6 @@ from typing import Unpack
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
 from graph_agent.chat.approval_notices import ApprovalNotices, Webhook
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore, OpenConfirmations
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, busy, in_progress
@@ -53,6 +52,7 @@ from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, IdSource
+from graph_agent.question.approvals import ApprovalStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
@@ -146,7 +146,8 @@ class ChatService:
         """The requests for the approval of other people, if they are stored."""
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
         works = (each for each in (self.notices, settler) if each is not None)
-        self._worker = DueWorker(engine.audit.database, [each.handler for each in works], clock)
+        handlers = [] if self.approvals is None else self.approvals.handlers
+        self._worker = DueWorker(engine.audit.database, [*handlers, *(each.handler for each in works)], clock)
 
     async def send(
         self,
@@ -337,7 +338,8 @@ class ChatService:
         try:
             while True:
                 try:
-                    if finished := await self.sweep():
+                    await self._prepare_approvals()
+                    if finished := await self.sweep_turns():
                         _log.info("finished %d turns that were left open", finished)
                 except ServiceError as exc:
                     _log.warning("the sweep is postponed: %s", exc.code)
@@ -349,12 +351,19 @@ class ChatService:
             await asyncio.wait({serving})
 
     async def sweep(self) -> int:
-        """Finish what dead processes left open, and close the approval requests that can be; return their number.
+        """Finish what dead processes left open, and do the due work of this process until nothing is due; return their number.
 
-        A process that serves does so. No model is asked.
+        A process that serves does so all the time. No model is asked.
         """
         finished = await self.sweep_turns()
-        return finished if self.approvals is None else finished + await self.approvals.sweep()
+        await self._prepare_approvals()
+        return finished + await self._worker.serve()
+
+    async def _prepare_approvals(self) -> None:
+        """Read the rules whose requests this process decides."""
+        if self.approvals is not None:
+            with suppress(ServiceError):
+                await self.approvals.prepare()
 
     async def sweep_turns(self) -> int:
         """Finish the turns that dead processes left open, and do the maintenance that is due; return their number.

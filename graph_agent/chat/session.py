@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnClaim
 from graph_agent.chat.conversations.turns import TurnStore, in_progress
 from graph_agent.chat.endings import TurnEndings
@@ -19,6 +18,7 @@ from graph_agent.models.decision import AnswerState
 from graph_agent.models.record import EntryKind
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.ports import Clock, IdSource
+from graph_agent.question.approvals import ApprovalStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.run import TurnRun, TurnSession

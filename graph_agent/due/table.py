@@ -222,9 +222,15 @@ class DueTable:
 
     def _place(self, dialect: str) -> Any:
         """Return the place of work that is due now: behind its user's own, else at the oldest place of its lane."""
-        kind, lane, user = (bindparam(name, type_=due.c[name].type) for name in ("kind", "lane", "user_id"))
+        kind, key, lane, user = (bindparam(name, type_=due.c[name].type) for name in ("kind", "key", "lane", "user_id"))
         own = due.alias("own")
-        is_own = (own.c.kind == kind, own.c.user_id == user, own.c.attempts == 0, own.c.due_at <= self.database.time(_HORIZON))
+        is_own = (
+            own.c.kind == kind,
+            own.c.user_id == user,
+            own.c.key != key,
+            own.c.attempts == 0,
+            own.c.due_at <= self.database.time(_HORIZON),
+        )
         last = select(own.c.due_at).where(*is_own).order_by(own.c.due_at.desc()).limit(1).scalar_subquery()
         lanes = due.alias("lanes")
         oldest = select(func.min(lanes.c.due_at)).where(lanes.c.kind == kind, lanes.c.lane == lane).scalar_subquery()

@@ -23,9 +23,12 @@ def open_request(turn: Turn, runtime: TurnRuntime, hand: CallInHand) -> Approval
         changes = {"action": action, "facts": facts, "decision_id": turn.decision_id, "renewals": earlier.renewals + 1}
         return earlier.replace(**changes, prompt=prompt)
     needs = hand.found.needs or NeededApproval((), ())
+    conditions = runtime.snapshot.policy.conditions
+    counted = () if conditions is None else conditions.approval_roles(action.tool_name)
     return ApprovalRequest(
         action=action,
         roles=needs.roles,
+        further_roles=tuple(role for role in counted if role not in needs.roles),
         rules=needs.rules,
         sources=hand.sources,
         facts=facts,

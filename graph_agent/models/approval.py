@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import timedelta
 from enum import StrEnum
 from operator import not_
 
@@ -20,8 +19,6 @@ MAX_RENEWALS = 3
 MAX_APPROVAL_HOURS = 30 * 24
 MAX_REASON = 1_000
 """The longest reason of an answer, in characters."""
-CLOCK_TOLERANCE = timedelta(hours=1)
-"""A request that was made later than this from now has been made by a wrong clock: it cannot be approved."""
 
 
 class ApprovalState(StrEnum):
@@ -35,7 +32,7 @@ class ApprovalState(StrEnum):
     """The requester withdrew it."""
     EXPIRED = "expired"
     VOID = "void"
-    """Ended by an earlier version, because the rules no longer permitted the call."""
+    """It could not be opened, or it was copied to another database."""
 
 
 class ApproverIdentity(StrEnum):

@@ -308,8 +308,10 @@ class ApprovalRequest(Frozen):
     """The signed call, with the rules under which it was requested, and its expiry."""
     roles: tuple[str, ...]
     """The roles whose approvals the rules count that deny the call without them."""
+    further_roles: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The other roles whose approvals the rules count for the tool."""
     rules: tuple[str, ...]
-    """The names of these rules."""
+    """The names of the rules that deny the call."""
     sources: CallSources | None = Field(default=None, exclude_if=not_)
     """The origin of the arguments when the call was requested; the end is judged by it too. None if it was not known."""
     facts: tuple[ShownFact, ...] = Field(default=(), exclude_if=not_)
@@ -336,6 +338,11 @@ class ApprovalRequest(Frozen):
     @property
     def id(self) -> str:
         return self.action.id
+
+    @property
+    def counted_roles(self) -> tuple[str, ...]:
+        """Every role in which people may answer, those that are needed first."""
+        return (*self.roles, *self.further_roles)
 
     @property
     def digest(self) -> str:

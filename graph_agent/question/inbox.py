@@ -48,9 +48,8 @@ def waiting_for(
     keys = union(*parts).subquery()
     found = connection.execute(select(keys.c.opened_at, keys.c.id).order_by(keys.c.opened_at, keys.c.id).limit(size)).all()
     page = _page(store, connection, found, size)
-    # Another spelling of the person's own id is no other person, and SQL compares texts.
-    own = [one for one in page.questions if one.asks is Asks.OTHERS and is_same_person(one.user_id, user_id)]
-    return Page([one for one in page.questions if one not in own], page.next)
+    # SQL compares texts, and another spelling of an id is no other person.
+    return Page([one for one in page.questions if _waits_for(one, user_id)], page.next)
 
 
 def count_waiting_for(store: Questions, connection: Connection, user_id: str, roles: Sequence[str], most: int = 100) -> int:
@@ -130,6 +129,11 @@ def _literal(key: Key) -> Any:
     return tuple_(literal(key[0], UtcDateTime()), literal(key[1]))
 
 
+def _waits_for(question: StoredQuestion, user_id: str) -> bool:
+    is_own = question.asks is Asks.OTHERS and is_same_person(question.user_id, user_id)
+    return not is_own and not any(is_same_person(one.person, user_id) for one in question.answers)
+
+
 def _was_asked(question: StoredQuestion, user_id: str, roles: Sequence[str]) -> bool:
-    named = question.subject.get("roles", ())
+    named = (*question.subject.get("roles", ()), *question.subject.get("further_roles", ()))
     return any(role in named for role in roles) or any(is_same_person(one.person, user_id) for one in question.answers)

@@ -37,8 +37,10 @@ class Refused(StrEnum):
     DENIED = "denied"
     """The same call was denied in the conversation, and its question would still be open."""
     NOT_FOUND = "not found"
+    OWN = "own"
+    """Nobody answers a question of their own to others."""
     NOT_ASKED = "not asked"
-    """The question does not ask this person: nobody answers a question of their own to others."""
+    """The question does not ask this role."""
     CLOSED = "closed"
     """It has ended, or a yes comes late."""
     OTHER_ANSWER = "other answer"
@@ -89,7 +91,7 @@ class Questions:
         """
         if question.asks is Asks.REQUESTER:
             self.replace_waiting(connection, question.conversation_id, question.decision_id, but=question.id)
-        elif question.renews is None and self.denied(connection, question) is not None:
+        elif question.renews is None and self._is_denied(connection, question):
             raise QuestionRefusedError(Refused.DENIED)
         else:
             # Late ones keep their slot and their call until something ends them, which nothing may do soon.
@@ -125,10 +127,12 @@ class Questions:
         statement = insert_into(questions, connection.dialect.name).on_conflict_do_nothing()
         connection.execute(statement.values(**new_columns(question), **row, state=QuestionState.VOID, mac=mac)).close()
 
-    def denied(self, connection: Connection, question: NewQuestion) -> StoredQuestion | None:
+    def denied(
+        self, connection: Connection, asks: Asks, call_digest: str, user_id: str, conversation_id: str
+    ) -> StoredQuestion | None:
         """Return a question for the same calls that was denied in the conversation and would still be open."""
-        same = (_Q.user_id == question.user_id, _Q.call_digest == question.call_digest, _Q.state == QuestionState.DENIED)
-        wanted = self.select().where(*same, _Q.conversation_id == question.conversation_id, _Q.asks == question.asks)
+        same = (_Q.user_id == user_id, _Q.call_digest == call_digest, _Q.state == QuestionState.DENIED)
+        wanted = self.select().where(*same, _Q.conversation_id == conversation_id, _Q.asks == asks)
         found = self.macs.read(connection, connection.execute(wanted.where(self.in_time).limit(1)).all())
         return found[0] if found else None
 
@@ -185,18 +189,26 @@ class Questions:
             changed["asked"] = _Q.asked + 1
         return connection.execute(update(questions).where(*mine).values(**changed)).rowcount == 1
 
-    def answer(self, connection: Connection, question_id: str, answer: Answer) -> StoredQuestion:
+    def answer(
+        self,
+        connection: Connection,
+        question_id: str,
+        answer: Answer,
+        counts: Callable[[StoredQuestion, Answer], bool] = lambda *_: True,
+    ) -> StoredQuestion:
         """Store the answer of another person, and return the question; a denial ends it.
 
         The same answer again changes nothing. A late denial counts while the question is open, a late yes does not. The caller
-        has checked that the person has the role. Raises `QuestionRefusedError`.
+        has checked that the person has the role. An answer whose evidence does not suffice, or that does not count, is none.
+        Raises `QuestionRefusedError`.
         """
         question = self.find(connection, question_id, lock=True)
         if question is None or question.asks is not Asks.OTHERS:
             raise QuestionRefusedError(Refused.NOT_FOUND)
         if is_same_person(question.user_id, answer.person):
-            raise QuestionRefusedError(Refused.NOT_ASKED, question)
-        earlier = next((one for one in question.answers if is_same_person(one.person, answer.person)), None)
+            raise QuestionRefusedError(Refused.OWN, question)
+        mine = (one for one in question.answers if is_same_person(one.person, answer.person))
+        earlier = next((one for one in mine if one.evidence >= question.least and counts(question, one)), None)
         if earlier is not None:
             if (earlier.yes, earlier.role, earlier.digest) == (answer.yes, answer.role, answer.digest):
                 return question
@@ -292,6 +304,10 @@ class Questions:
             return False
         connection.execute(_FORGET_AUDIENCE, {"question": question_id}).close()
         return True
+
+    def _is_denied(self, connection: Connection, question: NewQuestion) -> bool:
+        named = (question.asks, question.call_digest, question.user_id, question.conversation_id)
+        return self.denied(connection, *named) is not None
 
     def _store(self, connection: Connection, question: StoredQuestion, answer: Answer) -> None:
         # A row of this person that does not count is no answer, and must not keep the person from giving one.

@@ -28,7 +28,7 @@ def ended_without_call(closed: ClosedRequest) -> str:
             who = "There were not enough approvals" if closed.answers else "No one answered"
             why = f"{who} until {until}, so nothing was done"
         case _:
-            why = f"The rules no longer permit this ({closed.why}), so nothing was done"
+            why = f"The request is void ({closed.why}), so nothing was done"
     return f"{why}: {fixed.lowered(closed.request.action.description)}"
 
 

@@ -1,7 +1,7 @@
 """Eight connections race the transitions of the same approval requests, on a database of its own; then the rows are checked.
 
 For each request: approvals of two managers, a double click, an answer of the requester, a denial, a withdrawal, claims of its
-closing decision, its end by the clock of the database, and its notices. Everything is the code of `chat/conversations`, except
+closing decision, its end by the clock of the database, and its notices. Everything is the code of the package, except
 the effect of a call, which is a line in a list.
 """
 
@@ -20,8 +20,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
 
-from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest
-from graph_agent.chat.conversations.tables import approval_answers, approvals, conversations
+from graph_agent.chat.conversations.tables import conversations
 from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
@@ -30,10 +29,11 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.decision import ApprovalRequest, DecisionContext, PendingAction
 from graph_agent.models.record import SNAPSHOT_TEXTS, DecisionOpening, RecordHeader
+from graph_agent.question.approvals import ApprovalStore, StoredRequest
+from graph_agent.question.tables import QuestionState, answers, questions
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 
-REQUESTER = "ann"
 CONNECTIONS = 8
 NEEDED = 2
 """The number of people who must approve."""
@@ -90,8 +90,8 @@ class Racer:
     async def cancel(self, request: ApprovalRequest) -> None:
         await self.store.cancel(request.id, request.user_id)
 
-    async def expire(self, _request: ApprovalRequest) -> None:
-        await self.store.expire()
+    async def expire(self, request: ApprovalRequest) -> None:
+        await self.store.expire(request.id)
 
     async def claim(self, request: ApprovalRequest) -> None:
         """Claim the closing decision, and make the call if the request was approved."""
@@ -136,8 +136,8 @@ async def race(url: str, requests: int, seed: int) -> Outcome:
             raced += batch
         # The last sweep: each request that has ended gets its closing decision.
         sweeper = racers[0]
-        await sweeper.store.expire()
         for request in raced:
+            await sweeper.store.expire(request.id)
             await sweeper.attempt(sweeper.claim(request))
         await sweeper.database.read(lambda connection: check(connection, outcome))
     finally:
@@ -150,6 +150,8 @@ async def _open(racer: Racer, chance: random.Random) -> ApprovalRequest:
     """Store a request: of a chat, or of a decision without one, whose closing decision is no turn."""
     ids, now = RandomIds(), _CLOCK.now()
     conversation_id = ids.new()
+    # Nobody has many requests at once.
+    requester = f"ann {conversation_id}"
     late = now + timedelta(milliseconds=chance.choice(_LATE_AFTER_MS))
     action = PendingAction(
         id=ids.new(), tool_name="add_task", arguments={}, description="add", created_at=now, expires_at=late, signature="s"
@@ -159,12 +161,12 @@ async def _open(racer: Racer, chance: random.Random) -> ApprovalRequest:
         roles=("manager",),
         rules=("two people",),
         prompt="digest",
-        user_id=REQUESTER,
+        user_id=requester,
         conversation_id=conversation_id,
         decision_id=ids.new(),
         origin="race",
     )
-    row = {"id": conversation_id, "user_id": REQUESTER, "title": "add", "created_at": now, "updated_at": now}
+    row = {"id": conversation_id, "user_id": requester, "title": "add", "created_at": now, "updated_at": now}
     in_chat = chance.random() < 0.5
 
     def store(connection: Connection) -> None:
@@ -198,7 +200,7 @@ def _transitions(racer: Racer, number: int, request: ApprovalRequest, chance: ra
             return [racer.answer(request, "eve"), racer.claim(request)]
         case 4:
             denial = [racer.answer(request, "dan", approve=False)] if chance.random() < 0.3 else []
-            return [racer.answer(request, REQUESTER), *denial]
+            return [racer.answer(request, request.user_id), *denial]
         case 5:
             return [racer.cancel(request)] if chance.random() < 0.3 else []
         case 6:
@@ -215,28 +217,28 @@ def _may_run(stored: StoredRequest) -> bool:
 def check(connection: Connection, outcome: Outcome) -> None:
     """Add what the rows of all requests, and the calls that were made, violate."""
     given: dict[str, list[Row[Any]]] = {}
-    for answer in connection.execute(select(approval_answers)):
-        given.setdefault(answer.approval_id, []).append(answer)
+    for answer in connection.execute(select(answers)):
+        given.setdefault(answer.question_id, []).append(answer)
     headers = connection.execute(select(decision_logs.c.header)).scalars()
     closings = Counter(json.loads(header)["context"]["approval"]["request"]["action"]["id"] for header in headers)
     found = outcome.violations
-    for row in connection.execute(select(approvals)):
-        outcome.states[row.state] += 1
-        answers, effects = given.get(row.id, []), outcome.effects[row.id]
-        approvers = {one.approver for one in answers if one.approve and one.approver != REQUESTER}
+    for row in connection.execute(select(questions)):
+        outcome.states[ApprovalState(row.state)] += 1
+        answered, effects = given.get(row.id, []), outcome.effects[row.id]
+        approvers = {one.person for one in answered if one.yes and one.person != row.user_id}
         found["two effects"] += effects > 1
         found["an effect without two others"] += effects and len(approvers) < NEEDED
-        found["an effect beside another end"] += effects and row.state is not ApprovalState.APPROVED
-        found["an effect and a denial"] += effects and not all(one.approve for one in answers)
-        found["approved without an effect"] += row.state is ApprovalState.APPROVED and not effects
-        found["an end without a closing decision"] += row.state is not ApprovalState.OPEN and row.closing_decision is None
-        found["a closing decision without an end"] += row.state is ApprovalState.OPEN and row.closing_decision is not None
-        found["not as many closing decisions as ends"] += closings[row.id] != (row.state is not ApprovalState.OPEN)
-        found["two answers of one person"] += len({one.approver for one in answers}) < len(answers)
-        found["an answer of the requester"] += any(one.approver == REQUESTER for one in answers)
-        found["an answer after the end"] += any(row.ended_at and one.answered_at > row.ended_at for one in answers)
-        found["an approval after its time"] += any(one.approve and one.answered_at >= row.expires_at for one in answers)
-        found["approved after its time"] += row.state is ApprovalState.APPROVED and row.ended_at >= row.expires_at
+        found["an effect beside another end"] += effects and row.state is not QuestionState.APPROVED
+        found["an effect and a denial"] += effects and not all(one.yes for one in answered)
+        found["approved without an effect"] += row.state is QuestionState.APPROVED and not effects
+        found["an end without a closing decision"] += row.state is not QuestionState.OPEN and row.closed_by is None
+        found["a closing decision without an end"] += row.state is QuestionState.OPEN and row.closed_by is not None
+        found["not as many closing decisions as ends"] += closings[row.id] != (row.state is not QuestionState.OPEN)
+        found["two answers of one person"] += len({one.person for one in answered}) < len(answered)
+        found["an answer of the requester"] += any(one.person == row.user_id for one in answered)
+        found["an answer after the end"] += any(row.ended_at and one.answered_at > row.ended_at for one in answered)
+        found["an approval after its time"] += any(one.yes and one.answered_at >= row.expires_at for one in answered)
+        found["approved after its time"] += row.state is QuestionState.APPROVED and row.ended_at >= row.expires_at
     outcome.violations = +found
 
 
@@ -246,9 +248,9 @@ def drop_key(url: str) -> None:
 
     def replace(connection: Connection) -> None:
         for statement in (
-            "CREATE TABLE keyless AS SELECT * FROM approval_answers",
-            "DROP TABLE approval_answers",
-            "ALTER TABLE keyless RENAME TO approval_answers",
+            "CREATE TABLE keyless AS SELECT * FROM answers",
+            "DROP TABLE answers",
+            "ALTER TABLE keyless RENAME TO answers",
         ):
             connection.exec_driver_sql(statement)
 

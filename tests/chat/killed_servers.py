@@ -34,7 +34,7 @@ from tests.cluster.services import ROOT, Replica
 from tests.serving import free_ports
 
 _LOCK = 48
-_WRITTEN = ("approvals", "approval_answers", "turns", "messages", "decision_logs", "record_entries", "call_operations", "tasks")
+_WRITTEN = ("questions", "answers", "turns", "messages", "decision_logs", "record_entries", "call_operations", "tasks")
 _TRIGGERS = f"""
 CREATE SEQUENCE counted_commits;
 CREATE TABLE held_commit (number int NOT NULL);

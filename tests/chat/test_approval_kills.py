@@ -32,7 +32,7 @@ unless { context.approvals.manager >= 1 && context.approvals.finance >= 1 };
 """
 _MAX_COMMITS = 40
 """An upper bound of the commits of the answers and of the decision that they close."""
-_CLOSED = "SELECT 1 FROM approvals JOIN turns ON turns.id = closing_decision WHERE approvals.id = '{}' AND turns.state = 'done'"
+_CLOSED = "SELECT 1 FROM questions JOIN turns ON turns.id = closed_by WHERE questions.id = '{}' AND turns.state = 'done'"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ async def check(servers: PostgresqlServers, played: Sequence[Round]) -> None:
     """Each approved effect was made once, and each request has one closing message and nothing left open."""
     tasks = Counter([user for (user,) in await servers.rows("SELECT user_id FROM tasks")])
     assert tasks == Counter(one.user for one in played if one.approve)
-    ends = dict(await servers.rows("SELECT user_id, state FROM approvals"))
+    ends = dict(await servers.rows("SELECT user_id, state FROM questions"))
     assert ends == {one.user: ApprovalState.APPROVED if one.approve else ApprovalState.DENIED for one in played}
     query = (
         "SELECT user_id, role, content FROM messages JOIN conversations ON conversations.id = conversation_id ORDER BY number"

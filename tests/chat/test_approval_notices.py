@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from graph_agent.chat.approval_notices import ApprovalNotices, Webhook
-from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.clock import ManualClock
 from graph_agent.due.worker import DueWorker
 from graph_agent.errors import ConfigurationError
+from graph_agent.question.approvals import ApprovalStore
 from graph_agent.settings import read_settings
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import ADD, chat_of, request_of, respond

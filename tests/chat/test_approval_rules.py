@@ -9,17 +9,20 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sqlalchemy import insert
 
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.approval import ApprovalAnswer, ApproverIdentity
+from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.approval_signature import read_approver_keys
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
+from graph_agent.question.stored import Answer, Macs
+from graph_agent.question.tables import Asks, Evidence, answers
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import ADD, chat_of, messages, request_of, requests_of, respond, rules
 from tests.chat.test_recovery import Stopped
@@ -172,18 +175,22 @@ async def test_an_asserted_answer_that_is_stored_all_the_same_does_not_count_and
     with_sign_in: dict[str, Any] = {"conditions": rules(), "evidence": AnswerEvidence(sign_in=True)}
     chat = environment.chat(ScriptedAdapter([ADD]), **with_sign_in)
     request = request_of(await chat.send("ann", "add bread"))
-    await plant(other(environment, conditions=rules()), request, ApproverIdentity.ASSERTED)
+    await plant(environment, request, ApproverIdentity.ASSERTED)
     await chat.sweep()
     assert await environment.descriptions() == []
     await respond(chat, request)
     assert await environment.descriptions() == ["bread"]
 
 
-async def plant(process: ChatService, request: ApprovalRequest, identity: ApproverIdentity) -> None:
+async def plant(environment: Environment, request: ApprovalRequest, identity: ApproverIdentity) -> None:
     """Write an answer of bob past the service, which would refuse it, with a valid MAC."""
-    engine_store = requests_of(process)._requests  # noqa: SLF001 (the service refuses what this writes)
-    given: Any = {"approver": "bob", "role": "manager", "digest": request.digest, "identity": identity}
-    await engine_store.answer(request.id, ApprovalAnswer(approve=True, answered_at=request.action.created_at, **given))
+    answer = Answer(person="bob", yes=True, digest=request.digest, role="manager", identity=identity)
+    at, named = request.action.created_at, ("person", "yes", "digest", "role", "reason", "identity", "signature")
+    row = {name: getattr(answer, name) for name in named}
+    whose = {"question_id": request.id, "asks": Asks.OTHERS, "requester": request.user_id, "evidence": Evidence.SIGNED}
+    mac = Macs(environment.record_key).of_answer(request.id, answer, at)[0]
+    statement = insert(answers).values(**row, **whose, answered_at=at, mac=mac)
+    await environment.database.write(lambda connection: connection.execute(statement).close())
 
 
 async def test_other_keys_of_the_approvers_decide_nothing(environment: Environment, tmp_path: Path) -> None:
@@ -197,7 +204,7 @@ async def test_other_keys_of_the_approvers_decide_nothing(environment: Environme
         await process.sweep()
         (seen,) = await requests_of(process).of_requester("ann")
         assert "the keys of the approvers" in seen.decided_elsewhere
-    await plant(other(environment, conditions=rules()), request, ApproverIdentity.TOKEN)
+    await plant(environment, request, ApproverIdentity.TOKEN)
     await chat.sweep()
     assert await environment.descriptions() == []
 

@@ -7,12 +7,12 @@ from random import Random
 from typing import Any
 
 from graph_agent.chat.approval_view import ApprovalView, view_of
-from graph_agent.chat.conversations.approvals import StoredRequest
 from graph_agent.cli.approvals import text_of
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.policy.approval_signature import signed_text
+from graph_agent.question.approvals import StoredRequest
 from graph_agent.reply.text import visible
 from tests.policy.cedar_shop import policy_of
 from tests.policy.test_approval_rules import ROLES, RULES, TOOLS

@@ -16,7 +16,6 @@ from sqlalchemy import update
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.approval_view import ApprovalSummary
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.chat.conversations.approvals import ApprovalStore, erase_approvals, prune_approvals
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
@@ -27,6 +26,7 @@ from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.approval_signature import read_approver_keys
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.question.approvals import ApprovalStore, erase_questions, prune_questions
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from graph_agent.task_server.store import tasks
@@ -307,7 +307,7 @@ async def test_no_answer_is_accepted_after_the_end_also_before_its_closing_decis
         case _:
             environment.clock.advance(hours=24)
             if end == "expired":
-                await store.expire()
+                await store.expire(request.id)
     # A denial only takes away: it counts as long as nothing has ended the request.
     for approve in (True, False) if end != "late" else (True,):
         with pytest.raises(ServiceError, match="This request has ended"):
@@ -458,12 +458,12 @@ async def test_requests_are_pruned_a_month_after_their_end_and_erased_with_their
     await respond(chat, request_of(await chat.send("ann", "add bread")))
     open_one = request_of(await chat.send("dan", "add bread"))
     clock.advance(days=29)
-    await prune_approvals(environment.database, environment.clock.now())
+    await prune_questions(environment.database, environment.clock.now())
     assert len(await requests_of(chat).of_requester("ann")) == 1
     clock.advance(days=2)
-    await prune_approvals(environment.database, environment.clock.now())
+    await prune_questions(environment.database, environment.clock.now())
     assert await requests_of(chat).of_requester("ann") == []
     # One that no sweep has closed is kept.
     assert [one.id for one in await requests_of(chat).of_requester("dan")] == [open_one.id]
-    await environment.database.write(lambda connection: erase_approvals(connection, "dan"))
+    await environment.database.write(lambda connection: erase_questions(connection, "dan"))
     assert await requests_of(chat).of_requester("dan") == []

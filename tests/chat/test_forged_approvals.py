@@ -8,26 +8,37 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Executable, delete, insert, select, update
+from sqlalchemy import Connection, Executable, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
-from graph_agent.chat.conversations.approvals import ApprovalStore
-from graph_agent.chat.conversations.tables import approval_answers, approvals
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
+from graph_agent.db import Database
+from graph_agent.due.table import DueTable, WorkKind
 from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest, DecisionContext
+from graph_agent.question.approvals import ApprovalStore, rules_digest
+from graph_agent.question.tables import Evidence, QuestionState, answers, questions
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import ADD, messages, requests_of, respond, rules
 from tests.scripted_turns import TableServer
 
-OPEN, APPROVED, DENIED = ApprovalState.OPEN, ApprovalState.APPROVED, ApprovalState.DENIED
+APPROVED, DENIED = ApprovalState.APPROVED, ApprovalState.DENIED
+OPEN = {"state": QuestionState.OPEN, "closed_by": None, "ended_at": None, "slot": 5}
+"""The columns of an open request."""
 
 
 async def execute(environment: Environment, statement: Executable) -> None:
     """Change the database past the service."""
     await environment.database.write(lambda connection: connection.execute(statement).close())
+
+
+def put_decide(connection: Connection, database: Database, request: ApprovalRequest) -> None:
+    """Make the request due to be decided by every process with these rules."""
+    lane = rules_digest(request.action.asked_under, request.evidence)
+    DueTable(database).put(connection, WorkKind.DECIDE, request.id, lane=lane)
 
 
 class Desk:
@@ -62,9 +73,8 @@ class Desk:
 
     async def forge(self, request: ApprovalRequest, **columns: Any) -> None:
         """Change the row of the request past the service, and remove every denial."""
-        table = approval_answers.c
-        changed = update(approvals).where(approvals.c.id == request.id).values(**columns)
-        removed = delete(approval_answers).where(table.approval_id == request.id, table.approve.is_(False))
+        changed = update(questions).where(questions.c.id == request.id).values(**columns)
+        removed = delete(answers).where(answers.c.question_id == request.id, answers.c.yes.is_(False))
         for statement in (changed, removed):
             await execute(self.environment, statement)
 
@@ -84,8 +94,11 @@ class Desk:
 
 
 @pytest.mark.parametrize("in_chat", [True, False], ids=["in a chat", "without a chat"])
-@pytest.mark.parametrize("forged", [{"state": OPEN}, {"state": OPEN, "closing_decision": None}, {"closing_decision": None}])
-@pytest.mark.parametrize("end", [APPROVED, DENIED, ApprovalState.CANCELLED])
+@pytest.mark.parametrize(
+    ("end", "forged"),
+    [(APPROVED, OPEN), (DENIED, OPEN), (ApprovalState.CANCELLED, OPEN), (DENIED, {"closed_by": None})],
+    ids=["approved", "denied", "cancelled", "not closed"],
+)
 async def test_a_request_that_was_closed_never_runs_again_whatever_its_row_says(
     each_environment: Environment,
     caplog: pytest.LogCaptureFixture,
@@ -103,36 +116,34 @@ async def test_a_request_that_was_closed_never_runs_again_whatever_its_row_says(
         await respond(desk.chat, request, "eve")
     for _ in range(2):
         await desk.chat.sweep()
+        await requests_of(desk.chat).close(request.id)
     assert desk.sent == made
-    if "closing_decision" in forged:
-        assert await desk.state() == end
-        assert any(record.levelno == logging.ERROR and request.id in record.getMessage() for record in caplog.records)
+    assert await desk.state() == end
+    assert any(record.levelno == logging.ERROR and request.id in record.getMessage() for record in caplog.records)
     if in_chat:
         assert len(await messages(desk.chat, desk.asked)) == 4
 
 
-async def test_a_row_that_says_approved_is_not_believed_without_its_answers(each_environment: Environment) -> None:
+async def test_the_database_refuses_a_row_that_says_approved_without_its_closing_decision(
+    each_environment: Environment,
+) -> None:
     desk = Desk(each_environment)
     request = await desk.ask(in_chat=True)
-    await desk.forge(request, state=APPROVED)
-    for _ in range(2):
-        await desk.chat.sweep()
-    assert (desk.sent, await desk.state()) == (0, "open")
+    with pytest.raises(IntegrityError):
+        await desk.forge(request, state=QuestionState.APPROVED, ended_at=each_environment.clock.now(), slot=None)
     await respond(desk.chat, request)
     assert (desk.sent, await desk.state()) == (1, "approved")
 
 
-async def test_a_denied_request_that_is_set_to_open_or_approved_is_closed_as_denied(each_environment: Environment) -> None:
-    for forged in (OPEN, APPROVED):
-        desk = Desk(each_environment)
-        request = await desk.ask(in_chat=True)
-        await desk.give(request, approve=False)
-        changed = update(approvals).where(approvals.c.id == request.id).values(state=forged)
-        await execute(each_environment, changed)
-        for _ in range(2):
-            await desk.chat.sweep()
-        assert (desk.sent, await desk.state()) == (0, "denied")
-        assert (await messages(desk.chat, desk.asked))[-1].startswith("Denied by 'bob'")
+async def test_a_denied_request_that_is_set_to_open_is_closed_as_denied(each_environment: Environment) -> None:
+    desk = Desk(each_environment)
+    request = await desk.ask(in_chat=True)
+    await desk.give(request, approve=False)
+    await execute(each_environment, update(questions).where(questions.c.id == request.id).values(**OPEN))
+    for _ in range(2):
+        await desk.chat.sweep()
+    assert (desk.sent, await desk.state()) == (0, "denied")
+    assert (await messages(desk.chat, desk.asked))[-1].startswith("Denied by 'bob'")
 
 
 async def test_answers_that_were_written_by_hand_do_not_count(each_environment: Environment) -> None:
@@ -140,13 +151,13 @@ async def test_answers_that_were_written_by_hand_do_not_count(each_environment: 
     other = await desk.ask("dan", in_chat=False)
     await desk.give(other, approve=True)
     database = each_environment.database
-    row = (await database.read(lambda connection: connection.execute(select(approval_answers)).one()))._asdict()
+    row = (await database.read(lambda connection: connection.execute(select(answers)).one()))._asdict()
     desk = Desk(each_environment)
     request = await desk.ask(in_chat=True)
-    for changes in ({"approval_id": request.id, "digest": request.digest}, {"approval_id": request.id, "approver": "eve"}):
-        forged = insert(approval_answers).values({**row, **changes})
-        await execute(each_environment, forged)
-    await desk.forge(request, state=APPROVED)
+    about = {"question_id": request.id, "digest": request.digest, "requester": "ann"}
+    for changes in (about, {**about, "person": "eve", "evidence": Evidence.SIGNED}):
+        await execute(each_environment, insert(answers).values({**row, **changes}))
+    await each_environment.database.write(lambda connection: put_decide(connection, each_environment.database, request))
     for _ in range(2):
         await desk.chat.sweep()
     assert (await requests_of(desk.chat).view(request.id, "dan", ["manager"])).answers == []

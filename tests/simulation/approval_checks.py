@@ -19,7 +19,7 @@ _BEGINNINGS: Mapping[ApprovalState, tuple[str, ...]] = {
     ApprovalState.DENIED: ("Denied by ",),
     ApprovalState.CANCELLED: ("You withdrew the request",),
     ApprovalState.EXPIRED: ("No one answered until ", "There were not enough approvals until "),
-    ApprovalState.VOID: ("The rules no longer permit this (",),
+    ApprovalState.VOID: ("The request is void (",),
 }
 """The beginnings of the replies about a request that has ended without its call."""
 _ENDS_OF_APPROVED = (CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.WAITS)

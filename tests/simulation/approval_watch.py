@@ -8,9 +8,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from graph_agent.chat.conversations.tables import approval_answers, approvals
-from graph_agent.models.approval import CLOCK_TOLERANCE, ApprovalState
+from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import ApprovalRequest
+from graph_agent.question.tables import TOLERANCE, Asks, answers, questions
 from tests.simulation.clocks import SimulatedClock
 from tests.simulation.history import History
 from tests.simulation.policies import APPROVERS, DEMANDS, REQUESTER_ROLES
@@ -39,26 +39,27 @@ class Requested:
     answers: tuple[Answer, ...]
 
     def is_in_time(self, now: datetime) -> bool:
-        return self.expires_at > now and self.created_at <= now + CLOCK_TOLERANCE
+        return self.expires_at > now and self.created_at <= now + TOLERANCE
 
 
 def requested(connection: Connection, request_id: str | None = None) -> list[Requested]:
     """Return the stored requests, or one of them."""
-    wanted, given = select(approvals).order_by(approvals.c.created_at, approvals.c.id), select(approval_answers)
+    wanted = select(questions).where(questions.c.asks == Asks.OTHERS).order_by(questions.c.opened_at, questions.c.id)
+    given = select(answers).where(answers.c.asks == Asks.OTHERS)
     if request_id is not None:
-        wanted, given = wanted.where(approvals.c.id == request_id), given.where(approval_answers.c.approval_id == request_id)
-    answers: dict[str, list[Answer]] = {}
-    for row in connection.execute(given.order_by(approval_answers.c.answered_at, approval_answers.c.approver)):
-        answer = Answer(row.approver, row.approve, row.role, row.digest, row.reason)
-        answers.setdefault(row.approval_id, []).append(answer)
+        wanted, given = wanted.where(questions.c.id == request_id), given.where(answers.c.question_id == request_id)
+    found: dict[str, list[Answer]] = {}
+    for row in connection.execute(given.order_by(answers.c.answered_at, answers.c.person)):
+        answer = Answer(row.person, row.yes, row.role, row.digest, row.reason)
+        found.setdefault(row.question_id, []).append(answer)
     return [
         Requested(
-            ApprovalRequest.model_validate(row.request),
-            row.state,
-            row.closing_decision,
+            ApprovalRequest.model_validate(row.subject),
+            ApprovalState(row.state),
+            row.closed_by,
             row.expires_at,
-            row.created_at,
-            tuple(answers.get(row.id, ())),
+            row.opened_at,
+            tuple(found.get(row.id, ())),
         )
         for row in connection.execute(wanted)
     ]

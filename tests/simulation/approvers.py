@@ -11,10 +11,10 @@ from sqlalchemy import Connection, select
 
 from graph_agent.chat.approval_view import ApprovalSummary
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.chat.conversations.tables import approvals
 from graph_agent.errors import ServiceError
 from graph_agent.models.approval import ApprovalState, ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest
+from graph_agent.question.tables import Asks, QuestionState, questions
 from tests.simulation.clients import NO_REPLY
 from tests.simulation.policies import APPROVERS, REQUESTER_ROLES
 from tests.simulation.replicas import Replica, World
@@ -115,5 +115,6 @@ class Person:
 
 
 def _requests(connection: Connection) -> list[tuple[ApprovalRequest, bool]]:
-    rows = connection.execute(select(approvals.c.request, approvals.c.state).order_by(approvals.c.created_at, approvals.c.id))
-    return [(ApprovalRequest.model_validate(row.request), row.state is ApprovalState.OPEN) for row in rows]
+    wanted = select(questions.c.subject, questions.c.state).where(questions.c.asks == Asks.OTHERS)
+    rows = connection.execute(wanted.order_by(questions.c.opened_at, questions.c.id))
+    return [(ApprovalRequest.model_validate(row.subject), row.state is QuestionState.OPEN) for row in rows]

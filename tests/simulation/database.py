@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import chain
 from random import Random
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from graph_agent.db.backend import Reply, Work, committed_calls
 from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.db.sqlite_engine import driver_connection, sqlite_engine, translated_error
 from graph_agent.due.tables import metadata as work_tables
+from graph_agent.question.tables import metadata as question_tables
 from graph_agent.record.tables import metadata as record_tables
 from tests.simulation.clocks import SimulatedClock
 from tests.simulation.event_loop import Process, SimulatedLoop
@@ -280,9 +282,10 @@ def _empty_database() -> bytes:
             record_tables.create_all(connection)
             conversation_tables.create_all(connection)
             work_tables.create_all(connection)
+            question_tables.create_all(connection)
             connection.exec_driver_sql(f"CREATE TABLE {_TOUCHED} (source TEXT, operation TEXT, decision_id TEXT)")
-            for table in (*record_tables.tables.values(), *conversation_tables.tables.values()):
-                names = {"turns": "id", "approvals": "id", "approval_answers": "approval_id"}
+            for table in chain(*(one.tables.values() for one in (record_tables, conversation_tables, question_tables))):
+                names = {"turns": "id", "questions": "id", "answers": "question_id"}
                 name = names.get(table.name, "decision_id" if "decision_id" in table.c else "")
                 for operation in ("INSERT", "UPDATE") if name else ():
                     connection.exec_driver_sql(

@@ -34,7 +34,7 @@ _DATABASE = "graph_agent.db.database"
 _TREE = "graph_agent.record.tree.service"
 _UNDO = "graph_agent.turn.undo"
 _APPROVALS = "graph_agent.chat.approvals"
-_REQUESTS = "graph_agent.chat.conversations.approvals"
+_REQUESTS = "graph_agent.question.transitions"
 _SEAL = "            while (checkpoint := await write(self._database, self._sealer.seal)) is not None:\n"
 _SEAL_IN_TWO = "            while (checkpoint := await self._seal_in_two()) is not None:\n"
 _BEFORE_SEEN = "    async def seen_elsewhere("
@@ -48,13 +48,18 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
         Edit(
             _REQUESTS,
-            "if is_same_person(one.approver, answer.approver))",
-            "if (one.approver, one.role) == (answer.approver, answer.role))",
+            "if is_same_person(one.person, answer.person))",
+            "if (one.person, one.role) == (answer.person, answer.role))",
         ),
         Edit(
             _REQUESTS,
-            "table.approver == answer.approver)\n",
-            "(table.approver == answer.approver) & (table.role == answer.role))\n",
+            "answers.c.person == answer.person)\n",
+            "answers.c.person == answer.person, answers.c.role == answer.role)\n",
+        ),
+        Edit(
+            "graph_agent.question.tables",
+            '    Column("role", String(255), nullable=False),\n',
+            '    Column("role", String(255), primary_key=True),\n',
         ),
         Edit(
             "graph_agent.models.approval",
@@ -70,35 +75,51 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
         Edit(
             _REQUESTS,
-            "        if is_same_person(stored.request.user_id, answer.approver):\n",
-            "        if not stored.request.user_id:\n",
+            "        if is_same_person(question.user_id, answer.person):\n            raise",
+            "        if not question.user_id:\n            raise",
+        ),
+        Edit(
+            "graph_agent.question.tables",
+            "(asks = 'requester') = (person = requester)",
+            "(asks = 'requester') <= (person = requester)",
         ),
         Edit("graph_agent.models.approval", "people, counts = [requester], Counter", "people, counts = list[str](), Counter"),
     ],
     "the claim does not look at the state": [
         Edit(
             _REQUESTS,
-            "        if end is ApprovalState.OPEN:\n            if not",
-            "        if end is ApprovalState.OPEN or (stored.in_time and may_run(stored)):\n            if not",
-        )
+            "        if question.state is QuestionState.OPEN:\n            if not question.in_time or not may_run(question):\n",
+            "        if question.state is QuestionState.OPEN or (question.in_time and may_run(question)):\n"
+            "            reopened = update(questions).where(_Q.id == question_id)\n"
+            "            connection.execute(reopened.values(state='open', ended_at=None, slot=5))\n"
+            "            if not question.in_time or not may_run(question):\n",
+        ),
     ],
     "a denial is written without a condition": [
         Edit(
             _REQUESTS,
-            "        if has_ended or (answer.approve and not stored.in_time):\n",
-            "        if answer.approve and (has_ended or not stored.in_time):\n",
+            "        if question.state is not QuestionState.OPEN or (answer.yes and not question.in_time):\n",
+            "        if answer.yes and (question.state is not QuestionState.OPEN or not question.in_time):\n",
         ),
         Edit(
             _REQUESTS,
-            "where(approvals.c.id == stored.request.id, _OPEN).values",
-            "where(approvals.c.id == stored.request.id).values",
+            "        if connection.execute(asked).first() is None:\n",
+            "        if answer.yes and connection.execute(asked).first() is None:\n",
         ),
+        Edit(_REQUESTS, "where(_Q.id == question_id, _IS_OPEN, *conditions)", "where(_Q.id == question_id, *conditions)"),
     ],
     "the expiry is not checked at the claim": [
-        Edit(_REQUESTS, "if not stored.in_time or not may_run(stored):", "if not may_run(stored):"),
-        # Then the sweep must close requests before it ends those whose time is over, or it hides the mistake.
-        Edit(_APPROVALS, "        await self._requests.expire()\n        closed = 0\n", "        closed = 0\n"),
-        Edit(_APPROVALS, "        return closed\n", "        await self._requests.expire()\n        return closed\n"),
+        Edit(_REQUESTS, "if not question.in_time or not may_run(question):", "if not may_run(question):"),
+        Edit(_REQUESTS, "QuestionState.APPROVED, decision_id, self.in_time)", "QuestionState.APPROVED, decision_id)"),
+        # Then a request must not be ended before it is decided, or that hides the mistake.
+        Edit(
+            _APPROVALS,
+            "        await self._requests.expire(work.key)\n"
+            "        if (later := await self._try_to_close(work.key, decides=False))",
+            "        await self._try_to_close(work.key)\n"
+            "        await self._requests.expire(work.key)\n"
+            "        if (later := None)",
+        ),
     ],
     "the request of the answer runs the call beside the claim": [
         Edit(
@@ -120,7 +141,11 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
 DEFECTS: Mapping[str, Sequence[Edit]] = {
     **_APPROVAL_DEFECTS,
     "a process with other rules decides": [
-        Edit(_APPROVALS, "            if self._other_rules(request, policy) or not _can_be", "            if not _can_be"),
+        Edit(
+            _APPROVALS,
+            "            if not decides or self._other_rules(request, policy) or not _can_be",
+            "            if not _can_be",
+        ),
     ],
     "leases are set and compared by the host's clock": [
         Edit(

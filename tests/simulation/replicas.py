@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from random import Random
 
 from graph_agent.bootstrap.record_tree import seal_if_possible
-from graph_agent.chat.conversations.approvals import ApprovalStore, OpensRequests
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
@@ -19,6 +18,7 @@ from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AfterYes
 from graph_agent.policy.signature import Signer
+from graph_agent.question.approvals import ApprovalStore, OpensRequests
 from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tree.kept_head import KeptHead
 from graph_agent.record.tree.reading import read_head
@@ -171,7 +171,9 @@ class Replica:
             except ServiceError:
                 pass
             except Exception as error:
-                self._world.history.violated(f"the sweep raises {error!r}")
+                # The coroutine of a process that was killed is closed with the simulation, which ends its work.
+                if self.process.alive:
+                    self._world.history.violated(f"the sweep raises {error!r}")
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _seal_forever(self, audit: DatabaseAuditWriter, tree: RecordTree) -> None:

@@ -34,7 +34,7 @@ _FENCED_AFTER_JUMP_SECONDS = _FENCED_SECONDS + LEASE.total_seconds()
 """The same if the clock of the database may have ended the lease."""
 _EXPIRED_SECONDS = LEASE.total_seconds() + _FENCED_SECONDS
 _AROUND = timedelta(minutes=1)
-_OF_REQUESTS = frozenset({"approvals", "approval_answers"})
+_OF_REQUESTS = frozenset({"questions", "answers"})
 _AFTER_THE_END = frozenset({"call_operations"})
 """Tables in which the outcome of a call may be settled after its decision was closed."""
 _QUESTION_ENDS = "messages", "UPDATE"

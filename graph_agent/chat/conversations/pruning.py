@@ -8,9 +8,9 @@ from functools import partial
 from sqlalchemy import Connection, delete, select
 
 from graph_agent.chat.conversations import tables
-from graph_agent.chat.conversations.approvals import erase_approvals, prune_approvals
 from graph_agent.db import Database, delete_pages
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.question.approvals import erase_questions, prune_questions
 
 KEEP_TURNS = timedelta(days=30)
 """The time for which an answer is kept for a request that repeats its idempotency key."""
@@ -33,7 +33,7 @@ async def prune_conversations(database: Database, now: datetime) -> int:
         await remove(turns.id, turns.created_at < now - KEEP_TURNS, turns.state == tables.TurnState.DONE)
         + await remove(used.pending_id, used.used_at < now - KEEP_CONFIRMATIONS)
         + await remove(asked.pending_id, asked.expires_at < now - KEEP_QUESTIONS)
-        + await prune_approvals(database, now)
+        + await prune_questions(database, now)
     )
 
 
@@ -49,7 +49,7 @@ def erase_conversations(connection: Connection, user_id: str) -> int:
     of_user = select(tables.conversations.c.id).where(tables.conversations.c.user_id == user_id)
     asked = select(tables.asked_confirmations.c.pending_id).where(tables.asked_confirmations.c.user_id == user_id)
     connection.execute(delete(tables.used_confirmations).where(tables.used_confirmations.c.pending_id.in_(asked)))
-    erase_approvals(connection, user_id)
+    erase_questions(connection, user_id)
     connection.execute(delete(tables.messages).where(tables.messages.c.conversation_id.in_(of_user)))
     for table in (tables.asked_confirmations, turns, tables.turn_limits):
         connection.execute(delete(table).where(table.c.user_id == user_id))

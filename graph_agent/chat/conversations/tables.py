@@ -7,7 +7,6 @@ from enum import StrEnum
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, text
 
 from graph_agent.db import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
-from graph_agent.models.approval import ApprovalState, ApproverIdentity
 from graph_agent.models.decision import DecisionType
 
 
@@ -136,47 +135,4 @@ asked_confirmations = Table(
     Column("files", JsonText),
     # Finds the questions of a user that can still be answered.
     Index("ix_asked_confirmations_user_id_expires_at", "user_id", "expires_at"),
-)
-
-# The calls that wait for the approval of other people than their requester, of chats and of decisions without one.
-approvals = Table(
-    "approvals",
-    metadata,
-    # The id of the signed action: also the operation key of its call.
-    Column("id", String(255), primary_key=True),
-    Column("user_id", String(255), nullable=False),
-    # Without a foreign key, because the conversation of a decision without a chat has no row.
-    Column("conversation_id", String(255), nullable=False),
-    Column("decision_id", String(64), nullable=False),
-    Column("call_digest", String(64), nullable=False),
-    # The `ApprovalRequest`.
-    Column("request", JsonText, nullable=False),
-    Column("state", enum_by_value(ApprovalState, "state"), nullable=False),
-    # For VOID: why, as a clause.
-    Column("why", Text),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("expires_at", UtcDateTime, nullable=False),
-    Column("ended_at", UtcDateTime),
-    # The decision that closes it; set once, in the commit that opens that decision.
-    Column("closing_decision", String(64)),
-    # Of everything that does not change.
-    Column("mac", String(64), nullable=False),
-    Index("ix_approvals_user_id_state", "user_id", "state"),
-    Index("ix_approvals_state_expires_at", "state", "expires_at"),
-)
-
-# The answers to them. One person answers once, in one role.
-approval_answers = Table(
-    "approval_answers",
-    metadata,
-    Column("approval_id", ForeignKey("approvals.id"), primary_key=True),
-    Column("approver", String(255), primary_key=True),
-    Column("approve", Boolean, nullable=False),
-    Column("role", String(255), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-    Column("identity", enum_by_value(ApproverIdentity, "identity"), nullable=False),
-    Column("signature", Text, nullable=False),
-    Column("answered_at", UtcDateTime, nullable=False),
-    Column("mac", String(64), nullable=False),
 )

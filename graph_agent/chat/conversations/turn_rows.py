@@ -14,7 +14,6 @@ from sqlalchemy import Connection, bindparam, case, delete, exists, insert, or_,
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations import confirmations
-from graph_agent.chat.conversations.approvals import ApprovalStore
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turn_limits, turns
 from graph_agent.db import Database, PreparedStatement, insert_into
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
@@ -22,6 +21,7 @@ from graph_agent.models.decision import MAX_DONE_BEFORE, MAX_HISTORY_MESSAGES, S
 from graph_agent.models.origin import Origin
 from graph_agent.models.record import DecisionRecord, OperationState
 from graph_agent.ports import Clock, Confirmations
+from graph_agent.question.approvals import ApprovalStore, renewed_by
 from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.writer import RecordedTurn
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
@@ -276,7 +276,7 @@ class TurnClaim(RecordedTurn, Confirmations):
         INSERT_MESSAGE.run(connection, message)
         if decision.approval is not None:
             assert self._approvals is not None, "a policy that counts approvals is not used without a store"
-            self._approvals.open(connection, decision.approval)
+            self._approvals.open(connection, decision.approval, renewed_by(record))
         is_message = not (context.called or context.dry_run or context.approval)
         if not is_message and decision.pending_action is None:
             # Calls and closed requests answer no question: the one that is waiting stays.

@@ -17,7 +17,6 @@ from sqlalchemy import Connection, Row, func, select
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations import confirmations, turn_rows
-from graph_agent.chat.conversations.approvals import ApprovalStore, StoredRequest, closing_id
 from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
@@ -41,6 +40,7 @@ from graph_agent.models.record import DecisionOpening
 from graph_agent.models.stop import Sending
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.ports import Clock, IdSource
+from graph_agent.question.approvals import ApprovalStore, StoredRequest, closing_id
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply import fixed
 
