@@ -148,3 +148,23 @@ async def test_each_read_of_a_list_has_its_own_values() -> None:
     fixture = fixture_from_records([record], tools=recorded_tools([record], texts), texts=texts)
     assert [read.values for read in fixture.turns[0].reads] == [{"$.available": [True]}, {"$.available": [False]}]
     assert await failures(fixture, rules, calls(exchange("W1", "p1", "p2")), says(".")) == []
+
+
+async def test_a_case_has_what_was_read_around_a_change_that_can_be_undone() -> None:
+    marker = "(undone by return_items(order_id = arguments.order_id, method = order.user_id) for 1 hour)"
+    constitution = CONSTITUTION.replace("Cancel order (without", f"Cancel order {marker} (without")
+    rules = needs("", 'context.result has order && context.result.order.status == "pending"')
+    run = conversation(rules, calls(cancel("W1")), says("Done."), constitution=constitution)
+    record = (await run.say()).record
+    assert run.desk.made == ["get_order W1", "cancel_order W1", "get_order W1"]
+    texts = (await run.engine.prepare()).texts
+    fixture = fixture_from_records([record], tools=recorded_tools([record], texts), texts=texts)
+    assert [read.values for read in fixture.turns[0].reads] == [
+        {"$.user_id": "u1", "$": {"status": "pending"}},
+        {"$.user_id": "u1", "$": {"status": "changed"}},
+    ]
+    facts, conditions = split(rules)
+    model = ScriptedAdapter([calls(cancel("W1")), says("Done.")])
+    runner = EngineRunner(model, PlayedTools([]), f"{constitution}\n{facts}", conditions=ConditionsFile(conditions))
+    (played,) = (await ValidationService(runner).run_validation([fixture])).results
+    assert list(played.failures) == []
