@@ -1,9 +1,14 @@
-"""CPU of a full one-tool turn: graph, guard, task server over MCP, ledger, and the record with full durability."""
+"""CPU of a message with one tool call, as users send it: `ChatService.send`, with all that it stores at full durability.
+
+That is the claim of the turn, the graph, the guard, the task server over MCP, its ledger, the record, and the stored messages.
+The peer is LangChain's agent with LangGraph's saver.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 import tempfile
 import time
 import warnings
@@ -23,6 +28,7 @@ from benchmarks.peers import create_agent
 from benchmarks.peers.turns import MESSAGE
 from benchmarks.spin import spin, spin_microseconds
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
+from graph_agent.chat.service import ChatService
 from graph_agent.db import Database, migrate
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration, select_declarations
@@ -75,6 +81,19 @@ async def full_engine(folder: Path, model: LLMAdapter | None = None, *, url: str
             **grouped(audit=DatabaseAuditWriter(database), confirmations=ConfirmationStore(database)),
         )
     await database.close()
+
+
+@asynccontextmanager
+async def chat_turns(folder: Path, url: str = "") -> AsyncIterator[Scenario]:
+    """Open a chat service on such an engine. Each turn is the first message of another user."""
+    number = itertools.count()
+    async with full_engine(folder, url=url) as engine:
+        chat = ChatService(engine, turns_per_minute=sys.maxsize)
+
+        async def turn() -> Any:
+            return await chat.send(f"user {next(number)}", MESSAGE)
+
+        yield turn
 
 
 def context_of(number: int) -> DecisionContext:
@@ -136,22 +155,17 @@ async def saver_at(folder: Path, url: str) -> AsyncIterator[Any]:
 
 async def alone(folder: Path, url: str = "") -> dict[str, float]:
     """Return the CPU in spins of one turn at a time: ours, and the peer's by durability."""
-    async with full_engine(folder, url=url) as engine, peer_turns(folder, url) as peers:
-        number = itertools.count()
-
-        async def ours() -> Any:
-            return await engine.run(context_of(next(number)))
-
+    async with chat_turns(folder, url) as ours, peer_turns(folder, url) as peers:
         return await interleaved({"ours": ours, **peers}, ALONE)
 
 
 async def crowded(folder: Path) -> tuple[float, float]:
     """Return the CPU in spins of one of many of our turns at once, and our turns per second."""
-    async with full_engine(folder) as engine:
+    async with chat_turns(folder) as turn:
         for wave in range(WAVES + 1):
             if wave == 1:
                 before, started, clock = spin(), time.process_time(), time.perf_counter()
-            await asyncio.gather(*(engine.run(context_of(wave * CONCURRENT + number)) for number in range(CONCURRENT)))
+            await asyncio.gather(*(turn() for _ in range(CONCURRENT)))
         spent, took = time.process_time() - started, time.perf_counter() - clock
     turns = WAVES * CONCURRENT
     return spent / turns / ((before + spin()) / 2), turns / took
@@ -170,14 +184,14 @@ def compare(store: str, url: str = "") -> None:
     print(f"{store:18}{spent['ours'] * unit:8.1f} ms = {spent['ours']:5.1f} spins")
     for durability, goal in GOALS[store].items():
         line = f"  {f'peer, {durability}':16}{spent[durability] * unit:8.1f} ms, ratio {ratios[durability]:.2f}"
-        print(line + against(f"whole turn on {store} to the peer's {durability}", ratios[durability], goal))
+        print(line + against(f"chat turn on {store} to the peer's {durability}", ratios[durability], goal))
 
 
 def main() -> None:
     """Print the CPU of a turn alone, beside the peer's, and of one of many."""
     warnings.simplefilter("ignore")
     unit = spin_microseconds() / 1000
-    print("CPU of a full one-tool turn (MCP, ledger, record with full durability), all threads of this process, beside")
+    print("CPU of a chat message with one tool call (claim, MCP, ledger, record, answer), all threads of this process, beside")
     print(f"create_agent with an MCP server in memory and LangGraph's saver ({versions(PACKAGES)})")
     print(f"one spin = {unit * 1000:.0f} µs here\n")
     # Imported here, because the environment of the other frameworks, which runs turns too, has no PostgreSQL server.
