@@ -67,6 +67,7 @@ class _Compiled:
         self._by_position: bool = compiled.positional
         types = [(name, compiled.binds[name].type.dialect_impl(dialect)) for name in compiled.positiontup or compiled.binds]
         self._binds = [(name, kind.bind_processor(dialect)) for name, kind in types]
+        self._names = [name for name, _ in types]
         binds = compiled.binds.items()
         constants = {name: bind for name, bind in binds if name not in names and not bind.required}
         self._constants = {name: bind.value for name, bind in constants.items()}
@@ -93,9 +94,11 @@ class _Compiled:
             raise self._translated(error) from error
 
     def _parameters(self, values: Values) -> Any:
-        given = {**self._constants, **{name: compute() for name, compute in self._computed.items()}, **values}
-        bound = [(name, given[name] if convert is None else convert(given[name])) for name, convert in self._binds]
-        return [value for _, value in bound] if self._by_position else dict(bound)
+        given = values
+        if self._constants:
+            given = {**self._constants, **{name: compute() for name, compute in self._computed.items()}, **values}
+        bound = [given[name] if convert is None else convert(given[name]) for name, convert in self._binds]
+        return bound if self._by_position else dict(zip(self._names, bound, strict=True))
 
     def _translated(self, error: Exception) -> BaseException:
         raised = self._dialect.loaded_dbapi.Error

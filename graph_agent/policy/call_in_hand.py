@@ -228,7 +228,8 @@ class CallInHand:
     @property
     def waits(self) -> bool:
         """True if an earlier call of the batch waits for the user."""
-        return not self.setting.for_facts and any(one.waits for one in self.before.calls)
+        earlier = self.before.calls
+        return bool(earlier) and not self.setting.for_facts and any(one.waits for one in earlier)
 
     @property
     def shown(self) -> dict[str, Any]:

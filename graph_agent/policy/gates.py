@@ -64,12 +64,17 @@ def is_plain_json(hand: CallInHand) -> GuardVerdict | None:
     if not isinstance(arguments, dict):
         return hand.refused(ReasonCode.NO_OBJECT)
     try:
-        size = len(canonical_json(arguments).encode())
+        text = canonical_json(arguments)
+        size = len(text.encode())
     except (ValueError, TypeError, RecursionError):
         return hand.refused(ReasonCode.NO_JSON)
     if size > MAX_ARGUMENT_BYTES:
         return hand.refused(ReasonCode.TOO_LARGE)
-    if any(depth == MAX_ARGUMENT_DEPTH and isinstance(value, dict | list) for _, value, depth in _nested(arguments)):
+    # With few brackets nothing is deep, so that most arguments are not walked through.
+    may_be_deep = text.count("{") + text.count("[") > MAX_ARGUMENT_DEPTH
+    if may_be_deep and any(
+        depth == MAX_ARGUMENT_DEPTH and isinstance(value, dict | list) for _, value, depth in _nested(arguments)
+    ):
         return hand.refused(ReasonCode.TOO_DEEP)
     return None
 
