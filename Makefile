@@ -124,9 +124,10 @@ simulate: $(STAMP) ## simulate replicas under faults from SEEDS=200 seeds; SEED=
 		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 .PHONY: bench
-bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved run; sealing and proofs
+bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved run; sealing, proofs, memory, size
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.tree
+	@$(BIN)/python -m benchmarks.footprint
 	@$(PEERS)/bin/python -m benchmarks.peers
 
 .PHONY: agentdojo
