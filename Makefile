@@ -104,6 +104,12 @@ conformance: $(STAMP) ## the MCP conformance suite and the MCP Inspector against
 foreign: $(STAMP) ## turns with the official MCP servers, from npm and PyPI; needs npm
 	@$(BIN)/python -m tests.foreign
 
+CORPUS ?=
+
+.PHONY: corpus
+corpus: $(STAMP) ## public MCP servers of npm and PyPI through all that is written and checked, CORPUS="NAME"; needs npm, bubblewrap
+	@$(BIN)/python -m benchmarks.corpus $(CORPUS)
+
 LIVE ?=
 
 .PHONY: live
@@ -176,7 +182,7 @@ nightly-simulation: $(STAMP)
 	@$(BIN)/python -m tests.turn.test_random_facts 1000000
 	@$(BIN)/python -m tests.chat.lost_answers
 
-nightly-servers: conformance foreign
+nightly-servers: conformance foreign corpus
 
 nightly-cluster: cluster soak
 

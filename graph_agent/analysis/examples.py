@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -13,6 +14,7 @@ import z3
 
 from graph_agent.analysis.encoding import text_of
 from graph_agent.analysis.pattern_samples import matching_text
+from graph_agent.analysis.schema_samples import MAX_BRANCHES, Samples
 from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Value
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
@@ -28,6 +30,7 @@ from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import judge
 from graph_agent.policy.past_call import PastCall
+from graph_agent.policy.schema.check import CheckTooExpensiveError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ELSEWHERE = "elsewhere.test"
@@ -79,6 +82,9 @@ def find_example(
     found.match_patterns(everywhere=False)
     example = judged()
     if not example.confirmed and found.match_patterns(everywhere=True):
+        example = judged()
+    # Nor does it know what a schema demands of the arguments that conditions do not see.
+    if not example.confirmed and found.complete():
         example = judged()
     return example
 
@@ -272,9 +278,7 @@ class _Reader:
         for name in [*context["hidden"], *sorted(seen)]:
             if name not in arguments:
                 declared = properties.get(name)
-                types = declared.get("type") if isinstance(declared, dict) else None
-                first = next(iter(types), None) if isinstance(types, list) else types
-                arguments[name] = _SAMPLES.get(first, "x")
+                arguments[name] = Samples(self._schema).sample(declared) if declared else "x"
                 if name in action.lists:
                     items = declared.get("items") if isinstance(declared, dict) else None
                     item = _SAMPLES.get(items.get("type") if isinstance(items, dict) else "object", "x")
@@ -283,6 +287,11 @@ class _Reader:
                         item = dict.fromkeys((items or {}).get("properties", {"other": {}}), "x")
                     arguments[name] = [item] * min(1000, context["length"][name])
         return arguments
+
+    @property
+    def _schema(self) -> dict[str, Any]:
+        """The schema of the tool."""
+        return self._policy.rules[self._call.action.name].declaration.parameters
 
     @cached_property
     def _properties(self) -> dict[str, Any]:
@@ -303,6 +312,19 @@ class _Reader:
         if everywhere:
             self.arguments, self.results = (_replaced(one, self._matching) for one in (self.arguments, self.results))
         return bool(self._matching)
+
+    def complete(self) -> bool:
+        """Add to the arguments what their schema demands besides. False if they are valid, or none of its alternatives fits."""
+        check = self._policy.rules[self._call.action.name].check
+        with suppress(CheckTooExpensiveError):
+            if check.first_issue(self.arguments) is None:
+                return False
+            for branch in range(MAX_BRANCHES):
+                completed = Samples(self._schema, branch).completed(self.arguments, self._schema)
+                if check.first_issue(completed) is None:
+                    self.arguments = completed
+                    return True
+        return False
 
     def _results(self) -> dict[str, Any]:
         """Return the facts of the model by name, as JSON."""
