@@ -18,6 +18,7 @@ from sqlalchemy import Connection, and_, delete, exists, func, or_, select, upda
 from sqlalchemy.exc import SQLAlchemyError
 
 from graph_agent.db import Database, DatabaseUnavailableError, delete_pages
+from graph_agent.db.database import DELETED_AT_ONCE
 from graph_agent.due.table import DueTable, WorkKind
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, KnownRequests, RequiredEvidence
@@ -401,7 +402,13 @@ def renewed_by(record: DecisionRecord) -> str | None:
 
 
 async def prune_questions(database: Database, now: datetime) -> int:
-    """Remove the questions that ended long ago, with their answers; return the number of questions."""
+    """Remove the questions that ended long ago, with their answers; return the number of questions.
+
+    Late questions to requesters end now: nothing else may come that ends them.
+    """
+    store = Questions(database)
+    while await database.write(lambda connection: store.expire_waiting(connection, DELETED_AT_ONCE)):
+        pass
     later = questions.alias("later")
     closed = or_(_Q.closed_by.is_not(None), _Q.asks == Asks.REQUESTER)
     # A question that was asked anew is kept as long as the one that renews it.
