@@ -188,6 +188,8 @@ async def _approvals(context: _Context) -> str:
     if context.settings.secret is None and not secret_file(context.settings).exists():
         return "none yet"
     store = open_approvals(context.settings, context.stores.database, "")
+    if changed := await store.count_changed():
+        raise ConfigurationError(f"{counted(changed, 'open request')} changed by hand, or written with another key: ignored")
     waiting = [one for one in await store.list_open() if one.is_open]
     left = [one.request for one in waiting if other_rules(one.request, context.policy, store.evidence)]
     if not left:
