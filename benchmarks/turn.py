@@ -71,7 +71,7 @@ class OneToolModel:
 async def full_engine(folder: Path, model: LLMAdapter | None = None, *, url: str = "") -> AsyncIterator[LLMAgentEngine]:
     """Open an engine on the database at `url`, by default a new one in `folder`, with the task server in this process."""
     database = Database.open(url or f"sqlite:///{folder / 'graph_agent.db'}")
-    for package in ("graph_agent.record", "graph_agent.task_server", "graph_agent.chat.conversations"):
+    for package in ("graph_agent.record", "graph_agent.task_server", "graph_agent.question", "graph_agent.chat.conversations"):
         migrate(database, package)
     async with McpToolExecutor(build_task_server(database)) as tools:
         yield LLMAgentEngine(
