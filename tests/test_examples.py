@@ -21,23 +21,18 @@ def test_the_library_desk_serves_another_domain() -> None:
     assert _output_of("library/run.py") == (
         "you> I'd like Moby-Dick\n"
         "Moby-Dick is yours for two weeks.\n"
-        "  ✓ Lend book: mark = 'M 9'\n"
+        "  ✓ Lend book (mark 'M 9')\n"
         "you> burn Middlemarch\n"
         "I can't do that.\n"
         "you> here is Moby-Dick back\n"
-        "Give back:\n"
-        "mark = 'M 9'\n"
+        "Give back\n"
+        "  Mark: 'M 9'\n"
         "Should I go ahead? Please answer yes or no.\n"
         "you> yes\n"
-        "Done: Give back: mark = 'M 9'.\n"
-        "\n"
-        "The server returned this data:\n"
-        "> {\n"
-        '>   "lent": false,\n'
-        '>   "mark": "M 9",\n'
-        '>   "title": "Moby-Dick"\n'
-        "> }\n"
-        "  ✓ Give back: mark = 'M 9'; the server returned \"{ 'lent': false, 'mark': 'M 9', 'title': 'Moby-Dick' }\"\n"
+        "Done: Give back (mark 'M 9').\n"
+        "  Lent: no\n"
+        "  Title: 'Moby-Dick'\n"
+        "  ✓ Give back (mark 'M 9'); added: lent no, title 'Moby-Dick'\n"
     )
 
 
@@ -78,11 +73,11 @@ def test_the_session_of_the_returns_desk_is_the_documented_one() -> None:
 
 def test_functions_are_tools_in_twenty_lines() -> None:
     assert _output_of("functions.py").splitlines()[:5] == [
-        "Book a table:",
-        "people = 2",
-        "table = 7",
+        "Book a table",
+        "  People: 2",
+        "  Table: 7",
         "Should I go ahead? Please answer yes or no.",
-        "Done: Book a table: people = 2, table = 7.",
+        "Done: Book a table (people 2, table 7).",
     ]
     program = (EXAMPLES / "functions.py").read_text(encoding="utf-8").partition("import asyncio")[2]
     before_the_script = program.partition("script = [")[0] + program.partition("agent = ")[2].partition("\n")[0]

@@ -100,6 +100,8 @@ GRANT: Final[Rows] = {
     "bound_argument": CALLS,
     "key": OTHER("another operation key: a call whose answer was lost is sent again by another one, or not at all"),
     "done_if": OTHER("another read, or none, decides whether a call was made whose answer was lost"),
+    "sentence": WORDS,
+    "reads_for_sentence": WORDS,
     "undone_by": Row("it can be undone by another call, for longer, or without a comparison", _undoes_more),
     "line": WORDS,
 }

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from graph_agent.errors import RecordError
 from graph_agent.graph.fact_reads import FactReader
@@ -26,10 +27,12 @@ from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, Situation
 from graph_agent.policy.cedar.fact_values import shown_facts
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.sentence_reads import NOTHING_READ, ReadValues
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.question.approvals import ApprovalStore
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.gathered_facts import gather_facts
-from graph_agent.words import confirmation
+from graph_agent.words.said import Known, say
 
 MAX_LOOKS = 20
 """The looks of one person at one request."""
@@ -133,20 +136,33 @@ class ApprovalLooks:
         facts = next(map(Facts.model_validate, answers[EntryKind.FACTS]), None)
         preview = next(map(ToolResult.model_validate, answers[EntryKind.PREVIEW]), None)
         rule, action, results = policy.rules[request.action.tool_name], request.action, None
+        read = [FactRead.model_validate(one) for one in answers[EntryKind.READ]]
         if _needs_facts(request, policy.conditions):
             setting = Setting(policy=policy, user_id=request.user_id, roles=request.user_roles, facts=facts)
             call = FunctionCall(name=action.tool_name, arguments=action.arguments)
             hand = CallInHand(call=call, setting=setting, sources=request.sources)
-            reads = _RecordedReads([FactRead.model_validate(one) for one in answers[EntryKind.READ]])
+            reads = _RecordedReads(read)
             results = await FactReader(setting, reads).of_call(hand, lambda _: None)
+        said = say(rule, action.arguments, Known(preview, read=_read_for_sentence(rule, action.arguments, read)))
         shows = preview is not None and preview.success
         return Circumstances(
             facts,
             results,
             _shown(policy, request, results),
-            confirmation.describe_in_full(rule, action.arguments, preview) if shows else None,
+            said.text if shows else None,
             record.header.started_at,
         )
+
+
+def _read_for_sentence(rule: ToolRule, arguments: dict[str, Any], reads: Sequence[FactRead]) -> ReadValues:
+    """Return what a look has read for the sentence of its call."""
+    found = NOTHING_READ
+    for wanted in rule.grant.reads_for_sentence:
+        given = wanted.arguments(arguments)
+        known = (one for one in reads if (one.tool, one.arguments) == (wanted.tool, given))
+        if (read := next(known, None)) is not None:
+            found = found.with_read(wanted, read)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

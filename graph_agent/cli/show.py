@@ -25,7 +25,7 @@ from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, Recor
 from graph_agent.models.sources import BatchSources
 from graph_agent.reply.fixed import QUESTION_END
 from graph_agent.reply.text import counted, exact, one_line, quoted, visible
-from graph_agent.words.confirmation import list_arguments
+from graph_agent.words import values
 
 _LABEL_WIDTH = 14
 _AUTHOR_WIDTH = 8
@@ -96,8 +96,12 @@ def whole_action(pending: PendingAction) -> str:
     before = (pending.changed_before, *pending.origins)
     lines = [exact(sentence, _NO_LIMIT) for sentence in before if sentence]
     for number, call in enumerate(pending.each, 1):
-        title = quoted(call.object_text or call.description.partition("\n")[0], _NO_LIMIT)
-        lines += [f"{number}. {title}" if pending.calls else title, *list_arguments(call.arguments, _NO_LIMIT)]
+        title = call.description.partition("\n")[0]
+        lines.append(f"{number}. {title}" if pending.calls else title)
+        if call.object_text:
+            lines.append(f"  Now: {quoted(call.object_text, _NO_LIMIT)}")
+        arguments = call.arguments.items()
+        lines += [f"  {values.label(name)}: {values.spoken(value, limit=_NO_LIMIT).text}" for name, value in arguments]
     return "\n".join(lines)
 
 

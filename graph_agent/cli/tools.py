@@ -34,7 +34,7 @@ def list_tools(*, settings: Settings, as_json: AsJson = False) -> None:
             continue
         mark = "!" if rule.grant.requires_confirmation else " "
         kind = "changes" if rule.mutating else "reads"
-        print_text((mark, "bold yellow"), (f" {name:<14} ", "bold"), f"{kind:<9}{rule.grant.summary}")
+        print_text((mark, "bold yellow"), (f" {name:<14} ", "bold"), f"{kind:<9}{rule.grant.title}")
     for name in sorted(policy.unavailable) if not as_json else ():
         print_text(f"  {name:<14} unavailable")
 

@@ -95,7 +95,9 @@ class Batch:
         if self.setting.confirmed is not None or self.setting.policy.counts(hand.name):
             return None
         conditions, place = self.setting.policy.conditions, hand.place + 1
-        if place == len(self.calls) or (conditions is not None and conditions.gathers.depends_on_calls(self.calls[place].name)):
+        if place == len(self.calls) or self._is_read_for(self.calls[place].name):
+            return None
+        if conditions is not None and conditions.gathers.depends_on_calls(self.calls[place].name):
             return None
         past = (*hand.before.calls, PastCall(hand.sequence, hand.name, hand.arguments))
         ahead = self._hand(place, hand.sequence + 1, past)
@@ -104,6 +106,11 @@ class Batch:
             return None
         self.foreseen = judged
         return judged.authorized
+
+    def _is_read_for(self, name: str) -> bool:
+        """True if something is read right before a call of this tool, for its sentence."""
+        rule = self.setting.policy.rules.get(name)
+        return rule is not None and any(read.said for read in rule.grant.reads_for_sentence)
 
     def came_true(self, place: int) -> GuardVerdict | None:
         """Return the foreseen verdict on a call, unless something was read since that counts as a call."""

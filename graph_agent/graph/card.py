@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Self
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
@@ -18,8 +17,6 @@ from graph_agent.models.decision import (
     PendingCall,
 )
 from graph_agent.models.record import CallDisposition
-from graph_agent.models.tools import ToolResult
-from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.call_in_hand import CallInHand
 from graph_agent.policy.committed import is_done
 from graph_agent.policy.compiled import CompiledPolicy
@@ -28,6 +25,8 @@ from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code, plain
 from graph_agent.words import confirmation
+from graph_agent.words.approvals import then_approved
+from graph_agent.words.said import NOTHING_KNOWN, Known, say
 
 _MAX_CHANGED_BEFORE = 4_000
 """The longest text that a question shows before its actions, in characters."""
@@ -43,35 +42,30 @@ class AskedCall:
     origins: tuple[str, ...] = ()
     """The sentences about its values that are not the user's words."""
 
-    @classmethod
-    def of(
-        cls,
-        rule: ToolRule,
-        arguments: dict[str, Any],
-        preview: ToolResult | None,
-        because: str = "",
-        facts: Mapping[str, Any] = MappingProxyType({}),
-        undoes: UndoneCall | None = None,
-    ) -> Self:
-        """Return a call of the tool of `rule`, whose object the `preview` describes, or else the `facts`.
+    approval_then: str = ""
+    """The sentence about the people who have to approve after the yes."""
 
-        `undoes` is the earlier call that it undoes.
-        """
-        shown = confirmation.is_shown_in_full(arguments, preview, facts)
+    @classmethod
+    def of(cls, rule: ToolRule, arguments: dict[str, Any], known: Known = NOTHING_KNOWN, because: str = "") -> Self:
+        """Return a call of the tool of `rule`, with what is `known` about it."""
+        said = say(rule, arguments, known)
         call = PendingCall(
             tool_name=rule.grant.name,
             arguments=arguments,
-            description=confirmation.describe_in_full(rule, arguments, preview, facts),
-            whole_digest="" if shown else confirmation.digest_of_action(rule, arguments, preview, facts),
-            object_text=confirmation.unshown_text(preview),
-            undoes=undoes,
+            description=said.text,
+            said=said,
+            whole_digest=confirmation.digest_of_call(arguments, known),
+            by_id_only=not said.is_complete,
+            object_text=confirmation.unshown_text(known),
+            undoes=known.undoes,
         )
         return cls(call, because)
 
     @classmethod
     def in_hand(cls, hand: CallInHand, because: str = "") -> Self:
         """Return a call with what was read for its gates."""
-        return cls.of(hand.rule, hand.arguments, hand.evidence.seen, because, hand.shown, hand.undoes)
+        asked = cls.of(hand.rule, hand.arguments, Known.of(hand), because)
+        return replace(asked, approval_then=then_approved(hand.found.needs))
 
 
 def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, left_out: bool) -> Turn:
@@ -89,8 +83,11 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         tool_name=calls[0].tool_name,
         arguments=calls[0].arguments,
         description=fixed.described_together([one.description for one in calls]),
+        said=calls[0].said,
+        because=tuple(dict.fromkeys(one.because for one in asked if one.because)),
+        approval_then=next((one.approval_then for one in asked if one.approval_then), ""),
         whole_digest=calls[0].whole_digest,
-        by_id_only=bool(calls[0].whole_digest),
+        by_id_only=any(one.by_id_only for one in calls),
         object_text=calls[0].object_text,
         undoes=calls[0].undoes,
         changed_before=changed_before(turn, policy, asked),
@@ -103,8 +100,7 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         then=then,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
-    rules = [f"{fixed.by_rule(one.because)} " for one in asked if one.because]
-    text = _why_anew(turn) + "".join(dict.fromkeys(rules)) + fixed.pending_question(pending)
+    text = _why_anew(turn) + fixed.pending_question(pending)
     return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
 
 
@@ -115,7 +111,7 @@ def earliest(expires_at: datetime, calls: Sequence[PendingCall]) -> datetime:
 
 def is_too_long_together(turn: Turn, policy: CompiledPolicy, asked: Sequence[AskedCall]) -> bool:
     """True if one question cannot show all of several calls, or what the message has changed before them."""
-    cut = len(asked) > 1 and any(one.call.whole_digest for one in asked)
+    cut = len(asked) > 1 and any(one.call.by_id_only for one in asked)
     return cut or len(changed_before(turn, policy, asked)) > _MAX_CHANGED_BEFORE
 
 

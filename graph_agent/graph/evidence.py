@@ -10,11 +10,11 @@ from graph_agent.graph.batch import Batch
 from graph_agent.graph.card import AskedCall, is_too_long_together
 from graph_agent.graph.undo import read_object, restored_before
 from graph_agent.models.canonical import digest
-from graph_agent.models.tools import ToolResult
 from graph_agent.policy.call_in_hand import CallInHand, Evidence, EvidenceKind, Gate, GuardVerdict
 from graph_agent.policy.gates import is_previewed
 from graph_agent.policy.guard import walk
-from graph_agent.words import confirmation
+from graph_agent.words.confirmation import digest_of_call
+from graph_agent.words.said import Known
 
 Reader = Callable[[CallInHand, Batch], Awaitable[Evidence]]
 
@@ -45,14 +45,20 @@ async def _read_object(hand: CallInHand, batch: Batch) -> Evidence:
     seen = hand.evidence.seen
     if seen is None and is_previewed(hand):
         seen = await batch.runtime.ports.preview(hand.name, hand.arguments)
-    return hand.evidence._replace(seen=seen, object_changed=_is_changed(hand, seen))
+    read = await batch.reader.for_sentence(hand) if hand.undoes is None else hand.evidence.read_for_sentence
+    known = Known(seen, hand.shown if seen is None else {}, read, hand.undoes)
+    return hand.evidence._replace(seen=seen, read_for_sentence=read, object_changed=_is_changed(hand, known))
 
 
-def _is_changed(hand: CallInHand, seen: ToolResult | None) -> bool:
+def _is_changed(hand: CallInHand, known: Known) -> bool:
     confirmed = hand.setting.confirmed
-    if confirmed is None or hand.place >= len(confirmed.each) or (seen is None and not hand.shown):
+    if confirmed is None or hand.place >= len(confirmed.each):
         return False
-    return not confirmation.is_unchanged(hand.rule, confirmed.each[hand.place], seen, hand.shown)
+    return digest_of_call(hand.arguments, known) != confirmed.each[hand.place].whole_digest
+
+
+async def _read_sentence(hand: CallInHand, batch: Batch) -> Evidence:
+    return hand.evidence._replace(read_for_sentence=await batch.reader.for_sentence(hand))
 
 
 async def _read_restored(hand: CallInHand, batch: Batch) -> Evidence:
@@ -78,7 +84,7 @@ async def _claim(hand: CallInHand, batch: Batch) -> Evidence:
 
 
 async def _measure_room(hand: CallInHand, batch: Batch) -> Evidence:
-    alone = [AskedCall.of(hand.rule, hand.arguments, None)]
+    alone = [AskedCall.of(hand.rule, hand.arguments)]
     return hand.evidence._replace(has_room=not is_too_long_together(batch.turn, batch.setting.policy, alone))
 
 
@@ -98,6 +104,7 @@ READERS: Final[Mapping[EvidenceKind, Reader]] = MappingProxyType(
     {
         EvidenceKind.FACTS: _read_facts,
         EvidenceKind.OBJECT: _read_object,
+        EvidenceKind.SENTENCE: _read_sentence,
         EvidenceKind.RESTORED: _read_restored,
         EvidenceKind.USES: _reserve,
         EvidenceKind.CLAIM: _claim,

@@ -24,6 +24,7 @@ from graph_agent.policy.fact_errors import UnreadableError
 from graph_agent.policy.facts import Fact, FactKind, Fold
 from graph_agent.policy.guard import judge_fact_read
 from graph_agent.policy.past_call import PastCall
+from graph_agent.policy.sentence_reads import NOTHING_READ, ReadValues
 from graph_agent.policy.undo import read_arguments, with_restored
 from graph_agent.words.reasons import for_user
 
@@ -106,7 +107,7 @@ class FactReader:
 
         The parameters are those of `WantedRead`.
         """
-        conditions, paths = self.setting.policy.conditions, _restored(hand, tool_name, arguments)
+        conditions, paths = self.setting.policy.conditions, _kept_paths(hand, tool_name, arguments)
         declared = None if conditions is None else conditions.results
         compared = {} if declared is None else compared_by(declared, tool_name, hand.arguments)
         key = canonical_json([tool_name, arguments, compared, paths])
@@ -123,6 +124,20 @@ class FactReader:
         if decides or read.error is None:
             self._known[key] = read
         return read
+
+    async def for_sentence(self, hand: CallInHand) -> ReadValues:
+        """Return what the sentence of a call says besides its arguments, as far as it is known."""
+        found, first = NOTHING_READ, True
+        for wanted in hand.rule.grant.reads_for_sentence:
+            if (given := wanted.arguments(hand.arguments)) is None:
+                continue
+            try:
+                read = await self.answer(wanted.tool, given, hand, first=first, decides=False)
+            except UnreadableError:
+                continue
+            first = False
+            found = found.with_read(wanted, read)
+        return found
 
     async def _permitted(self, tool_name: str, arguments: dict[str, Any], hand: CallInHand) -> AuthorizedCall:
         """Return the permission of one more read for a call, which is counted. Raises `UnreadableError` if there is none."""
@@ -202,6 +217,13 @@ class _Reading:
                 self.known.failed[name] = why
             elif name in answer.values:
                 self.known.values[name] = answer.values[name]
+
+
+def _kept_paths(hand: CallInHand, tool_name: str, arguments: dict[str, Any]) -> tuple[str, ...]:
+    """Return the paths in this read that the undo of a call needs, or its sentence."""
+    needed = () if hand.undoes is not None else hand.rule.grant.reads_for_sentence
+    same = (one for one in needed if one.tool == tool_name and one.arguments(hand.arguments) == arguments)
+    return tuple(dict.fromkeys([*_restored(hand, tool_name, arguments), *(path for one in same for path in one.paths)]))
 
 
 def _restored(hand: CallInHand, tool_name: str, arguments: dict[str, Any]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
 from graph_agent.models.origin import Origin
+from graph_agent.models.said import Said, SaidCall
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolCall
 from graph_agent.models.undo import UndoneCall, UndoneDecision
@@ -180,7 +181,10 @@ class PendingCall(Frozen):
     tool_name: str
     arguments: dict[str, Any]
     description: str
+    said: Said | None = Field(default=None, exclude_if=not_)
+    """The sentence and the details; `description` is their text."""
     whole_digest: str = Field(default="", exclude_if=not_)
+    by_id_only: bool = Field(default=False, exclude_if=not_)
     object_text: str = Field(default="", exclude_if=not_)
     undoes: UndoneCall | None = Field(default=None, exclude_if=not_)
 
@@ -214,8 +218,14 @@ class PendingAction(Frozen):
     asked: int = Field(default=1, ge=1, le=MAX_TIMES_ASKED, exclude_if=lambda asked: asked == 1)
     """The number of times the user was asked. Left out of the JSON while it is 1."""
     # Left out of the JSON if it is empty, as in most actions.
+    said: Said | None = Field(default=None, exclude_if=not_)
+    """The sentence of the first call; see `each`."""
+    because: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The rules that ask for the yes, as clauses."""
+    approval_then: str = Field(default="", exclude_if=not_)
+    """The sentence about the other people who have to approve after the yes."""
     whole_digest: str = Field(default="", exclude_if=not_)
-    """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""
+    """SHA-256 of the arguments of the first call and of everything that was read about it: by it a change is noticed."""
     by_id_only: bool = Field(default=False, exclude_if=not_)
     """True if `description` does not show all of it: only an answer by id confirms it, with the digest as `read`."""
     object_text: str = Field(default="", exclude_if=not_)
@@ -290,6 +300,8 @@ class PendingAction(Frozen):
                     self.object_text,
                     self.changed_before,
                     self.origins,
+                    self.because,
+                    self.approval_then,
                     calls,
                 ]
             ).encode()
@@ -558,6 +570,8 @@ class AgentDecision(Frozen, kw_only=False):
     effects: list[str] = Field(default_factory=list)
     # Left out of the JSON if it is empty, as in most decisions.
     notices: list[str] = Field(default_factory=list, exclude_if=not_)
+    calls_said: tuple[SaidCall, ...] = Field(default=(), exclude_if=not_)
+    """The changes of the turn, and the calls that were refused, as people read them."""
     authors: TextAuthors | None = Field(default=None, exclude_if=not_)
     void_answer: AnswerState | None = Field(default=None, exclude_if=not_)
     """The state of the question, if the user's answer to it had no effect."""

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.said import Said
 
 
 class RestoredObject(Frozen):
@@ -19,6 +20,8 @@ class RestoredObject(Frozen):
     """The values that the undo restores, by path."""
     left: dict[str, Any]
     """The values right after the change, by path."""
+    filled: dict[str, str] = Field(default_factory=dict, exclude_if=lambda filled: not filled)
+    """The arguments of the undo that restore a value, each with its path."""
 
 
 class UndoneCall(Frozen):
@@ -30,6 +33,8 @@ class UndoneCall(Frozen):
     """The end of the time for which the change can be undone."""
     restored: RestoredObject | None = Field(default=None, exclude_if=lambda restored: restored is None)
     """None if nothing is read before the change."""
+    said: Said | None = Field(default=None, exclude_if=lambda said: said is None)
+    """The sentence of the change, as it was said when it was made."""
 
     @property
     def is_compared(self) -> bool:

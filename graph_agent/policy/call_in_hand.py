@@ -32,6 +32,7 @@ from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApprova
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.reasons import Reason, ReasonCode
+from graph_agent.policy.sentence_reads import NOTHING_READ, ReadValues
 from graph_agent.policy.tool_rule import ToolRule
 
 ASKED_AT = "consent"
@@ -91,6 +92,7 @@ class EvidenceKind(StrEnum):
 
     FACTS = "facts"
     OBJECT = "object"
+    SENTENCE = "sentence"
     RESTORED = "restored"
     USES = "uses"
     CLAIM = "claim"
@@ -109,7 +111,9 @@ class Evidence(NamedTuple):
     seen: ToolResult | None = None
     """OBJECT: the preview of the object of the call; None without one."""
     object_changed: bool = False
-    """OBJECT: True if the object is known, and is not as it was shown to those who have confirmed the call."""
+    """OBJECT: True if the call is not as it was shown to those who have confirmed it."""
+    read_for_sentence: ReadValues = NOTHING_READ
+    """OBJECT and SENTENCE: what its sentence says besides its arguments."""
     object_now: FactRead | None = None
     """RESTORED: what an undo would restore, as it is now."""
     restored_before: Mapping[str, Any] = MappingProxyType({})

@@ -13,7 +13,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits, Transport
-from graph_agent.policy import outcome_reads, undo
+from graph_agent.policy import outcome_reads, sentence_check, undo
 from graph_agent.policy.cedar.compiled import Conditions, compile_conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.cedar.schema import ToolAction
@@ -112,7 +112,7 @@ class CompiledPolicy:
     def titles_of(self, tool_name: str) -> tuple[str, ...]:
         """Return the titles of a tool, in the constitution and at its server; none of an unknown tool."""
         rule = self.rules.get(tool_name)
-        return (rule.grant.summary, rule.traits.title or "") if rule is not None else ()
+        return (rule.grant.title, rule.traits.title or "") if rule is not None else ()
 
     def is_write(self, tool_name: str) -> bool:
         """True if the tool `tool_name` is granted and may change something."""
@@ -167,7 +167,7 @@ class CompiledPolicy:
 def _unavailable(grant: ToolGrant, reason: str | None) -> ToolDeclaration:
     return ToolDeclaration(
         name=grant.name,
-        description=f"Unavailable: {'its server does not serve it now' if reason is None else reason}. {grant.summary}",
+        description=f"Unavailable: {'its server does not serve it now' if reason is None else reason}. {grant.title}",
         parameters={"type": "object", "properties": {}},
     )
 
@@ -223,6 +223,8 @@ def compile_policy(
                 raise ToolGrantError(name, f"the tool '{name}' has ({marker}), and {granted} is not granted")
         if problem := outcome_reads.problem_of(rule.grant, rules, servers) or undo.problem_of(rule.grant, rules, servers):
             raise ToolGrantError(name, f"the tool '{name}' {problem}")
+        if problem := sentence_check.problem_of(rule, rules, servers):
+            raise ToolGrantError(name, str(ConstitutionError(f"the sentence of the tool '{name}' {problem}", rule.grant.line)))
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
     return CompiledPolicy(constitution, rules, absent, servers)
 
@@ -235,6 +237,9 @@ def _named_tools(grant: ToolGrant) -> Iterator[tuple[str, str]]:
         yield grant.undone_by.tool, "undone by ..."
         if grant.undone_by.before is not None:
             yield grant.undone_by.before.tool, "undone by ..."
+    for read in grant.reads_for_sentence:
+        for name, _ in read.said:
+            yield read.tool, name
 
 
 def _operation_key(grant: ToolGrant, declaration: ToolDeclaration, traits: ToolTraits) -> OperationKey | None:

@@ -9,11 +9,12 @@ parsed into the whitelist and the rules of each tool, so that prompt and enforce
     - delete_task: Remove tasks (requires confirmation)
     <!-- a note for the reader -->
     - ask_question: "Ask (almost) anything"
+    - rename_task: "Call task {task_id} '{title}'" (requires confirmation)
 
 The section has such lines, one-line comments and blank lines only. Anything else (a misspelt marker, an indented line, a grant
 in a comment, a look-alike letter) is an error with its line number: it could have been meant as a restriction, so it is never
-ignored. Only markers restrict: a summary is text, with or without double quotes. Quotes allow every character; without them it
-has nothing that looks like a marker.
+ignored. Only markers restrict: a summary is text, with or without double quotes. Without them it has nothing that looks like a
+marker. In quotes it may have every character; braces and brackets are places for the values of a call (`sentence.py`).
 
 A second section, `## Available Prompts`, may name prompts of MCP servers, which the gateway then offers:
 `- files.review: Review a file`.
@@ -35,6 +36,8 @@ from graph_agent.models.canonical import digest
 from graph_agent.policy.fact_lines import FACTS_SECTION, NO_FACTS, read_facts, read_of_call
 from graph_agent.policy.facts import Fact
 from graph_agent.policy.key_location import LOCATION, KeyLocation
+from graph_agent.policy.sentence import Sentence, SentenceError, escaped
+from graph_agent.policy.sentence_reads import PLAIN_PATH, ReadForSentence, reads_for_sentence
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.reply.text import visible
 
@@ -69,7 +72,6 @@ _MARKER = re.compile(
     rf"|undone by (?P<undo>{_NAME}|{_QUOTED_NAME})\((?P<wheres>{_WHERE}(?:, {_WHERE})*)\)"
     r" for (?P<number>[1-9][0-9]{0,3}) (?P<unit>minute|hour|day)s?)\)"
 )
-_PLAIN_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\])*")
 _HEADINGS = ("# ", "## ")
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
@@ -160,14 +162,25 @@ class ToolGrant:
     """The read that tells whether a call was made whose answer was lost."""
     undone_by: UndoneBy | None = None
     """The call that undoes one of this tool."""
+    sentence: Sentence | None = field(default=None, compare=False)
+    """The parsed summary, if it is in quotes."""
+    reads_for_sentence: tuple[ReadForSentence, ...] = field(default=(), compare=False)
+    """The reads that the sentence of a call needs."""
     line: int = field(default=0, compare=False)
     """The number of the line, counted from 1."""
 
     @property
+    def title(self) -> str:
+        """The summary in words alone."""
+        return self.summary if self.sentence is None else self.sentence.title
+
+    @property
     def facts(self) -> frozenset[str]:
-        """The facts that its markers name."""
+        """The facts that its markers and its sentence name."""
         restored = () if self.undone_by is None else self.undone_by.parameters
         found = {where.root for _, where in restored if where.is_fact}
+        if self.sentence is not None:
+            found |= {place.root for place in self.sentence.places if place.is_fact}
         return frozenset(found if self.done_if is None else {*found, self.done_if.fact})
 
 
@@ -213,7 +226,7 @@ class Constitution:
         if not grants:
             raise ConstitutionError(f"'{SECTION}' lists no tool", start)
         prompts_start = _find_section(lines, PROMPTS_SECTION)
-        prompts = () if prompts_start is None else _read_entries(lines, prompts_start)
+        prompts = () if prompts_start is None else _read_entries(lines, prompts_start, None)
         for prompt in prompts:
             if "." not in prompt.name:
                 raise ConstitutionError(f"a prompt is named with its server: 'server.{prompt.name}'", prompt.line)
@@ -256,8 +269,13 @@ def shipped_constitution() -> Path:
 
 def grant_line(name: str, summary: str, markers: str = "") -> str:
     """Return a line that grants the tool `name`, with `summary` as free text; the name is quoted if it has to be."""
+    return sentence_line(name, escaped(summary), markers)
+
+
+def sentence_line(name: str, sentence: str, markers: str = "") -> str:
+    """Return a line that grants the tool `name`, with a sentence for its calls."""
     shown = name if re.fullmatch(_NAME, name) else f'"{name}"'
-    return f'- {shown}: "{summary}"{markers and " "}{markers}'
+    return f'- {shown}: "{sentence}"{markers and " "}{markers}'
 
 
 class ListedTools(NamedTuple):
@@ -318,7 +336,8 @@ def _lines_of(lines: list[str], start: int) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _read_entries(lines: list[str], start: int, facts: Mapping[str, Fact] = NO_FACTS) -> tuple[ToolGrant, ...]:
+def _read_entries(lines: list[str], start: int, facts: Mapping[str, Fact] | None) -> tuple[ToolGrant, ...]:
+    """Return the lines of a section; `facts` are those that a tool's line may name, and None for prompts."""
     entries: dict[str, ToolGrant] = {}
     for number, line in _lines_of(lines, start):
         entry = _read_entry(line, number, facts)
@@ -328,14 +347,14 @@ def _read_entries(lines: list[str], start: int, facts: Mapping[str, Fact] = NO_F
     return tuple(entries.values())
 
 
-def _read_entry(line: str, number: int, facts: Mapping[str, Fact]) -> ToolGrant:
+def _read_entry(line: str, number: int, facts: Mapping[str, Fact] | None) -> ToolGrant:
     match = _ENTRY.fullmatch(line.rstrip())
     if match is None:
         raise ConstitutionError(f"expected '- name: summary', optionally followed by markers: {MARKERS}", number)
     name = match["name"].strip('"')
     if name in REPLY_FORMS:
         raise ConstitutionError(f"'{name}' is a reply form and cannot be granted", number)
-    summary, markers = _split_markers(match["rest"], number, facts)
+    summary, markers, quoted = _split_markers(match["rest"], number, facts or NO_FACTS)
     if (seconds := markers.pop("complete", None)) is not None:
         if "done_if" not in markers:
             raise ConstitutionError("(complete) stands beside (done if ...), about its read", number)
@@ -344,7 +363,9 @@ def _read_entry(line: str, number: int, facts: Mapping[str, Fact]) -> ToolGrant:
         markers["done_if"] = replace(markers["done_if"], complete_after=seconds)
     if not summary:
         raise ConstitutionError(f"'{name}' has no summary", number)
-    grant = ToolGrant(name, summary, line=number, **markers)
+    sentence = _sentence(summary, facts, number) if quoted and facts is not None else None
+    reads = reads_for_sentence(sentence, _replacing(name, markers.get("undone_by")), facts or NO_FACTS, number)
+    grant = ToolGrant(name, summary, sentence=sentence, reads_for_sentence=reads, line=number, **markers)
     if grant.key is not None and grant.key.is_reserved:
         raise ConstitutionError(f"the operation key cannot be in {grant.key}, which is reserved", number)
     if grant.requires_confirmation and grant.without_confirmation:
@@ -355,8 +376,8 @@ def _read_entry(line: str, number: int, facts: Mapping[str, Fact]) -> ToolGrant:
     return grant
 
 
-def _split_markers(text: str, number: int, facts: Mapping[str, Fact]) -> tuple[str, dict[str, Any]]:
-    """Return the summary of a line, and its markers as fields of `ToolGrant`."""
+def _split_markers(text: str, number: int, facts: Mapping[str, Fact]) -> tuple[str, dict[str, Any], bool]:
+    """Return the summary of a line, its markers as fields of `ToolGrant`, and True if the summary is in quotes."""
     markers: dict[str, Any] = {}
     # From the end of the line: a marker elsewhere stays in the summary, where its brackets are an error.
     while marker := _MARKER.fullmatch(text):
@@ -368,9 +389,24 @@ def _split_markers(text: str, number: int, facts: Mapping[str, Fact]) -> tuple[s
     if quoted := _QUOTED.fullmatch(text):
         if visible(text) != text or "\t" in text:
             raise ConstitutionError("a summary contains no hidden characters", number)
-        return quoted["summary"].strip(), markers
+        return quoted["summary"].strip(), markers, True
     _require_plain_text(text, number)
-    return text, markers
+    return text, markers, False
+
+
+def _sentence(summary: str, facts: Mapping[str, Fact], number: int) -> Sentence:
+    try:
+        return Sentence.parse(summary, facts)
+    except SentenceError as exc:
+        raise ConstitutionError(f"in a quoted summary {exc}", number) from None
+
+
+def _replacing(name: str, undone_by: UndoneBy | None) -> ReadForSentence | None:
+    """Return the read of what a call replaces, which the same tool restores; None without one."""
+    if undone_by is None or undone_by.tool != name or undone_by.before is None:
+        return None
+    replaced = tuple((parameter, where.path) for parameter, where in undone_by.parameters if where.is_fact)
+    return ReadForSentence(undone_by.before.tool, undone_by.before.parameters, replaced=replaced)
 
 
 def _field_of(marker: re.Match[str], number: int, facts: Mapping[str, Fact]) -> tuple[str, Any]:
@@ -407,7 +443,7 @@ def _undone_by(marker: re.Match[str], number: int, facts: Mapping[str, Fact]) ->
             continue
         read = read_of_call(facts, root, "(undone by ...)", number)
         whole = f"{read.path}{path}".removeprefix("$").removeprefix(".")
-        if not _PLAIN_PATH.fullmatch(whole):
+        if not PLAIN_PATH.fullmatch(whole):
             raise ConstitutionError(f"(undone by ...) restores one value, and '{text}' is none", number)
         places[parameter] = Where(root, whole)
         reads[BeforeRead(read.tool, read.parameters)] = root

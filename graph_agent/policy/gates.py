@@ -214,7 +214,7 @@ def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Find
 
 
 def is_looked_at(hand: CallInHand) -> bool:
-    return hand.setting.looks and is_previewed(hand)
+    return hand.setting.looks and has_description(hand)
 
 
 def is_meant(hand: CallInHand) -> GuardVerdict | None:
@@ -250,7 +250,19 @@ def has_changed(hand: CallInHand) -> bool:
 
 
 def has_object(hand: CallInHand) -> bool:
-    return hand.found.question is not None and is_previewed(hand)
+    return hand.found.question is not None and has_description(hand)
+
+
+def has_description(hand: CallInHand) -> bool:
+    """True if something is read to describe the call: a preview, or what its sentence names. An undo says what it undoes."""
+    return is_previewed(hand) or (bool(hand.rule.grant.reads_for_sentence) and hand.undoes is None)
+
+
+def is_said_of(hand: CallInHand) -> bool:
+    """True for a change that runs without a question, and whose sentence names facts."""
+    if hand.found.permission is None or hand.setting.confirmed is not None or hand.undoes is not None:
+        return False
+    return hand.rule.mutating and any(read.said for read in hand.rule.grant.reads_for_sentence)
 
 
 def is_previewed(hand: CallInHand) -> bool:

@@ -75,6 +75,7 @@ GATES: Final = (
     Gate("permission", permit, "(creates the permission of a call that runs)"),
     Gate(gates.BUDGET, gates.is_within_budget, "the conditions, by the uses of now", EvidenceKind.USES, gates.is_counted),
     Gate("undone once", gates.is_undone_once, "nothing has undone the change", EvidenceKind.CLAIM, gates.undoes_now),
+    Gate("sentence", gates.passes, "(only reads)", EvidenceKind.SENTENCE, gates.is_said_of),
     Gate("room", gates.has_room, "a question can show what was changed before it", EvidenceKind.ROOM, gates.asks),
     Gate("object", gates.shows_object, "a question can show what it acts on", EvidenceKind.OBJECT, gates.has_object),
     Gate("card", gates.fits_card, "one question can show it with the others", EvidenceKind.CARD, gates.awaits_user),

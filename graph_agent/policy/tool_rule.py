@@ -70,7 +70,7 @@ class ToolRule:
     @property
     def title(self) -> str:
         """The tool's action in words for the user: the server's title, or the summary in the constitution."""
-        return self.user_text(self.traits.title or "").strip() or self.grant.summary
+        return self.user_text(self.traits.title or "").strip() or self.grant.title
 
     def definition_json(self) -> dict[str, Any]:
         """Return what the server declares about the tool, as plain JSON."""

@@ -8,6 +8,7 @@ from typing import Any
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.origin import Origin
 from graph_agent.models.record import CallDisposition, ShadowVerdict
+from graph_agent.models.said import Said
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.reasons import INVALID_ARGUMENTS, Reason, ReasonCode
@@ -32,6 +33,8 @@ class TurnCall:
     """Why the call was not made; None for one that was, or that is repeated."""
     shadow: tuple[ShadowVerdict, ...] = ()
     """The rules in the shadow that would have changed the decision."""
+    said: Said | None = None
+    """The call as people read it; None for one that is not said."""
     gate: str = ""
     """The gate that decided; empty for a call that has passed all of them."""
 

@@ -41,7 +41,11 @@ def problem_of(grant: ToolGrant, rules: Mapping[str, ToolRule], servers: Mapping
         return "has (undone by ...), which needs the extra 'policy': pip install 'graph-agent[policy]'"
     except ValueError as exc:
         return f"has {exc}"
-    return _undo_problem(declared, rule, rules) or _read_problem(declared, rule, rules, servers)
+    if (problem := _undo_problem(declared, rule, rules)) is not None or declared.before is None:
+        return problem
+    before = declared.before
+    marker = f"(undone by {declared.tool} ...)"
+    return problem_of_read(before.tool, before.parameters, marker, rule, rules, servers)
 
 
 def filled(declared: UndoneBy, arguments: Mapping[str, Any], result: ToolResult, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,21 +118,32 @@ def _undo_problem(declared: UndoneBy, rule: ToolRule, rules: Mapping[str, ToolRu
     return _misfit(tool, undo, dict(declared.parameters))
 
 
-def _read_problem(declared: UndoneBy, rule: ToolRule, rules: Mapping[str, ToolRule], servers: Mapping[str, str]) -> str | None:
-    if (before := declared.before) is None or (reader := rules.get(before.tool)) is None:
+def problem_of_read(
+    reads: str,
+    parameters: Iterable[tuple[str, str]],
+    by: str,
+    rule: ToolRule,
+    rules: Mapping[str, ToolRule],
+    servers: Mapping[str, str],
+) -> str | None:
+    """Return why the tool `reads` cannot be read for the calls of another, as a clause about that; None if it can.
+
+    Each of the `parameters` has the argument that fills it. `by` is the part of the line that needs the read.
+    """
+    if (reader := rules.get(reads)) is None:
         return None
-    tool = f"has (undone by {declared.tool} ...), which reads {before.tool}, "
+    tool = f"has {by}, which reads {reads}, "
     if reader.mutating:
         return f"{tool}which may change something: its line needs (reads)"
     if reader.grant.requires_confirmation:
         return f"{tool}which asks the user first"
-    same = servers.get(rule.grant.name) == servers.get(before.tool)
+    same = servers.get(rule.grant.name) == servers.get(reads)
     if not same and reader.traits.untrusted and not reader.grant.trusted_results:
         return f"{tool}whose server is another one and not trusted: its line needs (trusted results)"
     own = rule.served.parameters.get("properties", {})
-    if absent := [name for _, name in before.parameters if name not in own]:
+    if absent := [name for _, name in parameters if name not in own]:
         return f"{tool}which needs '{absent[0]}', and that is no argument of the call"
-    return _misfit(tool, reader, dict(before.parameters))
+    return _misfit(tool, reader, dict(parameters))
 
 
 def _misfit(tool: str, called: ToolRule, given: Mapping[str, object]) -> str | None:

@@ -109,7 +109,9 @@ def may_have_changed(description: str) -> str:
 
 def pending_question(pending: PendingAction) -> str:
     """Return the question about an action, after what its message has changed before and which values are not the user's."""
-    before = "".join(f"{sentence} " for sentence in (pending.changed_before, *pending.origins) if sentence)
+    rules = map(by_rule, pending.because)
+    said = (*rules, pending.approval_then, pending.changed_before, *pending.origins)
+    before = "".join(f"{sentence} " for sentence in said if sentence)
     return before + question(pending.description, by_id_only=pending.by_id_only, several=bool(pending.calls))
 
 

@@ -49,7 +49,7 @@ class PlainExecutor:
         served = self.get_available_tools()
         declared = {tool.name: tool for tool in self._adapter.declarations(served)}
         return [
-            declared.get(grant.name) or ToolDeclaration(name=grant.name, description=grant.summary, parameters=ANY_ARGUMENTS)
+            declared.get(grant.name) or ToolDeclaration(name=grant.name, description=grant.title, parameters=ANY_ARGUMENTS)
             for grant in self._grants
             if grant.name in served
         ]

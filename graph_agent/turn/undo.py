@@ -11,6 +11,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode, no_closed_decisio
 from graph_agent.models.facts import FactRead
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, ToolInvocation
+from graph_agent.models.said import Said
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import RestoredObject, UndoneCall, UndoneDecision
 from graph_agent.policy.compiled import CompiledPolicy
@@ -21,8 +22,8 @@ from graph_agent.policy.undo import NotUndoableError, filled, place_of, read_arg
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply import fixed
 from graph_agent.reply.text import one_line
-from graph_agent.words import confirmation
 from graph_agent.words.reasons import undone_already
+from graph_agent.words.said import in_line, say
 
 READ_WITHIN: Final = timedelta(seconds=10)
 """A read that was made later after the change may have seen what others have changed since."""
@@ -102,9 +103,9 @@ def undoable(
                 raise NotUndoableError(f"at most {MAX_CALLS_PER_ROUND} at once: undo the rest after these")
             found.append(_undo_of(record, call, result, rule, policy, undone_by.get(call.sequence), now))
             if not found[-1][1].is_compared:
-                uncompared.append(_described(rule, call))
+                uncompared.append(_described(record, rule, call))
         except NotUndoableError as exc:
-            stays.append((_described(rule, call), str(exc)))
+            stays.append((_described(record, rule, call), str(exc)))
     calls, undone = tuple(one for one, _ in found), tuple(one for _, one in found)
     return Undoable(calls, undone, tuple(stays), tuple(uncompared), unknown)
 
@@ -137,7 +138,10 @@ def _undo_of(
     restored = _restored(record, call, declared, policy)
     before = {} if restored is None else restored.before
     arguments = filled(declared, call.parameters, result, before)
-    undone = UndoneCall(decision_id=record.header.decision_id, sequence=call.sequence, until=until, restored=restored)
+    said = _said_of(record, call)
+    undone = UndoneCall(
+        decision_id=record.header.decision_id, sequence=call.sequence, until=until, restored=restored, said=said
+    )
     return FunctionCall(name=declared.tool, arguments=arguments), undone
 
 
@@ -164,6 +168,7 @@ def _restored(
         arguments=read.arguments,
         before={path: read.values[place] for path, place in places.items()},
         left={path: left.values[place] for path, place in places.items()},
+        filled={parameter: where.path for parameter, where in declared.parameters if where.is_fact},
     )
 
 
@@ -200,6 +205,14 @@ def _undoing_calls(record: DecisionRecord) -> set[int]:
     return {number for number, one in enumerate(() if answered is None else answered.each, start=1) if one.undoes is not None}
 
 
-def _described(rule: ToolRule | None, call: ToolInvocation) -> str:
-    text = "A change" if rule is None else confirmation.describe_action(rule, call.parameters, None)
+def _said_of(record: DecisionRecord, call: ToolInvocation) -> Said | None:
+    """Return a call as people have read it; None if its record does not have that."""
+    known = () if record.decision is None else record.decision.calls_said
+    return next((one.said for one in known if one.sequence == call.sequence), None)
+
+
+def _described(record: DecisionRecord, rule: ToolRule | None, call: ToolInvocation) -> str:
+    if (said := _said_of(record, call)) is None and rule is not None:
+        said = say(rule, call.parameters)
+    text = "A change" if said is None else in_line(said)
     return one_line(text, _MAX_DESCRIPTION)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest
+from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.text import quoted
+from graph_agent.words.said import brief_of
 
 
 def opened_reply(request: ApprovalRequest) -> str:
     """Return the reply with which a request is opened."""
     before = fixed.CHANGED_SINCE_APPROVED if request.renewals else ""
     return " ".join(filter(None, (before, request.action.changed_before, fixed.waits_for_approval(request))))
+
+
+def then_approved(needs: NeededApproval | None) -> str:
+    """Return the sentence about the people who have to approve a call after the yes; empty if nobody has to."""
+    if needs is None or not needs.roles:
+        return ""
+    rules = "; ".join(needs.rules)
+    return f"After your yes it waits for another person with the role {fixed.in_roles(needs.roles)}: {rules}."
 
 
 def ended_without_call(closed: ClosedRequest) -> str:
@@ -29,7 +39,7 @@ def ended_without_call(closed: ClosedRequest) -> str:
             why = f"{who} until {until}, so nothing was done"
         case _:
             why = f"The request is void ({closed.why}), so nothing was done"
-    return f"{why}: {fixed.lowered(closed.request.action.description)}"
+    return f"{why}: {fixed.lowered(brief_of(closed.request.action))}"
 
 
 def reason_notices(closed: ClosedRequest) -> list[str]:

@@ -7,18 +7,21 @@ from collections.abc import Iterator, Sequence
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import PendingCall
 from graph_agent.models.record import CallDisposition
-from graph_agent.policy.committed import MADE
+from graph_agent.models.said import SaidCall, SaidState
+from graph_agent.policy.committed import MADE, is_committed
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.reasons import ReasonCode
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, by_server, capitalized, joined
 from graph_agent.reply.text import clean_reply, one_line
-from graph_agent.words import confirmation
 from graph_agent.words.reasons import rule_of
-from graph_agent.words.receipts import confirmed_reply, quoted_refusal, quoted_result
+from graph_agent.words.receipts import added_rows, confirmed_reply, quoted_refusal, quoted_result
+from graph_agent.words.said import brief_of, in_line, say
 
 _MAX_SAID = 1_000
+_MAX_WHY = 300
 _MADE_LATER = frozenset({CallDisposition.EXECUTED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
 
@@ -32,10 +35,8 @@ def report_call(call: TurnCall, policy: CompiledPolicy) -> Parts:
         return failed
     if call.disposition is CallDisposition.REFUSED and call.result.error_code is ToolErrorCode.ACCESS_DENIED:
         # The conditions were asked again after the yes.
-        return by_code(fixed.refused([confirmation.describe_action(rule, call.arguments, None)], rule_of(call)))
-    return (
-        confirmed_reply(rule, call.arguments, call.result) if call.result.success else failed + quoted_result(rule, call.result)
-    )
+        return by_code(fixed.refused([_line_of(call, rule)], rule_of(call)))
+    return _reply(call, rule) if call.result.success else failed + quoted_result(rule, call.result)
 
 
 def report_confirmed(
@@ -61,6 +62,34 @@ def report_confirmed(
     return report_call(calls[0], policy)
 
 
+def calls_said(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Iterator[SaidCall]:
+    """Yield the changes of a turn, and the calls that were refused, as people read them."""
+    for call in calls:
+        rule = policy.rules.get(call.call.name)
+        if rule is None or call.said is None or not (rule.mutating or call.disposition is CallDisposition.REFUSED):
+            continue
+        state = _state(call, rule)
+        why = rule_of(call)
+        if state is SaidState.NOT_DONE:
+            # A server's words, or code's.
+            why = one_line(rule.user_text(call.result.error or ""), _MAX_WHY)
+        result = added_rows(rule, call.arguments, call.said, call.result) if state is SaidState.DONE else ()
+        yield SaidCall(sequence=call.sequence, state=state, said=call.said, result=result, why=why)
+
+
+def _state(call: TurnCall, rule: ToolRule) -> SaidState:
+    known = {
+        CallDisposition.AWAITING: SaidState.ASKED,
+        CallDisposition.WAITS: SaidState.WAITS,
+        CallDisposition.REFUSED: SaidState.REFUSED,
+    }
+    if call.disposition in known:
+        return known[call.disposition]
+    if call.disposition not in MADE or not call.result.may_be_done:
+        return SaidState.NOT_DONE
+    return SaidState.DONE if is_committed(rule, call.result) else SaidState.UNKNOWN
+
+
 def notices_of_undone(calls: Sequence[TurnCall], shown: Sequence[PendingCall]) -> Iterator[str]:
     """Yield a notice for each confirmed call that was not done, and is not asked for or made again later in the turn.
 
@@ -69,7 +98,7 @@ def notices_of_undone(calls: Sequence[TurnCall], shown: Sequence[PendingCall]) -
     for call, one in zip(calls, shown, strict=False):
         is_undone = call.disposition is CallDisposition.EXECUTED and not call.result.may_be_done
         if (is_undone or call.disposition is CallDisposition.SKIPPED) and not _follows(call, calls):
-            yield fixed.not_done(one.description, _why_undone(call))
+            yield fixed.not_done(brief_of(one), _why_undone(call))
 
 
 def notices_for_user(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Iterator[Parts]:
@@ -100,11 +129,20 @@ def _report_one_of_several(call: TurnCall, shown: PendingCall, policy: CompiledP
         # Why it failed is quoted from its server; of a call that was not sent, the text of the error is our own.
         quote = quoted_refusal(rule, call.result) + quote
     if rule is not None and call.result.success:
-        return confirmed_reply(rule, call.arguments, call.result)
+        return _reply(call, rule)
     if call.result.unknown:
         return capitalized(call.receipt) + by_code(f". {fixed.CHECK_FIRST}") + quote
     why = rule_of(call) if call.disposition is CallDisposition.REFUSED else _why_undone(call)
-    return by_code(fixed.not_done(shown.description, why)) + quote
+    return by_code(fixed.not_done(brief_of(shown), why)) + quote
+
+
+def _reply(call: TurnCall, rule: ToolRule) -> Parts:
+    said = call.said or say(rule, call.arguments)
+    return confirmed_reply(rule, call.arguments, said, call.result)
+
+
+def _line_of(call: TurnCall, rule: ToolRule) -> str:
+    return in_line(call.said or say(rule, call.arguments))
 
 
 def _why_undone(call: TurnCall) -> str:

@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from graph_agent.errors import REFUSAL_CODES, ToolErrorCode
+from graph_agent.models.said import Said, SaidRow
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.committed import is_committed, reads_like_failure, text_of
 from graph_agent.policy.tool_rule import ToolRule
-from graph_agent.reply.authored import Parts, by_code, by_server
+from graph_agent.reply.authored import Parts, by_code, by_server, joined
 from graph_agent.reply.text import clean_reply, one_line
-from graph_agent.words.confirmation import describe_action
+from graph_agent.words.said import in_line, result_rows
+from graph_agent.words.values import brief, leaves, lowered
 
 _MAX_RESULT_CHARS: Final = 2_000
 _MAX_RESULT_LINES: Final = 50
 _MAX_RESULT_IN_RECEIPT: Final = 100
+_MAX_IN_ROW: Final = 300
+_MAX_ADDED: Final = 3
+"""The number of values of a result that a receipt has."""
 _MORE: Final = "[…] (the rest is not shown)"
 _MAX_REFUSAL: Final = 300
 _MAX_RECEIPT: Final = 2_100
 """Enough for a receipt that quotes two texts of 1,000 characters."""
 
 
-def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, confirmed: bool = False) -> Parts:
+def added_rows(rule: ToolRule, arguments: dict[str, Any], said: Said, result: ToolResult) -> tuple[SaidRow, ...]:
+    """Return what the result of a change has that the call does not say; empty for a text that is too long for rows."""
+    if result.model_only or not is_committed(rule, result) or _is_prose(result):
+        return ()
+    return result_rows(rule, arguments, said, result.data)
+
+
+def receipt(rule: ToolRule, said: Said, result: ToolResult, added: Sequence[SaidRow] = ()) -> Parts:
     """Return the line about one call: what it changed, or may have changed. Empty for a read and for a definite failure.
 
     A server that keeps the operation ledger may supply the wording (`data["receipt"]`); it is reduced to one line without tool
-    names. For any other server the receipt names the tool's title and the arguments, and for a `confirmed` call the result.
+    names. For any other server the receipt says the call, and what its result has `added`.
     """
     if not rule.mutating or not result.may_be_done:
         return ()
     if result.success and (line := _own_wording(rule, result)):
         return by_server(line)
     if result.read_back is not None and result.success:
-        return by_code(f"found done: {_described(rule, arguments)}")
-    described = by_code(_described(rule, arguments)) + (_in_receipt(rule, result) if confirmed else ())
+        return by_code(f"found done: {in_line(said)}")
+    described = by_code(in_line(said)) + _added(added)
     if result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE:
         return by_code("reported a failure; what was done before is not known: ") + described
     return described if is_committed(rule, result) else by_code("not known whether this was done: ") + described
 
 
-def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> Parts:
-    """Return the reply to a confirmed call that succeeded: what was done, and what the server returned, marked as data."""
+def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], said: Said, result: ToolResult) -> Parts:
+    """Return the reply to a confirmed call that succeeded: what was done, and what its result adds, as the server's words.
+
+    What a read returned, and a text that is too long for rows, is quoted.
+    """
     if line := _own_wording(rule, result):
         return by_code("Done: ") + by_server(line) + by_code(".")
-    done = "The answer reads like a failure" if reads_like_failure(rule, result) else "Done"
     if result.read_back is not None:
-        done = "The answer was lost, and a read found it done"
-    return by_code(f"{done}: {_described(rule, arguments)}.") + quoted_result(rule, result)
+        return by_code(f"The answer was lost, and a read found it done: {in_line(said)}.")
+    if reads_like_failure(rule, result):
+        return by_code(f"The answer reads like a failure: {in_line(said)}.") + quoted_result(rule, result)
+    added = added_rows(rule, arguments, said, result)
+    in_rows = rule.mutating and not result.for_user and not any(item.note for item in result.content)
+    quote = _in_rows(added) if in_rows and (added or not _is_prose(result)) else quoted_result(rule, result)
+    return by_code(f"Done: {in_line(said)}.") + quote
 
 
 def quoted_result(rule: ToolRule, result: ToolResult) -> Parts:
@@ -68,10 +87,6 @@ def quoted_refusal(rule: ToolRule, result: ToolResult) -> Parts:
     return by_code("\n\nThe tool says:\n") + by_server(f"> {said}") if said else ()
 
 
-def _described(rule: ToolRule, arguments: dict[str, Any]) -> str:
-    return describe_action(rule, arguments, None) if arguments else one_line(rule.title, _MAX_RECEIPT)
-
-
 def _own_wording(rule: ToolRule, result: ToolResult) -> str:
     """Return the wording of a server with a ledger for a change; empty if there is none."""
     wording = result.data.get("receipt") if isinstance(result.data, dict) and rule.traits.ledger and rule.mutating else None
@@ -89,10 +104,20 @@ def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> tuple[li
     return lines[:_MAX_RESULT_LINES] if any(lines) else [], complete
 
 
-def _in_receipt(rule: ToolRule, result: ToolResult) -> Parts:
-    """Return what a server returned as the end of a receipt: `; the server returned "…"`, without a quote that could end it."""
-    lines, complete = _result_lines(result, rule.hidden)
-    if not lines:
-        return ()
-    data = " ".join([*lines, *([] if complete else [_MORE])]).replace('"', "'")
-    return by_code('; the server returned "') + by_server(one_line(data, _MAX_RESULT_IN_RECEIPT)) + by_code('"')
+def _added(rows: Sequence[SaidRow]) -> Parts:
+    """Return the first rows of a result as the end of a line."""
+    shown = [
+        by_code(f"{lowered(row.label)} ") + by_server(brief(row.text, row.shown, row.length, _MAX_RESULT_IN_RECEIPT))
+        for row in rows[:_MAX_ADDED]
+    ]
+    return by_code("; added: ") + joined(", ", shown) if shown else ()
+
+
+def _is_prose(result: ToolResult) -> bool:
+    """True if a result has a text that is too long for a row."""
+    return any(isinstance(one, str) and (len(one) > _MAX_IN_ROW or "\n" in one) for one in leaves(result.data))
+
+
+def _in_rows(rows: Sequence[SaidRow]) -> Parts:
+    """Return the rows of a result as lines of a reply."""
+    return tuple(part for row in rows for part in by_code(f"\n  {row.label}: ") + by_server(row.text))

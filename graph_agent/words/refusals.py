@@ -11,8 +11,8 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.fixed import refused
 from graph_agent.reply.text import counted, one_line
-from graph_agent.words.confirmation import describe_action
 from graph_agent.words.reasons import rule_of
+from graph_agent.words.said import Known, in_line, say
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
@@ -53,8 +53,10 @@ def _describe(call: TurnCall, calls: Sequence[TurnCall], policy: CompiledPolicy)
     if call.has_invalid_arguments or not call.arguments:
         return one_line(rule.title)
     text = _text_of_object(call, calls)
+    if call.said is not None and text is None:
+        return in_line(call.said)
     shown = None if text is None else ToolResult(success=True, data={"description": text})
-    return describe_action(rule, call.arguments, shown)
+    return in_line(say(rule, call.arguments, Known(shown)))
 
 
 def _text_of_object(call: TurnCall, calls: Sequence[TurnCall]) -> str | None:

@@ -162,7 +162,7 @@ async def test_functions_are_called_with_the_authenticated_user_whatever_the_mod
     ]
     response = await talk(agent_services(), script, "add three", tools=tools)
     assert seen == [{"user_id": USER, "title": "a"}, {"user_id": USER, "title": "b"}]
-    assert response.effects == ["Create new tasks: title = 'a'", "Create new tasks: title = 'b'"]
+    assert response.effects == ["Create new tasks (title 'a')", "Create new tasks (title 'b')"]
 
 
 def binding(name: str, function: Any, **settings: Any) -> ToolBinding:

@@ -45,7 +45,7 @@ async def test_the_roles_of_a_configured_claim_decide(
     answer = await client.post("/api/chat", json={"content": "add a task to call mom"}, headers=token)
     decision = answer.json()["decision"]
     assert decision["effects"] == (["added 'call mom'"] if allowed else [])
-    refused = ["Not done: add task: description = 'call mom'. Adding is for support."]
+    refused = ["Not done: add task (description 'call mom'). Adding is for support."]
     assert decision.get("notices", []) == ([] if allowed else refused)
     assert (await client.get("/api/constitution", headers=token)).json()["conditions"] == RULES
     shown = await client.get("/api/tasks", headers=token)

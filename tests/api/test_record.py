@@ -110,7 +110,7 @@ async def test_a_turn_with_refused_calls_is_found_whatever_its_outcome(environme
     notices = (await client.get(f"/api/decisions/{first}")).json()["result"]["notices"]
     assert notices == [
         "Not done: 1 action. Not in the constitution.",
-        "Not done: list tasks: user_id = 'bob'. Only your own data can be used.",
+        "Not done: list tasks (user 'bob'). Only your own data can be used.",
     ]
 
 

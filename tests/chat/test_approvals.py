@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.approval_view import ApprovalSummary
@@ -99,7 +99,7 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert asked.decision.pending_action is None
     assert asked.reply == (
-        "Add task:\ndescription = 'bread'.\nThis waits for the approval of another person with the role manager. "
+        "Add task\n  Description: 'bread'.\nThis waits for the approval of another person with the role manager. "
         "A rule asks for it: additions need a manager. Nothing has been done yet. "
         f"The request {request.id} is open until {request.action.expires_at:%Y-%m-%d %H:%M} UTC."
     )
@@ -123,9 +123,9 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
 @pytest.mark.parametrize(
     ("end", "reply"),
     [
-        ("denied", "Denied by 'bob' as manager, so nothing was done: add task: description = 'bread'."),
-        ("cancelled", "You withdrew the request, so nothing was done: add task: description = 'bread'."),
-        ("expired", "No one answered until {until}, so nothing was done: add task: description = 'bread'."),
+        ("denied", "Denied by 'bob' as manager, so nothing was done: add task (description 'bread')."),
+        ("cancelled", "You withdrew the request, so nothing was done: add task (description 'bread')."),
+        ("expired", "No one answered until {until}, so nothing was done: add task (description 'bread')."),
     ],
 )
 async def test_every_end_has_its_own_sentence_and_one_closing_message(
@@ -467,29 +467,3 @@ async def test_requests_are_pruned_a_month_after_their_end_and_erased_with_their
     assert [one.id for one in await requests_of(chat).of_requester("dan")] == [open_one.id]
     await environment.database.write(lambda connection: erase_questions(connection, "dan"))
     assert await requests_of(chat).of_requester("dan") == []
-
-
-async def test_the_newest_request_is_shown_and_carried_out_after_a_crash_however_many_wait(
-    each_environment: Environment,
-) -> None:
-    environment = each_environment
-    first, chat = chat_of(environment, ADD), chat_of(environment, ADD)
-    request = request_of(await first.send("carl", "add bread"))
-    store = ApprovalStore(environment.database, record_key=environment.record_key)
-
-    def open_many(connection: Connection) -> None:
-        for number in range(250):
-            action = request.action.replace(id=f"other-{number}", arguments={"description": str(number)})
-            user = f"user-{number // 5}"
-            store.open(connection, request.replace(action=action, user_id=user, roles=("finance",)))
-
-    await environment.database.write(open_many)
-    newest = request_of(await chat.send("ann", "add bread"))
-    waiting = [one.id for one in await requests_of(chat).for_approver("bob", ["manager"])]
-    assert waiting == [request.id, newest.id]
-    given: Any = {"role": "manager", "digest": newest.digest, "identity": ApproverIdentity.TOKEN}
-    answer = ApprovalAnswer(approver="bob", approve=True, answered_at=environment.clock.now(), **given)
-    # The process that takes the answer is killed before it closes the request.
-    await store.answer(newest.id, answer)
-    await chat_of(environment).sweep()
-    assert await environment.descriptions("ann") == ["bread"]

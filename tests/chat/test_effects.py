@@ -98,7 +98,7 @@ async def test_a_call_without_a_key_is_never_sent_again_and_stays_unknown(log: D
         assert await settle_all(shop.settler()) == 0
         assert await shop.states() == ["unknown"]
         assert shop.server.requests == 1
-        assert "Not known whether this was done: Pay an amount: amount = 5." in str(finished.decision)
+        assert "Not known whether this was done: Pay an amount (amount 5)." in str(finished.decision)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,10 @@ async def test_an_undo_is_asked_about_in_the_conversation_of_its_change_and_done
     chat = chat_of(environment, desk)
     asked = await chat.undo("ann", made.decision_id)
     assert asked.conversation_id == made.conversation_id
-    assert asked.reply == "Set address:\naddress = 'Elm 1'\norder_id = 'W1'\nShould I go ahead? Please answer yes or no."
+    assert (
+        asked.reply
+        == "Undo: Set address\n  Address: 'Birch 9' → 'Elm 1'\n  Order: 'W1'\nShould I go ahead? Please answer yes or no."
+    )
     undone = await chat.send("ann", answers=yes_to(asked))
     assert desk.streets["W1"] == "Elm 1"
     with pytest.raises(ServiceError, match=f"decision {undone.decision_id} has undone it already") as refused:
@@ -138,7 +141,7 @@ async def test_a_rule_that_forbids_the_undoing_call_refuses_the_undo(environment
     refusing = rules("delete_note", approved="false", name="notes are kept")
     refused = await chat_of(environment, desk, conditions=refusing).undo("ann", made.decision_id)
     assert refused.decision.pending_action is None
-    assert refused.decision.notices == ["Not done: delete note: note_id = 'n1'. Notes are kept."]
+    assert refused.decision.notices == ["Not done: undo: Add note (note 'n1'). Notes are kept."]
     assert desk.notes == {"n1": "call back"}
 
 
@@ -152,7 +155,7 @@ async def test_what_an_undo_restores_is_no_word_of_the_user_for_a_rule_about_sou
         ' unless { context.source.address.containsAny(["user"]) };'
     )
     refused = await chat_of(environment, desk, conditions=own).undo("ann", made.decision_id)
-    assert refused.decision.notices == ["Not done: set address: address = 'Elm 1', order_id = 'W1'. Own words."]
+    assert refused.decision.notices == ["Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'). Own words."]
     assert desk.streets["W1"] == "Birch 9"
 
 
@@ -276,7 +279,7 @@ async def test_a_change_whose_outcome_was_learned_after_its_turn_is_undone(
     chat = environment.chat(ScriptedAdapter(script), **engine)
     made = await chat.send("ann", "note it")
     _, before = await chat.undoable("ann", made.decision_id)
-    problem = "Nothing can be undone: add note: text = 'call back' (it is not known whether it was done)."
+    problem = "Nothing can be undone: add note (text 'call back') (it is not known whether it was done)."
     assert (before.problem, before.unknown) == (problem, True)
     desk.losing = False
     sent_calls, key = SentCalls(environment.engine(**engine)), environment.record_key
@@ -285,7 +288,7 @@ async def test_a_change_whose_outcome_was_learned_after_its_turn_is_undone(
     _, found = await chat.undoable("ann", made.decision_id)
     assert (found.problem, found.unknown, found.until) == (None, False, clock.now() + timedelta(hours=2))
     asked = await chat.undo("ann", made.decision_id)
-    assert "note_id = 'call back'" in asked.reply
+    assert "Note: 'call back'" in asked.reply
     await chat.send("ann", answers=yes_to(asked))
     assert desk.notes == {}
     with pytest.raises(ServiceError, match="has undone it already"):

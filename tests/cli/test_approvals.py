@@ -46,7 +46,7 @@ def test_one_person_can_try_the_rules(cli: Cli, launched: tuple[str, str]) -> No
     assert cli("approvals", "list", "--user", "ann", "--role", "manager").out == ""
     listed = cli("approvals", "list", *BOB).out
     assert listed.startswith(f"{request_id}  open  until ")
-    assert "ann: Add task: description = 'buy bread'" in listed
+    assert "ann: Add task (description 'buy bread')" in listed
 
     shown = cli("approvals", "show", request_id, *BOB).out
     assert 'description = "buy bread"\n' in shown

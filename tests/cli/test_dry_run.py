@@ -11,7 +11,7 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(cli: Cli) -> None
     cli("ask", "add a task to call mom")
     tried = cli("ask", "add a task to buy bread", "--dry-run")
     assert tried.code == 0
-    assert "Not done: add task: description = 'buy bread'. This is a dry run: it would be done." in tried.out
+    assert "Not done: add task (description 'buy bread'). This is a dry run: it would be done." in tried.out
     asked = cli("ask", "delete the mom task", "--dry-run")
     assert "This is a dry run: you would be asked first." in asked.out
     assert "Should I go ahead" not in asked.out

@@ -121,7 +121,7 @@ def test_show_prints_the_reads_that_conditions_needed(cli: Cli, tmp_path: Path) 
     cli("ask", "add a task to call mom", *policy)
     refused = cli("ask", "add a task to call mom", *policy, "--json").json()
     assert refused["decision"]["notices"] == [
-        """Not done: add task: description = 'call mom'. Nothing twice (known = ["call mom"])."""
+        """Not done: add task (description 'call mom'). Nothing twice (known = ["call mom"])."""
     ]
     shown = cli("log", "show", refused["decision_id"]).out
     assert "read before   list_tasks {}, " in shown

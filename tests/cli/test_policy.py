@@ -33,7 +33,7 @@ def policy(tmp_path: Path) -> Path:
 
 def test_a_rule_is_the_reason_in_reply_and_log(cli: Cli, policy: Path) -> None:
     asked = cli("ask", "add a task to buy milk", "--conditions", str(policy))
-    assert "Not done: add task: description = 'buy milk'. No milk." in asked.out
+    assert "Not done: add task (description 'buy milk'). No milk." in asked.out
     assert "not permitted: no milk" in cli("log", "show", "last").out
     assert "1 of 1 identical" in cli("replay", "--all").out
     other = policy.with_name("other.cedar")

@@ -39,8 +39,8 @@ def test_without_a_terminal_the_question_is_printed_and_waits(cli: Cli) -> None:
     decision = added(cli)
     asked = cli("undo", decision)
     since = "It is not known whether others have changed this since, which the undo takes away too: "
-    question = "Delete 'buy bread'. Should I go ahead? Please answer yes or no."
-    assert (asked.code, asked.out.strip()) == (0, f"{since}add task: description = 'buy bread'. {question}")
+    question = "Undo: Add task\n  Description: 'buy bread'\nShould I go ahead? Please answer yes or no."
+    assert (asked.code, asked.out.strip()) == (0, f"{since}add task (description 'buy bread'). {question}")
     assert "to answer: graph-agent ask -c" in asked.err
     assert count(cli) == 1
 

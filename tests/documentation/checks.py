@@ -37,6 +37,7 @@ from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.tools.server_file import read_server_file
 from graph_agent.validation.fixtures import load_fixtures
 from graph_agent.words.receipts import confirmed_reply
+from graph_agent.words.said import say
 from tests.documentation.blocks import Block
 from tests.documentation.page import FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page
 from tests.documentation.site import ROOT
@@ -244,10 +245,11 @@ def results_of_mcp() -> list[str]:
     declaration = ToolDeclaration(name="read_note", description="", parameters={"type": "object"})
     constitution = Constitution.parse("## Available Tools\n- read_note: Read note (reads) (requires confirmation)\n")
     rule = compile_policy(constitution, [declaration], {"read_note": ToolTraits()}).rules["read_note"]
+    given = {"name": "list"}
     link = ContentItem(kind=ContentKind.LINK, uri="https://wiki.example/page", name="The page", size=1204)
     image = ContentItem(kind=ContentKind.IMAGE, type="image/png", size=48_113)
     return [
-        plain(confirmed_reply(rule, {"name": "list"}, ToolResult(success=True, data={"text": "milk"}))),
+        plain(confirmed_reply(rule, given, say(rule, given), ToolResult(success=True, data={"text": "milk"}))),
         "\n".join(result_json(ToolResult(success=True, content=[link, image]))["content"]),
     ]
 

@@ -81,7 +81,7 @@ def test_a_client_over_stdio_lists_reads_and_changes_and_a_changed_definition_is
             assert (declined.is_error, content(notes)) == (True, {})
             written = await client.call_tool("write_note", note)
             assert (written.is_error, content(notes)) == (False, {"a": "buy milk"})
-            assert user.asked[0] == "Write a note:\nname = 'a'\ntext = 'buy milk'\nShould I go ahead? Please answer yes or no."
+            assert user.asked[0] == "Write a note\n  Name: 'a'\n  Text: 'buy milk'\nShould I go ahead? Please answer yes or no."
             read = await client.call_tool("read_note", {"name": "a"})
             assert "buy milk" in str(value(read)["data"])
 

@@ -88,7 +88,7 @@ async def test_a_notice_is_codes() -> None:
     _, effects, notices = await authors_of(calls(("drop_database", {}), ADD), says("Done?"), server=unknown)
     assert effects == []
     assert [[author for author, _ in notice] for notice in notices] == [["code"], ["code"]]
-    assert notices[0] == [("code", "Not known whether this was done: Add task: description = 'call mom'.")]
+    assert notices[0] == [("code", "Not known whether this was done: Add task (description 'call mom').")]
 
 
 async def confirmed(answer: str, server: TableServer) -> Any:

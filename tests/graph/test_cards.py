@@ -33,8 +33,8 @@ async def test_one_yes_confirms_all_calls_of_a_card_in_their_order(after_yes: Af
     question = await talk.say("cancel and pay back")
     assert asked(question) == [("cancel_order", "1"), ("note", "2"), ("pay_back", "3")]
     assert question.decision.reply == (
-        "3 actions, in this order:\n1. Cancel order: 'order 1 (placed)'\n2. Note:\norder_id = '2'\ntext = 'called'\n"
-        "3. Pay back:\norder_id = '3'\nShould I go ahead with all of them? Please answer yes or no."
+        "3 actions, in this order:\n1. Cancel order: 'order 1 (placed)'\n2. Note\n  Order: '2'\n  Text: 'called'\n"
+        "3. Pay back\n  Order: '3'\nShould I go ahead with all of them? Please answer yes or no."
     )
     assert talk.shop.sent == []
 
@@ -48,7 +48,7 @@ async def test_one_yes_confirms_all_calls_of_a_card_in_their_order(after_yes: Af
         OutcomeCategory.TASK_COMPLETED,
     )
     assert len(ended.decision.effects) == 3
-    assert ended.decision.reply.startswith("Done: Cancel order: order_id = '1'")
+    assert ended.decision.reply.startswith("Done: Cancel order: 'order 1 (placed)'")
     assert ended.decision.reply.endswith("All is done.") is (after_yes is GO_ON)
     assert ended.decision.confirmed == (pending.id if after_yes is GO_ON else "")
 
@@ -72,7 +72,7 @@ async def test_the_same_call_is_asked_about_once_and_a_surplus_is_refused_before
     question = await talk.say("go")
     assert asked(question) == [("cancel_order", "1"), ("pay_back", "1"), ("pay_back", "2")]
     assert talk.what() == ["awaiting", "skipped", "awaiting", "awaiting", "refused"]
-    assert question.decision.notices == ["Not done: pay back: order_id = '3'. At most 2 per message (constitution)."]
+    assert question.decision.notices == ["Not done: pay back (order '3'). At most 2 per message (constitution)."]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_a_call_that_cannot_be_shown_in_full_is_asked_about_alone(batch: l
 async def test_an_object_that_an_unasked_change_has_touched_is_asked_about_with_a_line_that_says_so() -> None:
     talk = desk(calls(note("1"), cancel("2"), cancel("1")))
     question = await talk.say("go")
-    assert question.decision.reply.startswith("Already done: Note: order_id = '1', text = 'called'. 2 actions, in this order:")
+    assert question.decision.reply.startswith("Already done: Note (order '1', text 'called'). 2 actions, in this order:")
 
 
 async def test_a_confirmed_change_does_not_count_as_changed_before_a_later_question() -> None:
@@ -105,10 +105,9 @@ async def test_a_confirmed_change_does_not_count_as_changed_before_a_later_quest
     assert question.decision.pending_action is not None
     assert question.decision.pending_action.changed_before == ""
     assert question.decision.reply == (
-        "Done: Cancel order: order_id = '1'; the server returned \"1\".\n\n"
-        "Pay back:\norder_id = '1'\nShould I go ahead? Please answer yes or no."
+        "Done: Cancel order: 'order 1 (placed)'.\n\nPay back\n  Order: '1'\nShould I go ahead? Please answer yes or no."
     )
-    assert question.decision.effects == ["Cancel order: order_id = '1'; the server returned \"1\""]
+    assert question.decision.effects == ["Cancel order: 'order 1 (placed)'"]
 
 
 @pytest.mark.parametrize("after_yes", AfterYes)
@@ -123,7 +122,7 @@ async def test_it_stops_at_the_first_call_that_is_not_certainly_done(outcome: To
     third = "Not done: cancel order: 'order 3 (placed)' (the action before it was not done)."
     assert ended.decision.decision_type is DecisionType.EXECUTE_PENDING
     assert ended.decision.outcome_category is OutcomeCategory.TASK_COMPLETED
-    assert ended.decision.reply.startswith("Done: Cancel order: order_id = '1'")
+    assert ended.decision.reply.startswith("Done: Cancel order: 'order 1 (placed)'")
     if after_yes is END:
         assert ended.decision.reply.endswith(third)
         return
@@ -141,7 +140,7 @@ async def test_after_an_unknown_outcome_code_has_the_last_word(after_yes: AfterY
     ended = await talk.say("yes")
     assert talk.shop.made == [("cancel_order", "1"), ("cancel_order", "2")]
     assert ended.decision.reply.split("\n\n")[-2:] == [
-        "Not known whether this was done: Cancel order: order_id = '2'. Please check before you try again.",
+        "Not known whether this was done: Cancel order: 'order 2 (placed)'. Please check before you try again.",
         "Not done: cancel order: 'order 3 (placed)' (the action before it was not done).",
     ]
     assert ended.turn is not None
@@ -169,7 +168,7 @@ async def test_if_one_object_is_gone_the_rest_is_asked_anew(gone: str) -> None:
     again = await talk.say("yes")
     left = ("cancel_order", "2" if gone == "1" else "1")
     assert (asked(again), talk.shop.sent) == ([left, ("note", "3")], [])
-    assert again.decision.notices == [f"Not done: cancel order: order_id = '{gone}'. It was not found."]
+    assert again.decision.notices == [f"Not done: cancel order (order '{gone}'). It was not found."]
 
 
 async def test_an_object_that_changes_while_the_card_runs_is_asked_about_with_the_rest() -> None:
@@ -186,7 +185,7 @@ async def test_an_object_that_changes_while_the_card_runs_is_asked_about_with_th
     again = await talk.say("yes")
     assert (shop.made, asked(again)) == ([("cancel_order", "1")], [("cancel_order", "2"), ("note", "3")])
     assert again.decision.reply.startswith(
-        "Done: Cancel order: order_id = '1'; the server returned \"1\".\n\n"
+        "Done: Cancel order: 'order 1 (placed)'.\n\n"
         "This has changed since I asked, so it was not done. 2 actions, in this order:\n1. Cancel order: 'order 2 (packed)'"
     )
     assert again.decision.confirmed == talk.turns[0].decision.pending_action.id  # type: ignore[union-attr]  # it asked
@@ -215,7 +214,7 @@ async def test_one_yes_is_for_one_run_of_each_call() -> None:
     ended = await talk.say("yes")
     assert talk.shop.made == [("note", "0"), ("cancel_order", "1"), ("note", "5")]
     assert talk.what()[:5] == ["executed", "executed", "refused", "repeated", "repeated"]
-    assert ended.decision.notices[0] == "Not done: note: order_id = '0', text = 'called'. It was done before I asked you."
+    assert ended.decision.notices[0] == "Not done: note (order '0', text 'called'). It was done before I asked you."
 
 
 async def test_what_was_done_before_an_earlier_question_is_not_repeated_after_a_later_one() -> None:
@@ -263,7 +262,7 @@ async def test_the_type_says_how_the_turn_ended_and_the_effects_what_was_done(la
     assert question.decision.pending_action is not None
     assert ended.decision.confirmed == question.decision.pending_action.id
     assert len(ended.decision.effects) == 2
-    assert ended.decision.reply.startswith("Done: Cancel order: order_id = '1'")
+    assert ended.decision.reply.startswith("Done: Cancel order: 'order 1 (placed)'")
 
 
 async def test_if_the_model_fails_after_the_yes_code_reports_and_says_that_it_could_not_go_on() -> None:
@@ -276,7 +275,7 @@ async def test_if_the_model_fails_after_the_yes_code_reports_and_says_that_it_co
         "Not done: cancel order: 'order 2 (placed)' (it failed).",
         "Not done: cancel order: 'order 3 (placed)' (the action before it was not done).",
         "I could not go on after that.",
-        "Already done: Note: order_id = '7', text = 'called'.",
+        "Already done: Note (order '7', text 'called').",
     ]
     assert ended.decision.notices == []
     assert ended.decision.outcome_category is OutcomeCategory.TASK_COMPLETED

@@ -267,7 +267,7 @@ async def test_a_change_that_is_left_out_of_a_question_is_named_in_a_notice_unle
     server.previews = {}
     engine = engine_of(calls(DELETE, later), server=server, config=AgentEngineConfig(after_yes=after_yes))
     asked = await engine.process_message(asks("delete the bread and more"))
-    assert asked.response_text == "Delete task:\ntask_id = 't1'\nShould I go ahead? Please answer yes or no."
+    assert asked.response_text == "Delete task\n  Task: 't1'\nShould I go ahead? Please answer yes or no."
     assert asked.notices == notices
     assert server.sent == []
 
@@ -320,7 +320,7 @@ async def test_a_question_about_what_the_message_has_changed_shows_it_as_it_is_n
         (failed(ToolErrorCode.NOT_FOUND), ""),
         (
             failed(ToolErrorCode.TIMEOUT_ERROR),
-            "Not certain: not known whether this was done: Update task: description = 'spam', task_id = 't1'. ",
+            "Not certain: not known whether this was done: Update task (description 'spam', task 't1'). ",
         ),
     ],
 )

@@ -37,25 +37,25 @@ async def test_a_limit_of_the_constitution_names_the_objects_as_the_user_knows_t
 async def test_more_actions_than_a_notice_describes_are_counted() -> None:
     rounds = [calls(*map(complete, range(1, 6))), calls(*(("complete_task", {"task_id": f"x{n}"}) for n in range(7)))]
     [notice, at_once] = (await decided(*rounds)).notices
-    assert notice.startswith("Not done: complete task: task_id = 'x0'; ")
-    assert at_once == "Not done: complete task: task_id = 'x5'; complete task: task_id = 'x6'. At most 5 at once."
+    assert notice.startswith("Not done: complete task (task 'x0'); ")
+    assert at_once == "Not done: complete task (task 'x5'); complete task (task 'x6'). At most 5 at once."
 
 
 @pytest.mark.parametrize(
     ("call", "preview", "notice"),
     [
         (("drop_database", {"name": "tasks"}), None, "Not done: 1 action. Not in the constitution."),
-        (("list_tasks", {"user_id": "bob"}), None, "Not done: list tasks: user_id = 'bob'. Only your own data can be used."),
+        (("list_tasks", {"user_id": "bob"}), None, "Not done: list tasks (user 'bob'). Only your own data can be used."),
         (("add_task", {"name": "call mom"}), None, "Not done: add task. Its details were not valid."),
         (
             ("delete_task", {"task_id": "t9"}),
             failed(ToolErrorCode.NOT_FOUND),
-            "Not done: delete task: task_id = 't9'. It was not found.",
+            "Not done: delete task (task 't9'). It was not found.",
         ),
         (
             ("delete_task", {"task_id": "t9"}),
             failed(ToolErrorCode.DATABASE_ERROR),
-            "Not done: delete task: task_id = 't9'. It could not be looked up.",
+            "Not done: delete task (task 't9'). It could not be looked up.",
         ),
     ],
     ids=["not listed", "another user", "arguments", "not found", "no preview"],

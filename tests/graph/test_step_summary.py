@@ -31,4 +31,4 @@ async def test_the_report_from_which_the_model_goes_on_is_summarized_as_text() -
     talk = desk(calls(cancel("1")), says("All is done."), after_yes=AfterYes.GO_ON)
     await talk.say("cancel it")
     found = await summaries(talk.engine, await talk.say("yes"))
-    assert found["report"].startswith("Done: Cancel order: order_id = '1'")
+    assert found["report"].startswith("Done: Cancel order: 'order 1 (placed)'")

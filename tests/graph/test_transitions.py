@@ -15,6 +15,8 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
 from graph_agent.turn.engine import step
+from graph_agent.words.confirmation import digest_of_call
+from graph_agent.words.said import NOTHING_KNOWN
 from tests.scripted_turns import SECRET, TableServer, asked_under, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
@@ -26,6 +28,7 @@ def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
     unsigned = PendingAction(
         id="p1", tool_name="delete_task", arguments={"task_id": "t1"}, description="Delete task: 'call mom'",
         created_at=created, expires_at=created + timedelta(minutes=5), asked_under=asked_under("delete_task"),
+        whole_digest=digest_of_call({"task_id": "t1"}, NOTHING_KNOWN),
     )  # fmt: skip
     return unsigned.replace(signature=Signer(SECRET).sign(unsigned, user_id=user_id, conversation_id=conversation_id))
 
@@ -124,7 +127,7 @@ async def test_the_question_is_composed_by_code_and_the_changes_after_it_wait_to
     finished = await engine_of(*script, server=server).run(asks("delete it"))
     assert finished.decision.response_text == (
         "Already done: did add task. 2 actions, in this order:\n1. Delete task: 'call mom‹U+000A›‹U+202E›IGNORE'\n"
-        "2. Add task:\ndescription = 'later'\nShould I go ahead with all of them? Please answer yes or no."
+        "2. Add task\n  Description: 'later'\nShould I go ahead with all of them? Please answer yes or no."
     )
     assert [name for name, *_ in server.sent] == ["add_task"]
     assert [str(call.disposition) for call in finished.record.invocations] == ["executed", "awaiting", "awaiting"]
@@ -167,7 +170,7 @@ async def test_an_unknown_outcome_is_settled_under_the_same_key(
     assert server.settled == [server.sent[0][3]]
     assert (decision.outcome_category, decision.effects) == (outcome, effects)
     unknown = settled.error_code is ToolErrorCode.TIMEOUT_ERROR
-    assert decision.notices == (["Not known whether this was done: Add task: description = 'call mom'."] if unknown else [])
+    assert decision.notices == (["Not known whether this was done: Add task (description 'call mom')."] if unknown else [])
 
 
 async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again() -> None:
@@ -177,5 +180,5 @@ async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again(
     assert server.settled == []
     assert (decision.effects, decision.notices) == (
         [],
-        ["Not known whether this was done: Add task: description = 'call mom'."],
+        ["Not known whether this was done: Add task (description 'call mom')."],
     )

@@ -25,6 +25,8 @@ from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.recorder import Recorder
+from graph_agent.words.confirmation import digest_of_call
+from graph_agent.words.said import NOTHING_KNOWN
 from tests.scripted_turns import SECRET, TableServer, asked_under
 
 CANARY = "CANARY-7f3a"
@@ -54,6 +56,7 @@ def confirmed_action(
             "tool_name": CONFIRMED_TOOL,
             "arguments": {"task_id": task_id},
             "description": "Delete task",
+            "whole_digest": digest_of_call({"task_id": task_id}, NOTHING_KNOWN),
             "created_at": now,
             "asked_under": asked_under(CONFIRMED_TOOL, server),
         }

@@ -46,8 +46,9 @@ from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.audit_writer import NoApprovalRequests
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
-from graph_agent.words.confirmation import describe_in_full
+from graph_agent.words.confirmation import digest_of_call
 from graph_agent.words.reasons import rule_of
+from graph_agent.words.said import Known, say
 from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, WHITELIST, confirmed_action
 from tests.scripted_turns import SECRET, TableServer, asks, calls, engine_of, failed, says
@@ -114,8 +115,8 @@ class NodePorts:
         assert len(call_digest) == 64
         return self._answers.known
 
-    async def consume(self, pending: PendingAction, *, yes: bool | None) -> bool:  # noqa: ARG002 (any answer is used)
-        assert pending.id == "p1"
+    async def consume(self, pending_id: str) -> bool:
+        assert pending_id == "p1"
         self.consumed.append(self._answers.unused)
         return self._answers.unused
 
@@ -255,8 +256,11 @@ async def explore(
 
 def shown_action(snapshot: PolicySnapshot, clock: ManualClock) -> PendingAction:
     """Return the action that waits, as the question showed it: its preview is still the same."""
-    description = describe_in_full(snapshot.policy.rules[CONFIRMED_TOOL], DELETE[1], PREVIEWS[CONFIRMED_TOOL])
-    return confirmed_action(Signer(SECRET), clock.now()).replace(description=description)
+    known = Known(PREVIEWS[CONFIRMED_TOOL])
+    description = say(snapshot.policy.rules[CONFIRMED_TOOL], DELETE[1], known).text
+    return confirmed_action(Signer(SECRET), clock.now()).replace(
+        description=description, whole_digest=digest_of_call(DELETE[1], known)
+    )
 
 
 def shown_card(snapshot: PolicySnapshot, clock: ManualClock, then: AfterYes) -> PendingAction:

@@ -96,7 +96,7 @@ async def test_a_turn_is_answered_within_its_deadline_whatever_hangs(port: str, 
     assert 0 < clock.monotonic() < 0.5
     check_turn(finished, [call for call in server.sent if call[0] != CONFIRMED_TOOL])
     if port in ("tool", "settlement"):
-        assert finished.decision.notices[0] == "Not known whether this was done: Add task: description = 'call mom'."
+        assert finished.decision.notices[0] == "Not known whether this was done: Add task (description 'call mom')."
     hanging.released.set()
     await asyncio.sleep(0)
 

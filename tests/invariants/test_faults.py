@@ -199,7 +199,7 @@ async def test_a_recovery_sends_a_change_again_only_to_a_server_with_a_ledger(le
     assert keys == [f"{decision_id}:1"] * (2 if ledger else 1)
     assert finished is not None
     assert (finished.decision.effects, finished.decision.notices) == (
-        (["did add task"], []) if ledger else ([], ["Not known whether this was done: Add task: description = 'call mom'."])
+        (["did add task"], []) if ledger else ([], ["Not known whether this was done: Add task (description 'call mom')."])
     )
 
 

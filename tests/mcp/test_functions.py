@@ -128,7 +128,7 @@ def test_a_question_of_a_function_is_answered_and_a_refusal_is_quoted(
     options = files(INVENTORY)
     model = script(call("in_stock"), call("order", item="bolt", count=20))
     asked = cli("ask", "20 bolts", *options, "--model", model)
-    assert "Order an item:\ncount = 20\nitem = 'bolt'\nShould I go ahead?" in asked.out
+    assert "Order an item\n  Count: 20\n  Item: 'bolt'\nShould I go ahead?" in asked.out
     pending = json.loads(cli("ask", "20 bolts", *options, "--model", model, "--json").out)["decision"]["pending_action"]["id"]
     refused = cli("ask", "--yes", pending, *token, *options, "--model", model)
     assert "That was refused, so nothing was changed.\n\nThe tool says:\n> Only 10 of bolt are in stock." in refused.out

@@ -36,9 +36,9 @@ def test_a_failed_change_is_reported_as_unknown_and_not_repeated(
     twice = call("write_two", first="a", second="b")
     asked = cli("ask", "write", *files, "--model", script(twice, call("write_note", name="c", text="3"), twice, SAID), "--json")
     decision = asked.json()["decision"]
-    assert decision["effects"] == ["Write a note: name = 'c', text = '3'"]
+    assert decision["effects"] == ["Write a note (name 'c', text '3')"]
     assert decision["notices"] == [
-        "Reported a failure; what was done before is not known: Write two notes: first = 'a', second = 'b'."
+        "Reported a failure; what was done before is not known: Write two notes (first 'a', second 'b')."
     ]
     record = cli("log", "show", asked.json()["decision_id"]).out
     assert record.count("TOOL_REPORTED_FAILURE") >= 1
@@ -72,7 +72,7 @@ def test_a_confirmed_change_that_fails_says_why_in_the_quoted_words_of_its_serve
     assert said == "The server returned this data:\n> Error executing tool write two"
     assert answered["decision"]["effects"] == []
     (notice,) = answered["decision"]["notices"]
-    assert notice.startswith("Reported a failure; what was done before is not known: Write: first = 'a', second = 'b'")
+    assert notice.startswith("Reported a failure; what was done before is not known: Write (first 'a', second 'b')")
     shown = cli("log", "show", answered["decision_id"]).out
     assert "✓" not in shown
     assert shown.count("> Error executing tool write two") == 1

@@ -77,7 +77,7 @@ def test_every_command_takes_the_files(cli: Cli, script: Script, servers: Server
     ]
     assert cli("tools", "call", "write_note", '{"name": "a", "text": "tea"}', *files).json()["success"]
     asked = cli("ask", "note: milk", *files, "--model", script(call("write_note", name="b", text="milk"), SAID))
-    assert "✓ Write a note: name = 'b', text = 'milk'" in asked.out
+    assert "✓ Write a note (name 'b', text 'milk')" in asked.out
     stepped = cli("step", "read it", *files, "--model", script(call("read_note", name="b"), SAID))
     assert "APPEND_RESULTS" in stepped.out
     assert {file.name: file.read_text() for file in notes.iterdir()} == {"a": "tea", "b": "milk"}

@@ -14,12 +14,12 @@ from mcp.types import ToolAnnotations
 from playwright.sync_api import Browser, Page, Request, expect
 
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
-from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
@@ -121,7 +121,7 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         expect(page.locator(".examples button")).to_have_text(["Read report 1", "what can you do?"])
         assert "task" not in words(page)
         say(page, "refund order A-17")
-        assert page.locator(".card .change").inner_text() == "Refund an order:\namount = 1200\norder = 'A-17'"
+        assert page.locator(".card .change").inner_text() == "Refund an order\n  Amount: 1200\n  Order: 'A-17'"
         expect(page.locator(".card dl")).to_be_hidden()
         expect(page.locator(".progress-text").last).to_contain_text("asked first")
         assert "task" not in words(page)
@@ -139,7 +139,7 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         page.get_by_role("link", name="Decisions", exact=True).click()
         rows = page.locator(".row")
         expect(rows).to_have_count(4)
-        expect(rows.nth(2)).to_contain_text("Confirmed: Refund an order: amount = 1200, order = 'A-17'")
+        expect(rows.nth(2)).to_contain_text("Confirmed: Refund an order (amount 1200, order 'A-17')")
         expect(rows.nth(3).locator(".outcome")).to_have_text("asked first")
         expect(rows.nth(2).locator(".outcome")).to_have_text("done")
         assert "task" not in words(page)

@@ -101,7 +101,7 @@ def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_p
         expect(page.locator(".notice")).to_have_text(
             [
                 "Not done: 1 action. Not in the constitution.",
-                "Not done: list tasks: user_id = 'bob'. Only your own data can be used.",
+                "Not done: list tasks (user 'bob'). Only your own data can be used.",
             ]
         )
         say(page, "hello")

@@ -256,7 +256,7 @@ async def test_a_constitution_that_requires_a_confirmation_would_have_asked(two_
     replayed = {one.what: one.replayed for one in report.differences}
     assert replayed["decision type"] == "REQUEST_CONFIRMATION"
     assert replayed["asks to confirm"] == '["add_task",{"description":"call mom"}]'
-    assert replayed["reply"].startswith("Add task:\ndescription = 'call mom'\nShould I go ahead?")
+    assert replayed["reply"].startswith("Add task\n  Description: 'call mom'\nShould I go ahead?")
 
 
 async def test_a_constitution_with_another_wording_decides_the_same(two_rounds: Any) -> None:

@@ -21,6 +21,7 @@ from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
 from graph_agent.reply.text import one_line
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.words.receipts import receipt
+from graph_agent.words.said import say
 
 
 def test_the_fixed_replies_are_the_contract_sentences() -> None:
@@ -52,43 +53,47 @@ def rule(**traits: Any) -> ToolRule:
     ("traits", "result", "line"),
     [
         ({"ledger": True}, ToolResult(success=True, data={"receipt": "added\n'x'\u202e"}), "added 'x'‹U+202E›"),
-        ({"ledger": True, "title": "Add task"}, ToolResult(success=True, data={}), "Add task: path = 'b.txt'"),
+        ({"ledger": True, "title": "Add task"}, ToolResult(success=True, data={}), "Add task (path 'b.txt')"),
         (
             {"ledger": True},
             ToolResult(success=True, data={"receipt": "ran `delete_task` for add-task"}),
             "ran delete task for add task",
         ),
-        ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), "Create new tasks: path = 'b.txt'"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), "Create new tasks (path 'b.txt')"),
         ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), "x" * 2_099 + "…"),
-        ({"ledger": True}, ToolResult(success=True, data={"receipt": ["added"]}), "Create new tasks: path = 'b.txt'"),
-        ({"title": "delete_task"}, ToolResult(success=True), "delete task: path = 'b.txt'"),
-        ({}, ToolResult(success=True, data={"receipt": "a third party's words"}), "Create new tasks: path = 'b.txt'"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": ["added"]}), "Create new tasks (path 'b.txt')"),
+        ({"title": "delete_task"}, ToolResult(success=True), "delete task (path 'b.txt')"),
+        ({}, ToolResult(success=True, data={"receipt": "a third party's words"}), "Create new tasks (path 'b.txt')"),
         ({"read_only": True}, ToolResult(success=True, data={"receipt": "read"}), None),
         ({}, ToolResult(success=False, error_code=ToolErrorCode.NOT_FOUND), None),
         (
             {"title": "Add task"},
             ToolResult(success=False, error_code=ToolErrorCode.TIMEOUT_ERROR),
-            "not known whether this was done: Add task: path = 'b.txt'",
+            "not known whether this was done: Add task (path 'b.txt')",
         ),
     ],
 )
 def test_a_receipt_says_what_was_really_done(traits: dict[str, Any], result: ToolResult, line: str | None) -> None:
-    assert plain(receipt(rule(**traits), {"path": "b.txt"}, result)) == (line or "")
+    made = rule(**traits)
+    assert plain(receipt(made, say(made, {"path": "b.txt"}), result)) == (line or "")
 
 
 def test_a_receipt_without_arguments_is_the_title_alone() -> None:
-    assert receipt(rule(title="Empty the trash"), {}, ToolResult(success=True)) == by_code("Empty the trash")
+    made = rule(title="Empty the trash")
+    assert receipt(made, say(made, {}), ToolResult(success=True)) == by_code("Empty the trash")
 
 
 def test_each_argument_of_a_receipt_is_shortened_by_itself() -> None:
-    line = receipt(rule(title="Write file"), {"text": "x" * 500, "path": "b\n.txt"}, ToolResult(success=True))
-    assert plain(line) == f"Write file: text = '{'x' * 79}… (500 characters)', path = 'b‹U+000A›.txt'"
+    made = rule(title="Write file")
+    line = receipt(made, say(made, {"text": "x" * 500, "path": "b\n.txt"}), ToolResult(success=True))
+    assert plain(line) == f"Write file (text '{'x' * 79}… (500 characters)', path 'b‹U+000A›.txt')"
 
 
 def test_a_text_in_a_receipt_cannot_pass_for_another_receipt_or_a_sentence_of_the_runtime() -> None:
     for text in ("a; deleted 'tax return'", "a. Nothing else was changed", "a', to = 'boss", "true", ""):
-        line = plain(receipt(rule(title="Send mail"), {"text": text}, ToolResult(success=True)))
-        assert line == (f"Send mail: text = '{text}'" if "'" not in text else f'Send mail: text = "{text}"')
+        made = rule(title="Send mail")
+        line = plain(receipt(made, say(made, {"text": text}), ToolResult(success=True)))
+        assert line == (f"Send mail (text '{text}')" if "'" not in text else f'Send mail (text "{text}")')
 
 
 def test_one_line_cuts_with_an_ellipsis() -> None:

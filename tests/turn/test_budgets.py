@@ -210,7 +210,7 @@ async def test_the_verdict_of_the_reservation_wins_and_what_follows_waits_with_i
     if asking:
         assert turn.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
         assert turn.decision.reply.startswith(
-            "A rule asks for your yes: 2000 a day. Already done: Ship: carrier = 'dhl', order = '1'. 2 actions, in this order:"
+            "A rule asks for your yes: 2000 a day. Already done: Ship (carrier dhl, order '1'). 2 actions, in this order:"
         )
         confirmed = await run.answer(turn, yes=True)
         assert spent(server) == 170

@@ -70,7 +70,7 @@ async def test_calls_from_one_that_needs_confirmation_on_are_asked_about_and_a_y
     asked = await engine.call("ann", [DELETE, ADD])
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert asked.decision.reply == (
-        "2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task:\ndescription = 'call mom'\n"
+        "2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task\n  Description: 'call mom'\n"
         "Should I go ahead with all of them? Please answer yes or no."
     )
     assert (fates(asked.record), server.sent) == (["awaiting", "awaiting"], [])

@@ -412,7 +412,7 @@ async def test_an_executor_of_two_methods_is_enough() -> None:
 
     engine = LLMAgentEngine(ScriptedAdapter([calls(ADD), says("Added.")]), Plain(), Constitution.load().text)
     decision = await engine.process_message(asks())
-    assert decision.effects == ["Create new tasks: description = 'call mom'"]
+    assert decision.effects == ["Create new tasks (description 'call mom')"]
 
 
 async def test_a_server_without_a_listed_tool_refuses_to_start() -> None:

@@ -60,7 +60,7 @@ async def test_the_runtime_reads_the_object_and_the_state_of_it_decides() -> Non
     refused = await run.say()
     assert run.desk.made[2:] == ["get_order W2"]
     assert what(run) == ["refused"]
-    assert refused.decision.notices == [f"Not done: cancel order: order_id = 'W2'. {DELIVERED}"]
+    assert refused.decision.notices == [f"Not done: cancel order (order 'W2'). {DELIVERED}"]
     (call,) = refused.record.invocations
     assert call.error_message == "not permitted: only a pending order"
     assert call.error_code == ToolErrorCode.ACCESS_DENIED
@@ -164,7 +164,7 @@ async def test_a_fact_can_be_made_from_another_one() -> None:
     ]
     second = await run.say()
     assert second.decision.notices == [
-        "Not done: return items: method = 'gift_1', order_id = 'W1'. Back to where it came from (paid_with = 'card_1')."
+        "Not done: return items (method 'gift_1', order 'W1'). Back to where it came from (paid_with = 'card_1')."
     ]
     third = await run.say()
     assert "A method of the customer; back to where it came from" in third.decision.notices[0]
@@ -404,8 +404,7 @@ async def test_the_question_shows_the_object_as_it_was_read_and_a_yes_is_for_tha
     run = conversation(ONLY_PENDING, calls(cancel("W1")), says("."), constitution=ASKS)
     asked = await run.say()
     assert asked.decision.reply == (
-        "Cancel order:\norder_id = 'W1'\nAs its server has it now:\norder.status = 'pending'\n"
-        "Should I go ahead? Please answer yes or no."
+        "Cancel order\n  Order: 'W1'\n  Order status now: 'pending'\nShould I go ahead? Please answer yes or no."
     )
     await run.say("yes")
     assert run.desk.made == ["get_order W1", "get_order W1", "cancel_order W1"]
@@ -429,7 +428,7 @@ async def test_a_change_that_the_question_showed_otherwise_asks_again() -> None:
     assert run.desk.written == []
     assert again.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert again.decision.reply.startswith("It has changed since I asked, so nothing was done.")
-    assert "order.status = 'packed'" in again.decision.reply
+    assert "Order status now: 'packed'" in again.decision.reply
     await run.say("yes")
     assert run.desk.written == ["cancel_order W1"]
 
@@ -437,13 +436,13 @@ async def test_a_change_that_the_question_showed_otherwise_asks_again() -> None:
 async def test_a_card_of_several_calls_shows_the_facts_of_each_and_none_runs_if_one_has_changed() -> None:
     run = conversation(NOT_SENT, calls(cancel("W1"), cancel("W2")), says("."), constitution=ASKS)
     asked = await run.say()
-    assert "order.status = 'pending'" in asked.decision.reply
-    assert "order.status = 'delivered'" in asked.decision.reply
+    assert "Order status now: 'pending'" in asked.decision.reply
+    assert "Order status now: 'delivered'" in asked.decision.reply
     run.desk.tables["get_order"]["W2"]["status"] = "packed"
     again = await run.say("yes")
     assert run.desk.written == []
     assert again.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-    assert "order.status = 'packed'" in again.decision.reply
+    assert "Order status now: 'packed'" in again.decision.reply
     await run.say("yes")
     assert run.desk.written == ["cancel_order W1", "cancel_order W2"]
 
@@ -529,7 +528,7 @@ async def test_the_reads_of_one_call_share_one_time_limit() -> None:
 async def test_a_call_without_a_model_is_judged_with_facts_before_and_after_its_yes() -> None:
     run = conversation(ONLY_PENDING, constitution=ASKS)
     asked = await run.engine.call("ann", [FunctionCall(*cancel("W1"))])
-    assert "order.status = 'pending'" in asked.decision.reply
+    assert "Order status now: 'pending'" in asked.decision.reply
     run.desk.tables["get_order"]["W1"]["status"] = "delivered"
     refused = await run.engine.answer(asked, yes=True)
     assert run.desk.written == []

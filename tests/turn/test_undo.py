@@ -84,7 +84,7 @@ async def test_a_change_is_undone_after_a_yes_and_only_once() -> None:
     asked = await desk.undo(changed)
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert asked.decision.reply == (
-        "Set address:\naddress = 'Elm 1'\norder_id = 'W1'\nShould I go ahead? Please answer yes or no."
+        "Undo: Set address\n  Address: 'Birch 9' → 'Elm 1'\n  Order: 'W1'\nShould I go ahead? Please answer yes or no."
     )
     undoes = asked.record.header.context.undoes
     assert undoes is not None
@@ -93,11 +93,9 @@ async def test_a_change_is_undone_after_a_yes_and_only_once() -> None:
 
     undone = await desk.answer(asked)
     assert desk.server.streets["W1"] == "Elm 1"
-    assert undone.decision.effects == [
-        "Set address: address = 'Elm 1', order_id = 'W1'; the server returned \"{ 'ok': true }\""
-    ]
+    assert undone.decision.effects == ["Undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'); added: ok yes"]
     assert await desk.refused(changed) == (
-        "NOT_UNDOABLE: Nothing can be undone: set address: address = 'Birch 9', order_id = 'W1' "
+        "NOT_UNDOABLE: Nothing can be undone: set address (address 'Birch 9', order 'W1') "
         f"(decision {id_of(undone)} has undone it already)."
     )
     assert (await desk.refused(undone)).endswith("(it was an undo itself).")
@@ -241,15 +239,15 @@ async def test_what_others_have_changed_since_is_not_overwritten() -> None:
     asked = await desk.undo(changed)
     desk.server.streets["W1"] = "Cedar 7"
     late = await desk.answer(asked)
-    assert late.decision.reply == f"Not done: set address: address = 'Elm 1', order_id = 'W1'. {CONFLICT}"
+    assert late.decision.reply == f"Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'). {CONFLICT}"
     again = await desk.undo(changed)
     assert again.decision.decision_type is not DecisionType.REQUEST_CONFIRMATION
-    assert again.decision.notices == [f"Not done: set address: address = 'Elm 1', order_id = 'W1'. {CONFLICT}"]
+    assert again.decision.notices == [f"Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'). {CONFLICT}"]
     assert desk.server.streets["W1"] == "Cedar 7"
 
 
 UNCOMPARED = (
-    "It is not known whether others have changed this since, which the undo takes away too: add note: text = 'call back'."
+    "It is not known whether others have changed this since, which the undo takes away too: add note (text 'call back')."
 )
 
 
@@ -258,7 +256,8 @@ async def test_the_question_says_that_an_undo_is_not_compared_with_what_the_chan
     changed = await desk.call(note("call back"))
     desk.server.notes["n1"] = "call back, and two pages that bob has written since"
     asked = await desk.undo(changed)
-    assert asked.decision.reply == f"{UNCOMPARED} Delete note:\nnote_id = 'n1'\nShould I go ahead? Please answer yes or no."
+    question = "Undo: Add note\n  Note: 'n1'\n  Text: 'call back'\nShould I go ahead? Please answer yes or no."
+    assert asked.decision.reply == f"{UNCOMPARED} {question}"
     # One that is compared says nothing: it is refused if it differs.
     moved = await desk.undo(await desk.call(move("W1", "Birch 9")))
     assert "others" not in moved.decision.reply
@@ -289,10 +288,10 @@ async def test_a_card_is_undone_in_reverse_order_and_what_cannot_be_is_named() -
     changed = await desk.call(move("W1", "Birch 9"), MAIL, note("call back"), move("W1", "Cedar 7"))
     asked = await desk.undo(changed)
     assert asked.decision.reply == (
-        f"This stays as it is: send mail: text = 'hello' (it cannot be undone). {UNCOMPARED} 3 actions, in this order:\n"
-        "1. Set address:\naddress = 'Birch 9'\norder_id = 'W1'\n"
-        "2. Delete note:\nnote_id = 'n1'\n"
-        "3. Set address:\naddress = 'Elm 1'\norder_id = 'W1'\n"
+        f"This stays as it is: send mail (text 'hello') (it cannot be undone). {UNCOMPARED} 3 actions, in this order:\n"
+        "1. Undo: Set address\n  Address: 'Cedar 7' → 'Birch 9'\n  Order: 'W1'\n"
+        "2. Undo: Add note\n  Note: 'n1'\n  Text: 'call back'\n"
+        "3. Undo: Set address\n  Address: 'Birch 9' → 'Elm 1'\n  Order: 'W1'\n"
         "Should I go ahead with all of them? Please answer yes or no."
     )
     await desk.answer(asked)
@@ -307,15 +306,14 @@ async def test_an_undo_of_several_stops_at_the_first_one_that_is_not_done_and_th
     desk.server.answers["delete_note"] = lambda _: failed(ToolErrorCode.TOOL_REFUSED, "not now")
     stopped = await desk.answer(asked)
     assert stopped.decision.reply == (
-        "Done: Set address: address = 'Oak 2', order_id = 'W2'.\n\n"
-        'The server returned this data:\n> {\n>   "ok": true\n> }\n\n'
-        "Not done: delete note: note_id = 'n1' (it failed).\n\nThe tool says:\n> not now\n\n"
-        "Not done: set address: address = 'Elm 1' order_id = 'W1' (the action before it was not done)."
+        "Done: Undo: Set address (address 'Cedar 7' → 'Oak 2', order 'W2').\n  Ok: yes\n\n"
+        "Not done: undo: Add note (note 'n1') (it failed).\n\nThe tool says:\n> not now\n\n"
+        "Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1') (the action before it was not done)."
     )
     assert desk.server.streets == {"W1": "Birch 9", "W2": "Oak 2", "W3": "Ash 3"}
     del desk.server.answers["delete_note"]
     again = await desk.undo(changed)
-    assert "This stays as it is: set address: address = 'Cedar 7', order_id = 'W2' (decision" in again.decision.reply
+    assert "This stays as it is: set address (address 'Cedar 7', order 'W2') (decision" in again.decision.reply
     await desk.answer(again)
     assert desk.server.streets == {"W1": "Elm 1", "W2": "Oak 2", "W3": "Ash 3"}
     assert desk.server.notes == {}
@@ -327,7 +325,7 @@ async def test_two_questions_about_the_same_undo_do_it_once() -> None:
     first, second = await desk.undo(changed), await desk.undo(changed)
     undone = await desk.answer(first)
     late = await desk.answer(second)
-    assert late.decision.reply == (f"Not done: delete note: note_id = 'n1'. Decision {id_of(undone)} has undone it already.")
+    assert late.decision.reply == (f"Not done: undo: Add note (note 'n1'). Decision {id_of(undone)} has undone it already.")
     assert desk.server.written == ["add_note call back", "delete_note n1"]
 
 
@@ -426,7 +424,7 @@ async def test_a_call_whose_outcome_was_settled_as_done_is_undone_with_the_settl
     assert (await desk.refused(changed)).endswith("(it is not known whether it was done).")
     await settled(log, desk, changed, done({"note": {"id": "n1"}}))
     asked = await desk.undo(changed)
-    assert "note_id = 'n1'" in asked.decision.reply
+    assert "Note: 'n1'" in asked.decision.reply
     undone = await desk.answer(asked)
     assert (desk.server.notes, desk.server.written) == ({}, ["add_note call back", "delete_note n1"])
     assert f"(decision {id_of(undone)} has undone it already)" in await desk.refused(changed)
@@ -437,7 +435,7 @@ async def test_a_call_whose_outcome_was_settled_as_not_done_is_no_change(log: Da
     changed = await desk.call(note("call back"), MAIL)
     await settled(log, desk, changed, failed(ToolErrorCode.TOOL_EXECUTION_ERROR))
     assert await desk.refused(changed) == (
-        "NOT_UNDOABLE: Nothing can be undone: send mail: text = 'hello' (it cannot be undone)."
+        "NOT_UNDOABLE: Nothing can be undone: send mail (text 'hello') (it cannot be undone)."
     )
 
 

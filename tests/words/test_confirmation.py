@@ -13,13 +13,14 @@ from graph_agent.clock import ManualClock
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.said import Said
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.fixed import not_done, question
-from graph_agent.words.confirmation import describe_action, describe_in_full, is_shown_in_full
+from graph_agent.words.said import Known, in_line, say
 
 NOW = ManualClock().now()
 PENDING = PendingAction(
@@ -61,16 +62,22 @@ def test_a_pending_action_can_be_answered_for_five_minutes(seconds: int, lives: 
     assert PENDING.can_be_answered(NOW + timedelta(seconds=seconds)) is lives
 
 
+def rule(title: str | None = "Delete task", action: str | None = None, **schema: Any) -> ToolRule:
+    constitution = Constitution.parse("## Available Tools\n- drop: Remove things (requires confirmation)\n")
+    declaration = ToolDeclaration(name="drop", description="", parameters={"type": "object", **schema})
+    traits = ToolTraits(title=title, ledger=action is not None, action=action)
+    return compile_policy(constitution, [declaration], {"drop": traits}).rules["drop"]
+
+
 def described(
     arguments: dict[str, Any], preview: str | None, title: str | None = "Delete task", action: str | None = None
 ) -> str:
-    constitution = Constitution.parse("## Available Tools\n- drop: Remove things (requires confirmation)\n")
-    declaration = ToolDeclaration(name="drop", description="", parameters={"type": "object"})
-    traits = ToolTraits(title=title, ledger=action is not None, action=action)
-    rule = compile_policy(constitution, [declaration], {"drop": traits}).rules["drop"]
-    return describe_action(
-        rule, arguments, None if preview is None else ToolResult(success=True, data={"description": preview})
-    )
+    seen = None if preview is None else ToolResult(success=True, data={"description": preview})
+    return in_line(say(rule(title, action), arguments, Known(seen)))
+
+
+def asked_about(arguments: dict[str, Any]) -> Said:
+    return say(rule("Send e-mail"), arguments)
 
 
 def test_the_question_is_one_printable_line() -> None:
@@ -86,21 +93,14 @@ def test_a_server_with_a_ledger_names_the_action_in_one_word() -> None:
 
 
 def test_without_a_preview_the_description_has_every_argument_and_never_the_tool_name() -> None:
-    assert described({"path": "/a b", "force": True}, None, title=None) == "Remove things: path = '/a b', force = true"
+    assert described({"path": "/a b", "force": True}, None, title=None) == "Remove things (path '/a b', force yes)"
 
 
 def test_no_argument_can_push_another_out_of_sight() -> None:
     shortened = f"{'x' * 79}… (5,000 characters)"
-    assert described({"note": "x" * 5000, "to": "mallory"}, None) == f"Delete task: note = '{shortened}', to = 'mallory'"
+    assert described({"note": "x" * 5000, "to": "mallory"}, None) == f"Delete task (note '{shortened}', to 'mallory')"
     shown = described({"id": "a1", "amount": 1000}, "the savings account")
-    assert shown == "Delete task: 'the savings account' (id = 'a1', amount = 1000)"
-
-
-@pytest.mark.parametrize(("character", "shown"), [(" ", " ‹U+0020×3994›"), ("\u200b", "‹U+200B×3995›")])
-def test_a_text_that_is_not_read_to_its_end_is_visibly_shortened(character: str, shown: str) -> None:
-    assert (
-        described({"path": f"b.txt{character * 5000}evil"}, None) == f"Delete task: path = 'b.txt{shown}… (5,009 characters)'"
-    )
+    assert shown == "Delete task: 'the savings account' (id 'a1', amount 1000)"
 
 
 def test_a_task_is_asked_back_as_it_is_stored() -> None:
@@ -109,30 +109,24 @@ def test_a_task_is_asked_back_as_it_is_stored() -> None:
     assert described({"task_id": "t1"}, "a\u3164b\u202e", action="Delete") == "Delete 'a‹U+3164›b‹U+202E›'"
 
 
-def drop_rule() -> ToolRule:
-    constitution = Constitution.parse("## Available Tools\n- drop: Send e-mail (requires confirmation)\n")
-    declaration = ToolDeclaration(name="drop", description="", parameters={"type": "object"})
-    return compile_policy(constitution, [declaration], {}).rules["drop"]
-
-
 @pytest.mark.parametrize("length", [15, 1_672, 4_000])
 @pytest.mark.parametrize("filler", ["x", "\n", '"'])
 def test_a_question_shows_every_argument_in_full_on_a_line_that_its_value_cannot_end(length: int, filler: str) -> None:
-    imitation = "noon', to = 'mallory@evil.example'\nto = 'mallory@evil.example'"
+    imitation = "noon'\n  To: 'mallory@evil.example'"
     mail = {"body": (filler * length + imitation)[-length:], "copies": 2, "subject": imitation, "to": "boss@corp.example"}
-    assert is_shown_in_full(mail, None)
-    first, body, copies, subject, to, last = question(describe_in_full(drop_rule(), mail, None)).split("\n")
-    assert (first, copies, to) == ("Send e-mail:", "copies = 2", "to = 'boss@corp.example'")
-    assert subject == "subject = \"noon', to = 'mallory@evil.example'‹U+000A›to = 'mallory@evil.example'\""
+    said = asked_about(mail)
+    assert said.is_complete
+    first, body, copies, subject, to, last = question(said.text).split("\n")
+    assert (first, copies, to) == ("Send e-mail", "  Copies: 2", "  To: boss@corp.example")
+    assert subject == "  Subject: \"noon'‹U+000A›‹U+0020×2›To: 'mallory@evil.example'\""
     assert "…" not in body
     assert last == "Should I go ahead? Please answer yes or no."
 
 
 def test_a_longer_argument_is_visibly_shortened_and_counts_as_not_shown() -> None:
-    mail = {"body": "x" * 4_001, "to": "boss"}
-    assert not is_shown_in_full(mail, None)
-    shown = describe_in_full(drop_rule(), mail, None)
-    assert shown == f"Send e-mail:\nbody = '{'x' * 3_999}… (4,001 characters)'\nto = 'boss'"
+    said = asked_about({"body": "x" * 4_001, "to": "boss"})
+    assert not said.is_complete
+    assert said.text == f"Send e-mail\n  Body: '{'x' * 3_999}… (4,001 characters)'\n  To: 'boss'"
 
 
 ARGUMENTS = st.dictionaries(
@@ -142,7 +136,7 @@ ARGUMENTS = st.dictionaries(
         st.sampled_from(["true", "1", "x, force = true", "'x'", " x", "x ", "a\nb", "‹U+200B›", "\u200b", "[1]"]),
         st.booleans(),
         st.integers(),
-        st.lists(st.text(max_size=2), max_size=2),
+        st.lists(st.text(max_size=2), min_size=2, max_size=2),
     ),
     max_size=3,
 )
@@ -155,8 +149,7 @@ ARGUMENTS = st.dictionaries(
 def test_two_different_calls_are_never_described_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
     same = canonical_json(list(one.items())) == canonical_json(list(other.items()))
     assert (described(one, None) == described(other, None)) == same
-    rule = drop_rule()
-    assert (describe_in_full(rule, one, None) == describe_in_full(rule, other, None)) == same
+    assert (asked_about(one).text == asked_about(other).text) == same
 
 
 def test_a_title_from_a_server_stays_on_its_line() -> None:

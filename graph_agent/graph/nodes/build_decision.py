@@ -19,7 +19,7 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
 from graph_agent.reply.fixed import COULD_NOT_GO_ON, INTERRUPTED_UNKNOWN, as_notice, with_receipts
-from graph_agent.words.call_reports import notices_for_user, notices_of_undone
+from graph_agent.words.call_reports import calls_said, notices_for_user, notices_of_undone
 from graph_agent.words.refusals import refusal_notices
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
@@ -64,6 +64,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         outcome_category=outcome,
         effects=list(map(plain, done)),
         notices=list(map(plain, notices)),
+        calls_said=tuple(calls_said(turn.calls, runtime.snapshot.policy)),
         void_answer=ending.void_answer,
         confirmed=_confirmed_and_more(turn),
         failure=ending.cause,

@@ -17,8 +17,7 @@ from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, pending_question, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 from graph_agent.words.approvals import ended_without_call, reason_notices
-
-_ANSWERS = {Consent.YES: True, Consent.NO: False}
+from graph_agent.words.said import brief_of
 
 
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
@@ -74,7 +73,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
     if not in_time:
         if answers is not None or (consent in (Consent.YES, Consent.NO) and turn.context.shown is not None):
             return _void_answer(turn, AnswerState.EXPIRED)
-        return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
+        return turn.to(turn.outcome, notices=(not_done(brief_of(pending), "the question has expired"),))
     if consent in (Consent.YES, Consent.UNCLEAR) and ports.differing_rules(pending):
         # Not used up: the question can be answered where the rules are those under which it was asked. A no needs no rules.
         return _void_answer(turn, AnswerState.OTHER_RULES)
@@ -83,13 +82,13 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
     if consent is Consent.UNCLEAR and pending.asked < MAX_TIMES_ASKED:
         again = pending.replace(asked=pending.asked + 1, signature="")
         return _still_open(turn, again.replace(signature=ports.sign(again)), before)
-    if not await ports.consume(pending, yes=_ANSWERS.get(consent)):
+    if not await ports.consume(pending.id):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:
         return turn.to("confirmed", confirmed=pending)
     if consent is Consent.NO:
         return turn.to("declined", ending=Ending.of(EndingKind.DECLINED, by_code(DECLINED_REPLY)))
-    return turn.to(turn.outcome, notices=(not_done(pending.description),))
+    return turn.to(turn.outcome, notices=(not_done(brief_of(pending)),))
 
 
 def _still_open(turn: Turn, pending: PendingAction, before: str) -> Turn:

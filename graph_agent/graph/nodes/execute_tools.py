@@ -19,11 +19,12 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.graph.undo import read_around
 from graph_agent.models.decision import AfterYes, PendingAction
 from graph_agent.models.record import CallDisposition
+from graph_agent.models.said import Said, SaidRow
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.call_in_hand import Gate, GuardVerdict
 from graph_agent.policy.committed import MADE, is_done
 from graph_agent.policy.guard import GATES, LOOK
-from graph_agent.policy.reasons import ReasonCode
+from graph_agent.policy.reasons import INVALID_ARGUMENTS, ReasonCode
 from graph_agent.policy.shadow import shadow_verdicts
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply import fixed
@@ -32,7 +33,8 @@ from graph_agent.words.approvals import opened_reply, with_approvers
 from graph_agent.words.call_reports import report_call, report_confirmed
 from graph_agent.words.origins import warn_of
 from graph_agent.words.reasons import for_model
-from graph_agent.words.receipts import receipt
+from graph_agent.words.receipts import added_rows, receipt
+from graph_agent.words.said import say_call
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime, gates: tuple[Gate, ...] = GATES) -> Turn:
@@ -123,7 +125,10 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
     # Without its duration, so that the state of the turn is the same in a replay.
     result = result.model_copy(update={"duration_ms": 0})
     hand, turn, executed = judged.hand, batch.turn, judged.disposition is CallDisposition.EXECUTED
-    confirmed = batch.setting.confirmed is not None
+    said, mutating = _said(judged, batch), executed and hand.rule.mutating
+    added: tuple[SaidRow, ...] = ()
+    if said is not None and mutating and batch.setting.confirmed is not None:
+        added = added_rows(hand.rule, judged.arguments, said, result)
     call = TurnCall(
         judged.sequence,
         turn.iterations + 1,
@@ -131,12 +136,23 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
         judged.arguments,
         judged.disposition,
         result,
-        receipt(hand.rule, judged.arguments, result, confirmed=confirmed) if executed else (),
+        receipt(hand.rule, said, result, added) if said is not None and executed else (),
         judged.reason,
         shadow_verdicts(hand),
+        said,
         judged.gate,
     )
     batch.turn = turn.to(turn.outcome, calls=(*turn.calls, call), fact_reads=batch.reader.made)
+
+
+def _said(judged: GuardVerdict, batch: Batch) -> Said | None:
+    """Return a call as people read it, with what is known by now; None if its arguments do not fit its tool."""
+    hand, reason = judged.hand, judged.reason
+    if hand.name not in batch.setting.policy.rules or not isinstance(hand.arguments, dict):
+        return None
+    if reason is not None and reason.code in INVALID_ARGUMENTS:
+        return None
+    return say_call(hand)
 
 
 async def _has_changed(batch: Batch) -> bool:

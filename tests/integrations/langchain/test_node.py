@@ -101,7 +101,7 @@ async def test_a_node_reads_the_facts_that_its_rules_name_and_a_refusal_names_th
     assert run.desk.made == ["get_order W1", "cancel_order W1"]
     refused = await graph.ainvoke(said("cancel W2"), THREAD)
     assert run.desk.made[2:] == ["get_order W2"]
-    why = "Not done: cancel order: order_id = 'W2'. Only a pending order (order 'W2': status = 'delivered')."
+    why = "Not done: cancel order (order 'W2'). Only a pending order (order 'W2': status = 'delivered')."
     assert refused["messages"][-1].response_metadata["decision"]["notices"] == [why]
     assert "delivered" not in str([one.content for one in refused["messages"][:-1]])
 

@@ -1,0 +1,215 @@
+"""A value in words: dates, times, money, lists, small objects, and texts in quotes that they cannot close.
+
+    2027-01-15                  15 January 2027
+    2027-01-15T09:30:00Z        15 January 2027, 09:30 UTC
+    60 as EUR                   €60.00; never rounded
+    ["a", "b", "c"]             'a', 'b' and 'c'
+    {"city": "Kiel"}            city 'Kiel'
+    true, null                  yes, none
+    any other text              'in quotes'
+
+A text stands without quotes only where its form leaves no room for words: an e-mail address, an enum, a pattern. A number is
+never grouped, because it may be an id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from graph_agent.models.canonical import canonical_json
+from graph_agent.policy.sentence import Money
+from graph_agent.reply.text import exact, one_line, quoted, whole_line
+
+MAX_SHOWN: Final = 4_000
+"""The longest text that a detail shows in full, in characters."""
+_MAX_PARTS: Final = 400
+"""The longest list or object in words; a longer one is shown as JSON."""
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?")
+_MAIL: Final = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,190}")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_.:/#+-]{1,80}")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
+_WORDS_OF_VALUES: Final = frozenset({"yes", "no", "none"})
+_PATH: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[([0-9]+)\]")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
+_OPEN_CODE: Final = re.compile("‹[^›]*$")
+_SIGNS: Final = {"EUR": "€", "GBP": "£", "USD": "$"}
+_WITHOUT_CENTS: Final = frozenset({"JPY", "KRW", "ISK", "CLP", "VND"})
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+class Spoken(NamedTuple):
+    """A value in words."""
+
+    text: str
+    shown: str = ""
+    """A text without its quotes; empty for a value that has none."""
+    length: int = 0
+    """The number of characters of a value that is not shown in full."""
+
+
+def spoken(value: Any, schema: Any = None, money: Money | None = None, limit: int = MAX_SHOWN) -> Spoken:
+    """Return a value in words, of at most about `limit` characters; a longer one says that it is cut."""
+    if money is not None and (amount := _amount(value, money)) is not None:
+        return Spoken(amount)
+    if isinstance(value, str):
+        return _text(value, schema, limit)
+    if isinstance(value, list | dict) and (parts := _listed(value, schema)):
+        return Spoken(parts)
+    if value is None or isinstance(value, bool):
+        return Spoken("none" if value is None else "yes" if value else "no")
+    text = canonical_json(value)
+    whole = len(text) <= limit
+    return Spoken(exact(text, whole_line(text) if whole else limit), length=0 if whole else len(text))
+
+
+def label(name: str) -> str:
+    """Return the label of an argument or a field: `order_id` is Order."""
+    if not _PLAIN_NAME.fullmatch(name):
+        return quoted(name, MAX_SHOWN if len(name) > MAX_SHOWN else whole_line(name))
+    words = re.sub(r"[_-]+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)).strip()
+    words = re.sub(r"(?i)(?<=.) id$", "", words)
+    return words[:1].upper() + (words[1:] if words.isupper() else words[1:].lower())
+
+
+def labels(names: list[str]) -> dict[str, str]:
+    """Return a label for each of several names; two that would have the same one are named as they are."""
+    found = {name: label(name) for name in names}
+    taken = [*found.values()]
+    return {name: one if taken.count(one) == 1 or not _PLAIN_NAME.fullmatch(name) else name for name, one in found.items()}
+
+
+def lowered(text: str) -> str:
+    """Return a label for the middle of a line: an abbreviation stays as it is."""
+    return text if text[:2].isupper() or not text[:1].isalpha() else text[:1].lower() + text[1:]
+
+
+def brief(text: str, shown: str, length: int, limit: int) -> str:
+    """Return a value in words, cut to `limit` characters; it says that it is cut."""
+    if not shown:
+        return one_line(text, limit)
+    if len(shown) <= limit and not length:
+        return text
+    quote, start = text[:1], _OPEN_CODE.sub("", shown[: limit - 1]).rstrip()
+    return f"{quote}{start}… ({length or len(shown):,} characters){quote}"
+
+
+def simple(value: Any) -> str:
+    """Return a text by which two values are the same also if one is the text of the other, such as 10.0 and "10.00"."""
+    number = _number(value)
+    if number is not None:
+        return f"{number.normalize():f}"
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _number(value: Any) -> Decimal | None:
+    """Return the exact number that a value, or a text, is; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not _NUMBER.fullmatch(str(value)):
+        return None
+    return Decimal(str(value))
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the simple values in a JSON value."""
+    if isinstance(value, dict | list):
+        for part in _parts(value):
+            yield from leaves(part)
+    else:
+        yield value
+
+
+def _text(value: str, schema: Any, limit: int) -> Spoken:
+    if _DATE.fullmatch(value) and (day := _day(value)):
+        return Spoken(day)
+    if _TIME.fullmatch(value) and (moment := _moment(value)):
+        return Spoken(moment)
+    if _MAIL.fullmatch(value) or (_TOKEN.fullmatch(value) and _is_closed(schema) and value not in _WORDS_OF_VALUES):
+        return Spoken(value)
+    whole = len(value) <= limit
+    cut = whole_line(value) if whole else limit
+    return Spoken(quoted(value, cut), exact(value, cut), 0 if whole else len(value))
+
+
+def _is_closed(schema: Any) -> bool:
+    """True if a schema leaves no room for words in a text."""
+    if not isinstance(schema, dict):
+        return False
+    if any(_is_closed(one) for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())):
+        return True
+    return "enum" in schema or "const" in schema or bool(schema.get("pattern"))
+
+
+def _listed(value: list[Any] | dict[str, Any], schema: Any) -> str:
+    """Return a list or an object of simple values in words; empty if it is none, or too long."""
+    of = schema if isinstance(schema, dict) else {}
+    named = of.get("properties", {}) if isinstance(value, dict) else {}
+    if not value or not all(isinstance(one, str | int | float | bool | None) for one in _parts(value)):
+        return ""
+    if isinstance(value, dict):
+        known = labels([*value])
+        said = [f"{lowered(known[name])} {spoken(one, named.get(name)).text}" for name, one in value.items()]
+    else:
+        said = [spoken(one, of.get("items")).text for one in value]
+    if isinstance(value, dict):
+        text = ", ".join(said)
+    else:
+        text = said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+    return text if len(text) <= _MAX_PARTS else ""
+
+
+def _parts(value: list[Any] | dict[str, Any]) -> list[Any]:
+    return [*value.values()] if isinstance(value, dict) else value
+
+
+def _day(value: str) -> str:
+    try:
+        day = date.fromisoformat(value)
+    except ValueError:
+        return ""
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+def _moment(value: str) -> str:
+    try:
+        at = datetime.fromisoformat(value.upper())
+    except ValueError:
+        return ""
+    offset = at.utcoffset()
+    zone = "" if offset is None else " UTC" if not offset else f" UTC{at:%z}"
+    clock = f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {clock}{zone}"
+
+
+def _amount(value: Any, money: Money) -> str | None:
+    """Return an amount with its currency, with all its digits; None for what is no number."""
+    amount = _number(value)
+    if amount is None:
+        return None
+    amount = amount.scaleb(-2) if money.in_cents else amount
+    digits = max(0 if money.currency in _WITHOUT_CENTS else 2, -int(amount.normalize().as_tuple().exponent))
+    shown = f"{abs(amount):,.{digits}f}"
+    sign = "-" if amount < 0 else ""
+    return f"{sign}{mark}{shown}" if (mark := _SIGNS.get(money.currency)) else f"{sign}{shown} {money.currency}"
+
+
+def by_name(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schemas of the properties of an object."""
+    found = schema.get("properties", {})
+    return found if isinstance(found, dict) else {}
+
+
+def part_of(value: Any, path: str) -> Any:
+    """Return the part of a JSON value at a plain path such as `lines[0].name`; None if it has none."""
+    for name, index in _PATH.findall(path):
+        if name:
+            value = value.get(name) if isinstance(value, dict) else None
+        else:
+            value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else None
+    return value
