@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -28,7 +28,9 @@ def sent_under(permit: SendingPermit | None) -> Iterator[None]:
     try:
         yield
     finally:
-        _permit.reset(token)
+        # A coroutine that is closed after the end of its loop is in another context, which has no permit.
+        with suppress(ValueError):
+            _permit.reset(token)
 
 
 async def require_permit() -> None:

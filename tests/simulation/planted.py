@@ -42,11 +42,6 @@ _BEFORE_SEEN = "    async def seen_elsewhere("
 _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
     "rows are counted": [
         Edit(
-            "graph_agent.chat.conversations.tables",
-            '    Column("approve", Boolean, nullable=False),\n    Column("role", String(255), nullable=False),\n',
-            '    Column("approve", Boolean, nullable=False),\n    Column("role", String(255), primary_key=True),\n',
-        ),
-        Edit(
             _REQUESTS,
             "if is_same_person(one.person, answer.person))",
             "if (one.person, one.role) == (answer.person, answer.role))",
