@@ -40,7 +40,7 @@ GROUP_HELP = HELP | {"pydantic", "email.message", "importlib.metadata"}
 """Typer imports Pydantic to parse the options in front of a command, and Pydantic asks for its version."""
 READS = GROUP_HELP | {"asyncio", "sqlalchemy"}
 SIGNS = READS | {"cryptography", "httpx2"}
-"""The tree of the log and the baselines are signed; the witnesses of the log are asked over HTTP."""
+"""The tree of the log is signed, and its witnesses are asked over HTTP."""
 TABLES = SIGNS | {"alembic"}
 SERVERS = SIGNS | {"cedarpy", "mcp", "uvicorn", "starlette", "opentelemetry"}
 """The tools are those that the servers serve; the MCP SDK imports a web server and the interface of OpenTelemetry."""
@@ -61,9 +61,9 @@ STARTS: Mapping[str, frozenset[str]] = {
     "log export": READS,
     "budget": READS,
     "constitution show": READS,
-    "baseline list": SIGNS,
-    "baseline create --help": SIGNS,
-    "baseline compare --help": SIGNS,
+    "stops": SIGNS,
+    "stop --help": SIGNS,
+    "resume --help": SIGNS,
     "log verify": SIGNS,
     "log prune": SIGNS,
     "log consistency --help": SIGNS,
