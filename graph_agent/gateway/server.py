@@ -15,6 +15,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mcp import MCPError, types
@@ -29,7 +30,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
-from graph_agent.errors import ConfigurationError, RecordError, ServiceError
+from graph_agent.errors import ConfigurationError, RecordError, RecordUnavailableError, ServiceError, StoppedError
 from graph_agent.gateway.answer import Answer, by_code, by_operator, foreign, with_origin
 from graph_agent.gateway.elicitation import (
     CLOSED,
@@ -367,6 +368,10 @@ class Gateway:
         """Return the answer of a server to a client that may read it, after it was recorded; so is an error that quotes one."""
         try:
             answer = await asked
+        except StoppedError as exc:
+            raise MCPError(types.INTERNAL_ERROR, exc.message) from None
+        except RecordUnavailableError as exc:
+            raise MCPError(types.INTERNAL_ERROR, f"The {kind} cannot be read right now.") from exc
         except ServerWordsError as exc:
             await self._recorded(client, Reading(kind, named, as_read(exc)))
             exc.recorded = True
@@ -385,13 +390,14 @@ class Gateway:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> Answer[types.ReadResourceResult]:
         """Read what a result has linked to, from the server that linked to it. Nothing else can be read."""
-        client = self._client(context)
-        tool_name, tools = client.links.get(str(params.uri), ""), self._engine.external.tools
+        client, external = self._client(context), self._engine.external
+        tool_name, tools, uri = client.links.get(str(params.uri), ""), external.tools, str(params.uri)
         policy = (await self._engine.prepare()).policy
         if tool_name not in policy.rules or not isinstance(tools, McpServerGroup):
             raise MCPError(types.INVALID_PARAMS, "No result of this session links to such a resource.")
-        reading = tools.read_resource(tool_name, str(params.uri), client.user_id)
-        return await self._passed_on(client, "linked resource", {"uri": str(params.uri), "tool": tool_name}, reading)
+        ask = partial(tools.read_resource, tool_name, uri, client.user_id)
+        reading = external.read_from(tools.server_of(tool_name), ask, client.user_id, tool_name)
+        return await self._passed_on(client, "linked resource", {"uri": uri, "tool": tool_name}, reading)
 
     async def _list_prompts(
         self,
@@ -415,10 +421,13 @@ class Gateway:
         return foreign(answer, await self._recorded(client, reading))
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Answer[types.GetPromptResult]:
-        client, tools = self._client(context), self._engine.external.tools
+        client, external = self._client(context), self._engine.external
+        tools = external.tools
         if params.name not in self._engine.constitution.prompts or not isinstance(tools, McpServerGroup):
             raise MCPError(types.INVALID_PARAMS, "The constitution names no such prompt.")
-        reading = tools.prompt(params.name, params.arguments or {}, client.user_id)
+        ask = partial(tools.prompt, params.name, params.arguments or {}, client.user_id)
+        # By the name of its server, as in the list.
+        reading = external.read_from(params.name.partition(".")[0], ask, client.user_id)
         return await self._passed_on(client, "server prompt", {"name": params.name}, reading)
 
     async def _announce_missing_prompts(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from graph_agent.record.permit import Permit
 
 A = TypeVar("A", LLMResponse, ToolResult)
+R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 
@@ -201,6 +202,12 @@ class ExternalPorts:
                 return await self.tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit)
 
         return await self._tool_result(look)
+
+    async def read_from(self, server: str, ask: Callable[[], Awaitable[R]], user_id: str, tool_name: str = "") -> R:
+        """Return what a server answers to a request that is no call: for a prompt, or for what a result of a tool links to."""
+        with self._sent_under(Sending(user_id, tool_name, server)):
+            await require_permit()
+            return await ask()
 
     def server_of(self, tool_name: str) -> str:
         """Return the name of the server of a tool; empty if there is only one."""

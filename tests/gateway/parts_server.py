@@ -33,6 +33,13 @@ PARTS: dict[str, list[ContentBlock]] = {
         ImageContent(type="image", data="aGk=" * 2_000_000, mime_type="image/png"),
     ],
 }
+SERVED: list[str] = []
+"""The prompts and resources that were asked for."""
+
+
+@server.tool()
+async def served() -> list[str]:
+    return SERVED
 
 
 @server.tool()
@@ -64,6 +71,7 @@ async def keep(text: str) -> str:
 
 @server.prompt(title="Review a note")
 async def review(name: str) -> str:
+    SERVED.append("review")
     if name == "none":
         raise ValueError("there is no note 'none'")
     return f"Review the note {name}."
@@ -87,6 +95,7 @@ async def hidden() -> str:
 
 @server.resource("notes://today")
 async def today() -> str:
+    SERVED.append("today")
     return "buy milk"
 
 

@@ -23,7 +23,7 @@ from tests.mcp.test_third_party import settings
 from tests.task_server.test_http import bearer
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
-LINES = "".join(f"- {name}: Show (reads)\n" for name in ("show", "structured", "fails", "works"))
+LINES = "".join(f"- {name}: Show (reads)\n" for name in ("show", "structured", "fails", "works", "served"))
 PROMPTS = """## Available Prompts
 - parts.review: Review a note
 - parts.long: A long one

@@ -17,6 +17,8 @@ from pydantic import TypeAdapter
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ServiceError
 from graph_agent.integrations.agui import Translation, _read_run
+from graph_agent.models.stop import Stop, StopScope
+from graph_agent.record.stops import place_stop
 from graph_agent.turn.events import EventKind, TurnEvent
 from tests.chat.environment import Environment
 
@@ -86,6 +88,16 @@ async def test_a_confirmation_is_an_interrupt_and_resume_answers_it(
     assert said == (
         "Declined the question." if resume["status"] == "cancelled" else "Yes." if resume["payload"]["yes"] else "No."
     )
+
+
+async def test_a_stop_reaches_a_run_whose_client_reads_the_public_sentence(
+    client: httpx.AsyncClient, environment: Environment
+) -> None:
+    await place_stop(environment.database, Stop(number=0, scope=StopScope.EVERYTHING, reason="wrong", say="We look into it."))
+    refused = await client.post("/agui", json=run_input("add a task to call mom"))
+    error = {"code": "STOPPED", "message": "We look into it. Nothing was done."}
+    assert (refused.status_code, refused.json()["error"]) == (503, error)
+    assert await environment.descriptions() == []
 
 
 async def test_the_messages_of_a_reply_have_the_names_of_their_authors(client: httpx.AsyncClient) -> None:

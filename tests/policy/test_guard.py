@@ -95,16 +95,15 @@ def test_only_the_walk_writes_to_a_call_in_hand() -> None:
         ),
         ("read_fact", {"graph/authorized.py": {"read_for_facts"}}),
         # They store the outcome: of a call of the turn, of one that an earlier attempt may have sent, and of one that stayed
-        # unknown. `settle_forever` settles by `_settle_call`.
+        # unknown.
         (
             "settle",
             {
                 "graph/authorized.py": {"run_authorized"},
-                "turn/external.py": {"send_again"},
+                "turn/external.py": {"send_again", "ask_ledger"},
                 "turn/sent_calls.py": {"outcome"},
                 "tools/outcomes.py": {"learn_outcome"},
-                "chat/settling.py": {"_outcome", "settle_forever"},
-                "bootstrap/maintenance.py": {"maintenance_jobs"},
+                "chat/settling.py": {"_outcome"},
             },
         ),
         # In `played.py` it is a field.
@@ -114,6 +113,8 @@ def test_only_the_walk_writes_to_a_call_in_hand() -> None:
                 "graph/evidence.py": {"_read_object"},
                 # There it is a field.
                 "policy/gates.py": {"is_previewed"},
+                "policy/sentence_check.py": {"_problem_of_place"},
+                "words/said.py": {"text_of_object"},
                 "tools/played.py": {"play"},
                 "chat/approval_looks.py": {"of_viewer"},
             },
@@ -155,7 +156,8 @@ def _users_of(method: str, source: str) -> set[str]:
     def visit(node: ast.AST, function: str) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and function != method:
             function = node.name
-        is_sql = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("connection", "op")
+        on = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
+        is_sql = on in ("connection", "self._connection", "op")
         if isinstance(node, ast.Attribute) and node.attr == method and not is_sql and function != method:
             found.add(function)
         for child in ast.iter_child_nodes(node):

@@ -1,0 +1,34 @@
+"""What an operator has stopped is not sent by a node or an agent of LangGraph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+
+from graph_agent.errors import StoppedError
+from graph_agent.integrations.langchain import GovernedTools, as_node
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.stop import Stop, StopScope
+from graph_agent.record.stops import place_stop
+from tests.chat.environment import Environment
+from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests, said
+from tests.scripted_turns import TableServer, says
+
+ADD = ("add_task", {"description": "bread"})
+EVERYTHING = Stop(number=0, scope=StopScope.EVERYTHING, reason="wrong", say="We look into it.")
+
+
+@pytest.mark.parametrize("governed", [True, False])
+async def test_a_stop_reaches_a_node_and_an_agent(environment: Environment, governed: bool) -> None:
+    server, adapter = TableServer(), ScriptedAdapter([says("Never said.")])
+    engine = environment.engine(adapter, tools=server)
+    model = ScriptedChatModel(script=[requests(ADD)])
+    agent: Any = create_agent(model, middleware=[GovernedTools(engine, user="ann")])
+    graph = agent if governed else graph_with(as_node(engine, user="ann"))
+    await place_stop(environment.database, EVERYTHING)
+    with pytest.raises(StoppedError) as refused:
+        await graph.ainvoke(said("add bread"), THREAD)
+    assert refused.value.message == "We look into it. Nothing was done."
+    assert (server.sent, adapter.requests) == ([], [])
