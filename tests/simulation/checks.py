@@ -61,6 +61,8 @@ _MAX_ROUNDS = 3
 _LOOK = "look at approval request "
 _CLOSING_KEY = " approval:"
 """The beginning of the keys of turns that close a request for approval."""
+_STATE_SHOWN = "Object state now"
+"""The label of the fact `object.state` in a question."""
 _ARRIVED_SECONDS = 1.0
 _BEFORE = 8.0
 """For so many seconds before a request its replica has had no trouble, if the request must be answered at once."""
@@ -372,7 +374,8 @@ def _check_shown(world: World, records: dict[str, DecisionRecord]) -> None:
             if call.disposition is not CallDisposition.EXECUTED or call.tool_name not in looked_up:
                 continue
             state = states.get(call.parameters["token"])
-            if state in (None, FROZEN) or f"object.state = '{state}'" not in shown.description:
+            was_shown = f"\n  {_STATE_SHOWN}: '{state}'" in shown.description
+            if state in (None, FROZEN) or not was_shown:
                 world.history.violated(f"{world.watch.name(decision_id)} acts on an object that was not shown as it is")
 
 

@@ -208,7 +208,9 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "                return await self.database.write(work)\n",
         )
     ],
-    "the row of an operation does not name the attempt": [Edit(_OPERATIONS, '"attempt": attempt,', '"attempt": 1,')],
+    "the row of an operation does not name the attempt": [
+        Edit(_OPERATIONS, '**given, "attempt": attempt}', '**given, "attempt": 1}')
+    ],
     "the sweep ignores the claim": [
         Edit(
             _ROWS,
