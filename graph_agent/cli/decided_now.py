@@ -1,4 +1,4 @@
-"""What another policy decides about recorded decisions, for `graph-agent policy diff --last`."""
+"""The verdicts of another policy on recorded decisions, for `graph-agent policy diff --last`."""
 
 from __future__ import annotations
 

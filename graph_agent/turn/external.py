@@ -48,6 +48,7 @@ NOT_SENT = (StoppedError, RecordUnavailableError)
 """Exceptions of a permit: an operator has stopped what was to be sent, or the database does not say that nobody has."""
 
 NOT_STARTED = "not started: the turn had ended"
+STOPPED = "not sent: the operator has stopped this"
 TOO_LATE = "not sent: the time of this turn is nearly over, and a change must have time for its answer"
 OUTCOME_UNKNOWN = "no answer in time: it may or may not have been done"
 

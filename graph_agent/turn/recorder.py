@@ -51,7 +51,7 @@ from graph_agent.policy.sources import SourceFinder, changed_definitions
 from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
-from graph_agent.turn.external import NOT_SENT, NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
+from graph_agent.turn.external import NOT_SENT, NOT_STARTED, OUTCOME_UNKNOWN, STOPPED, ExternalPorts
 from graph_agent.turn.gathered_facts import gather_facts
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode
 
@@ -421,7 +421,7 @@ class Recorder:
         if (entry := self._replay_entry(EntryKind.READ, request)) is not None:
             return FactRead.model_validate(entry.result)
         if self.interrupted:
-            return FactRead(tool=call.tool_name, arguments=call.arguments, error=NOT_STARTED)
+            return FactRead(tool=call.tool_name, arguments=call.arguments, error=self._why_not_sent)
         if wanted.first:
             self._reads_began = self._clock.monotonic()
         spent = self._clock.monotonic() - self._reads_began
@@ -506,11 +506,15 @@ class Recorder:
         if not self.interrupted or kind is EntryKind.SETTLE:
             return None
         if kind is EntryKind.PREVIEW:
-            return ToolResult(success=False, error=NOT_STARTED)
+            return ToolResult(success=False, error=self._why_not_sent)
         if self._lost_call in ((kind, request), _ANY_CALL):
             self._lost_call = None
             return ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, OUTCOME_UNKNOWN)
-        return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, NOT_STARTED)
+        return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, self._why_not_sent)
+
+    @property
+    def _why_not_sent(self) -> str:
+        return STOPPED if self.stopped else NOT_STARTED
 
     async def _call_tool(
         self,

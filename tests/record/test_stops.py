@@ -150,7 +150,7 @@ async def test_a_change_that_was_sent_is_asked_about_while_it_is_stopped_and_not
     engine = engine_of(calls(MILK), says("Never said."), server=server, audit=writer)
     record = (await engine.run(asks())).record
     assert (server.sent_tools, len(server.settled)) == (["add_task"], 1)
-    assert "Already done: Add task: description = 'milk'." in record.decision.reply
+    assert "Already done: Add task (description 'milk')." in record.decision.reply
 
 
 async def test_calls_that_were_intended_before_a_stop_are_named(log: Database) -> None:
