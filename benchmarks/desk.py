@@ -19,6 +19,7 @@ import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ async def play(conversation: Conversation, after_yes: AfterYes, figures: Figures
             if pending is not None:
                 figures.questions += 1
                 for order_id in shipped:
-                    database.write_now(lambda connection, order_id=order_id: _ship(connection, order_id))
+                    database.write_now(partial(_ship, order_id=order_id))
                 shipped = ()
                 answer = await _confirm(client, pending, changes)
             elif changes.open_round() or len(changes.explained) < len(changes.failed):

@@ -27,13 +27,13 @@ from benchmarks.graph import Scenario, interleaved
 from benchmarks.peers import create_agent
 from benchmarks.peers.turns import MESSAGE
 from benchmarks.spin import spin, spin_microseconds
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.db import Database, migrate
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration, select_declarations
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.task_server.server import build_task_server
@@ -71,7 +71,7 @@ class OneToolModel:
 async def full_engine(folder: Path, model: LLMAdapter | None = None, *, url: str = "") -> AsyncIterator[LLMAgentEngine]:
     """Open an engine on the database at `url`, by default a new one in `folder`, with the task server in this process."""
     database = Database.open(url or f"sqlite:///{folder / 'graph_agent.db'}")
-    for package in ("graph_agent.record", "graph_agent.task_server", "graph_agent.chat.conversations"):
+    for package in ("graph_agent.record", "graph_agent.task_server", "graph_agent.question", "graph_agent.chat.conversations"):
         migrate(database, package)
     async with McpToolExecutor(build_task_server(database)) as tools:
         yield LLMAgentEngine(

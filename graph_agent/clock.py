@@ -46,6 +46,22 @@ class ManualClock:
         self._seconds += max(0.0, step.total_seconds())
 
 
+class TurnClock:
+    """The clock of one turn: the time of the database when the turn was claimed, and the seconds that have passed since.
+
+    The clock of the host may be wrong, or be set meanwhile; what a turn writes is compared with times of other hosts.
+    """
+
+    def __init__(self, clock: Clock, at: datetime, since: float) -> None:
+        """`since` is the monotonic time of `clock` at which the database's clock was `at`."""
+        self._at = at
+        self._since = since
+        self.monotonic = clock.monotonic
+
+    def now(self) -> datetime:
+        return self._at + timedelta(seconds=self.monotonic() - self._since)
+
+
 def uuid7(at: datetime, random_bits: int) -> str:
     """Return a UUID of version 7 (RFC 9562): UUIDs sort by their time, in milliseconds. `random_bits` are 74 bits."""
     ms = int(at.timestamp() * 1000)

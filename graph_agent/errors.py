@@ -16,6 +16,7 @@
     │   ├── RecordUnavailableError    the database cannot be read or written
     │   ├── RecordRolledBackError     the record does not continue one that was signed before
     │   ├── RecordMismatchError       a replay requests something else than the record has
+    │   ├── ConfirmationExpiredError  the time of a question was over when a yes to it was to be used up
     │   └── TurnTakenOverError        another process finishes this turn, or it is closed already
     └── ServiceError                  `code` is one of ServiceErrorCode; its text may be shown
         └── StoppedError              an operator has stopped what was about to be done
@@ -232,6 +233,10 @@ class RecordRolledBackError(RecordError):
 
 class RecordMismatchError(RecordError):
     """The graph made another request to a port than the record has at this position."""
+
+
+class ConfirmationExpiredError(RecordError):
+    """The time of a question was over when the yes to it was to be used up: nothing was called for it."""
 
 
 class TurnTakenOverError(RecordError):

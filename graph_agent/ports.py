@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
+from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 
@@ -151,11 +153,23 @@ def call_seconds_of(server: ToolServer) -> float:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ConfirmationUse:
+    """The use of a confirmation: by one decision, for what its user has answered."""
+
+    pending: PendingAction
+    user_id: str
+    conversation_id: str
+    decision_id: str
+    yes: bool | None
+    """None for another request, which answers nothing and takes the place of the question."""
+
+
 class Confirmations(Protocol):
     """The store of used confirmations."""
 
-    async def consume(self, pending_id: str, decision_id: str) -> bool:
-        """Use up `pending_id` for the turn `decision_id`; False if another turn has. The same turn may ask again."""
+    async def consume(self, use: ConfirmationUse) -> bool:
+        """Use a confirmation up for a decision; False if another one has. The same decision may ask again."""
 
 
 class ApprovalRequests(Protocol):

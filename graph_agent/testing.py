@@ -16,7 +16,6 @@ from typing import Any
 
 from graph_agent.bootstrap.stores import open_stores, temporary_settings
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.llm.scripted import ScriptedAdapter, ScriptExhaustedError, Step
@@ -25,6 +24,7 @@ from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.ports import Clock, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.question.approvals import ApprovalStore, OpensRequests
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.tools.functions import FunctionTools

@@ -42,7 +42,7 @@ from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.middleware import Refuse, layers_before, refuse_other_hosts, refuse_other_origins
 from graph_agent.api.oidc_issuer import oidc_issuer
 from graph_agent.api.public_address import PublicAddress, RemovePath
-from graph_agent.api.server_metrics import OpenRequests, server_metrics
+from graph_agent.api.server_metrics import DueDepths, OpenRequests, server_metrics
 from graph_agent.api.services import ApiServices
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import (
@@ -115,8 +115,9 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
         background = {asyncio.create_task(runtime.chat.sweep_forever()), asyncio.create_task(_seal_forever(runtime))}
         if shared.metrics is not None:
-            await open_requests.count()
-            background.add(asyncio.create_task(open_requests.count_forever()))
+            for counted in (open_requests, depths):
+                await counted.count()
+                background.add(asyncio.create_task(counted.count_forever()))
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(runtime.chat.endings.listen())
@@ -134,6 +135,7 @@ def create_app(
                 await asyncio.to_thread(shared.metrics.close)
 
     open_requests = OpenRequests(runtime.chat.approvals, runtime.audit.permit)
+    depths = DueDepths(runtime.database)
     one_user = not settings.authenticates
     admission = TurnAdmission(runtime.engine.config, one_user=one_user)
     caller = authenticator(settings, local_roles, act_as_users=bool(acting_as_users(settings)))
@@ -147,7 +149,9 @@ def create_app(
         replay_streams=StreamPlaces(replay.MAX_STREAMS, one_user=one_user),
         analyses=StreamPlaces(rules.MAX_ANALYSES, one_user=one_user),
         write_check=WriteCheck(runtime.chat.check_writable, runtime.clock),
-        metrics=server_metrics(runtime, admission, open_requests) if metrics_port is not None or settings.otel else None,
+        metrics=server_metrics(runtime, admission, open_requests, depths)
+        if metrics_port is not None or settings.otel
+        else None,
         worker_metrics=worker_metrics,
         oidc=oidc_issuer(settings, caller),
     )

@@ -7,12 +7,16 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap.extras import import_extra
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.approvals import ApprovalService
+from graph_agent.db import Database
+from graph_agent.due.depth import Depth, find_depths, labelled
+from graph_agent.due.table import Lane
 from graph_agent.errors import RecordUnavailableError, ServiceError
 from graph_agent.record.permit import Permit
 
@@ -20,6 +24,8 @@ _log = logging.getLogger(__name__)
 
 COUNT_SECONDS = 10.0
 """The time between two counts of the open approval requests."""
+DEPTH_SECONDS = 60.0
+"""The time between two counts of the due work."""
 
 
 class ServerMetrics(Protocol):
@@ -69,7 +75,29 @@ class OpenRequests:
         return {} if self.found is None else {"": self.found}
 
 
-def server_metrics(runtime: Runtime, admission: TurnAdmission, open_requests: OpenRequests) -> ServerMetrics:
+class DueDepths:
+    """The due work of all processes, which is counted now and then because that reads every row."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.found: dict[Lane, Depth] = {}
+
+    async def count_forever(self) -> None:
+        """Count the work again and again, at first after a while."""
+        while True:
+            await asyncio.sleep(DEPTH_SECONDS)
+            await self.count()
+
+    async def count(self) -> None:
+        """Count the work once."""
+        try:
+            self.found = labelled(await self._database.read(partial(find_depths, self._database)))
+        except ServiceError as exc:
+            self.found = {}
+            _log.warning("the due work is counted later: %s", exc.code)
+
+
+def server_metrics(runtime: Runtime, admission: TurnAdmission, open_requests: OpenRequests, depths: DueDepths) -> ServerMetrics:
     """Return the metrics of a server, which count its turns from now on. Raises `ConfigurationError` without the extra."""
     metrics = import_extra("graph_agent.integrations.opentelemetry.metrics", "otel", "--metrics-port")
 
@@ -90,6 +118,7 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission, open_requests: Op
         },
         refusals=refusals,
         notices=notices,
+        due=lambda: depths.found,
         export=runtime.settings.otel,
     )
     runtime.engine.add_hook(lambda: found)

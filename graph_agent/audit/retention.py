@@ -23,6 +23,7 @@ from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.search import begin_compaction, compact, continue_compaction
 from graph_agent.record.settlements import OF_DECISION, remove_settlements
 from graph_agent.record.statements import read, write
+from graph_agent.record.stops import forget_user
 from graph_agent.record.tables import decision_logs, record_blobs, reports_table
 from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.record.tree.statements import Statement, StatementKind, note_removal
@@ -142,6 +143,7 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
     settled = OF_DECISION.in_(select(decision_logs.c.decision_id).where(of_user))
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
     connection.execute(delete(tables.call_operations).where(tables.call_operations.c.user_id == user_id))
+    forget_user(connection, user_id)
     removed = remove_decisions(connection, ids)
     # In the same transaction: no word of the user stays in the index after it.
     compact(connection)

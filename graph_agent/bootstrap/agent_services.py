@@ -14,7 +14,6 @@ from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
 from graph_agent.due.table import DueTable
 from graph_agent.llm.config import LLMConfig
@@ -26,6 +25,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.question.approvals import OpensRequests
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -92,7 +92,7 @@ async def open_services(
                 audit,
                 clock,
                 signer=Signer(*signing_keys(settings)),
-                confirmations=ConfirmationStore(stores.database, clock=clock),
+                confirmations=ConfirmationStore(stores.database, record_key=keys),
                 approvals=approvals,
             ),
         )

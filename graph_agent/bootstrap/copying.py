@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 
 from graph_agent.bootstrap.record_tree import log_keys
@@ -12,6 +13,7 @@ from graph_agent.db.copy import copy_tables, require_file
 from graph_agent.db.migrations import installed_revision, require_newest
 from graph_agent.due.tables import metadata as work_tables
 from graph_agent.errors import ConfigurationError
+from graph_agent.question.approvals import void_copied
 from graph_agent.question.tables import metadata as question_tables
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
@@ -50,6 +52,8 @@ async def copy_database(settings: Settings, source_url: str, target_url: str) ->
             require_newest(source, owner)
             migrate(target, owner)
         counts = copy_tables(source, target, [table for owner in owners for table in _TABLES[owner].sorted_tables])
+        if {"graph_agent.question", "graph_agent.due"} <= set(owners):
+            await asyncio.to_thread(void_copied, target)
         has_log = "graph_agent.record" in owners
         if not has_log:
             return counts, None

@@ -13,12 +13,12 @@ from graph_agent.bootstrap.maintenance import record_jobs, verify_installation
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import SystemClock
 from graph_agent.errors import GraphAgentError
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock
 from graph_agent.question.approvals import OpensRequests
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -61,12 +61,12 @@ async def open_record(url: str | None = None, *, clock: Clock | None = None) -> 
     async with open_stores(settings) as stores:
         tree = record_tree(settings, stores.database, clock)
         approvals = open_approvals(settings, stores.database, tree.keys.origin)
-        turn = OpensRequests(approvals)
+        turn, keys = OpensRequests(approvals), record_keys(settings)
         ports = EnginePorts(
-            DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings), turn=turn),
+            DatabaseAuditWriter(stores.database, clock=clock, record_key=keys, turn=turn),
             clock,
             signer=Signer(*signing_keys(settings)),
-            confirmations=ConfirmationStore(stores.database, clock=clock),
+            confirmations=ConfirmationStore(stores.database, record_key=keys),
             approvals=approvals,
         )
         maintained = asyncio.create_task(_maintain(record_jobs(stores, tree, clock=clock)))

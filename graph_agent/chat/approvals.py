@@ -12,7 +12,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from graph_agent.chat.approval_looks import ApprovalLooks, Circumstances
@@ -306,8 +306,8 @@ class ApprovalService:
         since = self._stores.clock.monotonic()
         opened: list[OpenedTurn] = []
 
-        def open_record(decision_id: str, context: DecisionContext) -> DecisionOpening:
-            opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
+        def open_record(decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
+            opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id, at=at), snapshot)]
             return opened[0].opening
 
         may_run = partial(_may_run, policy, known)

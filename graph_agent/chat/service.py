@@ -1,7 +1,7 @@
 """The chat service: claims a turn for each message, lets the engine run it, and stores the answer.
 
 The order of the commits: claim, user message and opening row together; the calls of the turn; terminal row, assistant message,
-answer and pending action together. If a process dies between two of them, the same request or the sweeper continues from
+answer and question together. If a process dies between two of them, the same request or the sweeper continues from
 there. A process that has lost its claim can no longer write.
 """
 
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Unpack
 
@@ -120,8 +121,8 @@ class ChatService:
             raise ConfigurationError("a chat service needs an engine whose audit writer is a DatabaseAuditWriter")
         self._engine = engine
         clock, ids = clock or SystemClock(), ids or RandomIds()
-        self._conversations = ConversationStore(engine.audit.database)
         self._turns = turns = TurnStore(engine.audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
+        self._conversations = ConversationStore(engine.audit.database, turns.questions)
         leases = LeaseKeeper(turns, clock=clock)
         throttle = LoopThrottle()
         approvals = engine.ports.approvals if isinstance(engine.ports.approvals, ApprovalStore) else None
@@ -305,12 +306,11 @@ class ChatService:
     ) -> Conversation:
         """Return one conversation with its last messages; `before` is the first message of the next page."""
         before = None if before is None else well_formed_id(before)
-        now = self._stores.clock.now()
-        return await self._conversations.one(user_id, well_formed_id(conversation_id), now, limit, before)
+        return await self._conversations.one(user_id, well_formed_id(conversation_id), limit, before)
 
     async def confirmations(self, user_id: str, limit: int = 50) -> OpenConfirmations:
         """Return the questions that wait for the user, in any conversation, the one that expires next first."""
-        return await self._conversations.open_confirmations(user_id, self._stores.clock.now(), limit)
+        return await self._conversations.open_confirmations(user_id, limit)
 
     async def pending_action(
         self, user_id: str, conversation_id: str | None, pending_id: str | None = None
@@ -323,10 +323,8 @@ class ChatService:
             conversation_id = await self._conversations.asked_in(user_id, pending_id)
         if conversation_id is None:
             return None
-        pending = (await self.conversation(user_id, conversation_id, limit=1)).pending_action
-        if pending is None or not pending.can_be_answered(self._stores.clock.now()):
-            return None
-        return pending if pending_id in (None, pending.id) else None
+        pending = await self._conversations.waiting(user_id, well_formed_id(conversation_id))
+        return pending if pending is not None and pending_id in (None, pending.id) else None
 
     async def files_of_question(self, pending_id: str, user_id: str) -> dict[str, str] | None:
         """Return the files of the process that asked the user the question `pending_id`, by option; None if none has."""
@@ -446,10 +444,10 @@ class ChatService:
             snapshot = exc
         opened: list[OpenedTurn] = []
 
-        def open_record(decision_id: str, context: DecisionContext) -> DecisionOpening:
+        def open_record(decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
             if isinstance(snapshot, ConfigurationError):
                 raise service_not_ready() from snapshot
-            opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
+            opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id, at=at), snapshot)]
             return opened[0].opening
 
         for _ in range(3):

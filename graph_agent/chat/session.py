@@ -13,6 +13,7 @@ from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnClaim
 from graph_agent.chat.conversations.turns import TurnStore, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LeaseKeeper
+from graph_agent.clock import TurnClock
 from graph_agent.errors import ServiceError, TurnTakenOverError, outcome_unknown
 from graph_agent.models.decision import AnswerState
 from graph_agent.models.record import EntryKind
@@ -55,12 +56,13 @@ class ChatSession(TurnSession[ChatAnswer]):
         self._turn = turn
         self._since = since
         self.arrived_at = arrived_at
+        self.clock = TurnClock(stores.clock, turn.claimed_at, stores.clock.monotonic())
         message_id = stores.ids.new()
         self._claim = TurnClaim(
-            stores.audit.database,
+            stores.turns.questions,
             turn,
             message_id,
-            clock=stores.clock,
+            clock=self.clock,
             disclosure=stores.disclosure,
             files=stores.files,
             approvals=stores.approvals,

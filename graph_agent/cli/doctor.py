@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import typer
 
@@ -22,6 +23,7 @@ from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import print_text
 from graph_agent.clock import SystemClock, turn_deadline
+from graph_agent.due.depth import find_depths, summary
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.endpoint_check import check_endpoint
 from graph_agent.llm.provider_adapter import ProviderAdapter
@@ -45,7 +47,7 @@ _OTHER_MODELS = (
 
 @with_files()
 def doctor(model: Model = None, *, settings: Settings) -> None:
-    """Check settings, model, constitution, database, log, retention, tools, open approvals, key and endpoint.
+    """Check settings, model, constitution, database, log, retention, tools, approvals, due work, key and endpoint.
 
     The endpoint gets the request of a turn, with the constitution and all tools, to find out whether its model can call them.
     Exits with 1 if a check fails.
@@ -186,6 +188,8 @@ async def _approvals(context: _Context) -> str:
     if context.settings.secret is None and not secret_file(context.settings).exists():
         return "none yet"
     store = open_approvals(context.settings, context.stores.database, "")
+    if changed := await store.count_changed():
+        raise ConfigurationError(f"{counted(changed, 'open request')} changed by hand, or written with another key: ignored")
     waiting = [one for one in await store.list_open() if one.is_open]
     left = [one.request for one in waiting if other_rules(one.request, context.policy, store.evidence)]
     if not left:
@@ -193,6 +197,13 @@ async def _approvals(context: _Context) -> str:
     why = sorted({name for one in left for name in other_rules(one, context.policy, store.evidence)})
     others = f"{len(left)} of them asked where {', '.join(why)} differ, and left to a server with the rules of then"
     return f"{counted(len(waiting), 'request')} open, {others}: {', '.join(one.id for one in left[:_NAMED])}"
+
+
+async def _due(context: _Context) -> str:
+    if context.stores is None:
+        raise ConfigurationError("cannot be checked without a database")
+    database = context.stores.database
+    return summary(await database.read(partial(find_depths, database)))
 
 
 async def _key(context: _Context) -> str:
@@ -223,6 +234,7 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "tools": _tools,
     "effects": _effects,
     "approvals": _approvals,
+    "due": _due,
     "key": _key,
     "endpoint": _endpoint,
 }

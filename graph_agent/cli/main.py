@@ -51,7 +51,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
         "doctor": Command(
             "doctor:doctor",
-            "Check settings, model, constitution, database, log, retention, tools, open approvals, key and endpoint.",
+            "Check settings, model, constitution, database, log, retention, tools, approvals, due work, key and endpoint.",
         ),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
         "budget": Command(
@@ -78,6 +78,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "Deny a call, which ends its request. The requester reads the reason. You are asked first, as by `approve`.",
         ),
         "cancel": Command("approvals:cancel", "Withdraw a request of your own. You are asked first, as by `approve`."),
+    },
+    "due": {
+        "list": Command("due:list_due", "List the work that waits: what is stuck, then what is due next."),
+        "retry": Command("due:retry", "Make work due now, as if it was not tried. A server does it within seconds."),
     },
     "log": {
         "list": Command("log:list_decisions", "List decisions, newest first."),
@@ -193,6 +197,7 @@ app = typer.Typer(
 )
 for _name, _help in {
     "approvals": "Approve calls of other people, or withdraw your own requests.",
+    "due": "Show the work that waits for a server, and try again what is stuck.",
     "log": "Read the record of decisions.",
     "db": "Update the database, or copy it to another one.",
     "constitution": "Print, write and explain the file that says what may be done.",

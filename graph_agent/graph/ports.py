@@ -69,8 +69,8 @@ class TurnPorts(FactPorts, Protocol):
     async def known_requests(self, call_digest: str) -> KnownRequests:
         """Return what is known about earlier approval requests of this turn's user, in view of a new one for this call."""
 
-    async def consume(self, pending_id: str) -> bool:
-        """Use up a confirmation; False if it was used before."""
+    async def consume(self, pending: PendingAction, *, yes: bool | None) -> bool:
+        """Use up a confirmation by its answer, None for neither yes nor no; False if it was used before."""
 
     async def facts(self, conditions: Conditions) -> Facts:
         """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns.

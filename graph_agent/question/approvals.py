@@ -18,6 +18,7 @@ from sqlalchemy import Connection, and_, delete, exists, func, or_, select, upda
 from sqlalchemy.exc import SQLAlchemyError
 
 from graph_agent.db import Database, DatabaseUnavailableError, delete_pages
+from graph_agent.db.database import DELETED_AT_ONCE
 from graph_agent.due.table import DueTable, WorkKind
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, KnownRequests, RequiredEvidence
@@ -39,6 +40,7 @@ KEEP_QUESTIONS = timedelta(days=30)
 LISTED = 200
 """The number of requests that a list has at most."""
 
+_COPIED = "it was open when the database was copied, and is decided where it was made"
 _CLOSINGS = uuid.UUID("5f6d1c0e-93c7-4b63-9d0f-2b6a3f0e8c11")
 _Q = questions.c
 _IN_VAIN = {
@@ -401,7 +403,13 @@ def renewed_by(record: DecisionRecord) -> str | None:
 
 
 async def prune_questions(database: Database, now: datetime) -> int:
-    """Remove the questions that ended long ago, with their answers; return the number of questions."""
+    """Remove the questions that ended long ago, with their answers; return the number of questions.
+
+    Late questions to requesters end now: nothing else may come that ends them.
+    """
+    store = Questions(database)
+    while await database.write(lambda connection: store.expire_waiting(connection, DELETED_AT_ONCE)):
+        pass
     later = questions.alias("later")
     closed = or_(_Q.closed_by.is_not(None), _Q.asks == Asks.REQUESTER)
     # A question that was asked anew is kept as long as the one that renews it.
@@ -416,6 +424,25 @@ async def _prune_pages(database: Database, old: Any) -> int:
     ids = select(_Q.id).where(old)
     await delete_pages(database.write, answers.c.question_id, answers.c.question_id.in_(ids))
     return await delete_pages(database.write, _Q.id, old, ~exists().where(answers.c.question_id == _Q.id))
+
+
+def void_copied(database: Database) -> int:
+    """End the open requests of a copied database, whose calls the database that was copied may make; return their number.
+
+    Their users read why, by the closing decision that is due.
+    """
+    due = DueTable(database)
+    open_ones = (_Q.asks == Asks.OTHERS, _Q.state == QuestionState.OPEN)
+
+    def end(connection: Connection) -> int:
+        found = connection.execute(select(_Q.id, _Q.user_id).where(*open_ones)).all()
+        for row in found:
+            Questions(database).void(connection, row.id, _COPIED)
+            due.remove(connection, WorkKind.DECIDE, row.id)
+            due.put(connection, WorkKind.END, row.id, user_id=row.user_id)
+        return len(found)
+
+    return database.write_now(end)
 
 
 def open_ids(connection: Connection, user_id: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, delete, insert, or_, select, update
 
-from graph_agent.db import Database, insert_into
+from graph_agent.db import Database, PreparedStatement, insert_into
 from graph_agent.models.approval import MAX_OPEN_REQUESTS
 from graph_agent.models.decision import MAX_TIMES_ASKED
 from graph_agent.models.person import is_same_person
@@ -174,20 +174,66 @@ class Questions:
         return True
 
     def drop(self, connection: Connection, question_id: str, decision_id: str) -> bool:
-        """End a question as replaced by the turn that took it: its user wrote other words than yes or no."""
-        return self._end(connection, question_id, QuestionState.REPLACED, decision_id, _Q.taken_by == decision_id)
+        """End a question that a turn leaves unanswered: as expired if it is late, or else as replaced by the turn that took it.
 
-    def give_back(self, connection: Connection, question_id: str, decision_id: str, *, again: bool = False) -> bool:
+        The same again returns True.
+        """
+        mine = _Q.taken_by == decision_id
+        if self._end(connection, question_id, QuestionState.EXPIRED, None, ~self.in_time, or_(_Q.taken_by.is_(None), mine)):
+            return True
+        if self._end(connection, question_id, QuestionState.REPLACED, decision_id, mine):
+            return True
+        dropped = select(_Q.id).where(_Q.id == question_id, _Q.closed_by == decision_id, _Q.state == QuestionState.REPLACED)
+        return connection.execute(dropped).first() is not None
+
+    def give_back(
+        self, connection: Connection, question_id: str, decision_id: str, *, again: dict[str, Any] | None = None
+    ) -> bool:
         """Let a question that its turn has not used wait for another answer; False if it does not.
 
-        With `again` it is asked once more, as an unclear answer needs; False if it was asked as often as it may be.
+        With `again`, the subject as it is signed anew, it is asked once more, as an unclear answer needs; False if it was asked
+        as often as it may be. Its digest stays.
         """
         mine: list[ColumnElement[bool]] = [_Q.id == question_id, _IS_OPEN, _Q.taken_by == decision_id]
         changed: dict[str, Any] = {"taken_by": None}
-        if again:
+        if again is not None:
+            question = self.find(connection, question_id, lock=True)
+            if question is None:
+                return False
+            mac = self.macs.of_question(replace(question, subject=again), question.opened_at)[0]
             mine.append(_Q.asked < MAX_TIMES_ASKED)
-            changed["asked"] = _Q.asked + 1
+            changed |= {"asked": _Q.asked + 1, "subject": again, "mac": mac}
         return connection.execute(update(questions).where(*mine).values(**changed)).rowcount == 1
+
+    def end_at_once(self, connection: Connection, question: NewQuestion, decision_id: str, answer: Answer | None) -> bool:
+        """Store a question to the requester that was asked without this store, with its end; False if it has another end.
+
+        It ends by the answer, or as replaced if there is none. One that is stored and open is used by the decision as if it
+        were taken.
+        """
+        if self._store_ended(connection, question, decision_id, answer):
+            return True
+        self.take(connection, question.id, decision_id, question.user_id, question.conversation_id)
+        if answer is None:
+            return self.drop(connection, question.id, decision_id)
+        return self.use(connection, question.id, decision_id, answer)
+
+    def find_waiting(self, connection: Connection, conversation_id: str) -> StoredQuestion | None:
+        """Return the open question to the requester in a conversation, also a late one; None if there is none."""
+        # Nearly no message comes to a question, so that this is the only statement then.
+        found = _FIND_WAITING.first(connection, {"conversation": conversation_id})
+        return None if found is None else self.find(connection, found.id)
+
+    def has_replaced(self, connection: Connection, conversation_id: str) -> bool:
+        """True if a question to the requester in a conversation was replaced before its time was over."""
+        replaced = (_Q.conversation_id == conversation_id, _Q.asks == Asks.REQUESTER, _Q.state == QuestionState.REPLACED)
+        return connection.execute(select(_Q.id).where(*replaced, self.in_time).limit(1)).first() is not None
+
+    def expire_waiting(self, connection: Connection, limit: int) -> int:
+        """End up to `limit` late questions of any requesters that no turn has taken; return their number."""
+        late = (_Q.asks == Asks.REQUESTER, _IS_OPEN, ~self.in_time, _Q.taken_by.is_(None))
+        found = connection.execute(select(_Q.id).where(*late).limit(limit).with_for_update(skip_locked=True)).scalars().all()
+        return sum(self.expire(connection, one) for one in found)
 
     def answer(
         self,
@@ -309,6 +355,22 @@ class Questions:
         named = (question.asks, question.call_digest, question.user_id, question.conversation_id)
         return self.denied(connection, *named) is not None
 
+    def _store_ended(self, connection: Connection, question: NewQuestion, decision_id: str, answer: Answer | None) -> bool:
+        """Store a question to the requester with its end; False if it is stored already."""
+        now = connection.execute(select(self.now)).scalar_one()
+        state = QuestionState.REPLACED
+        if answer is not None:
+            state = QuestionState.APPROVED if answer.yes else QuestionState.DENIED
+        row = {"asked": 1, "opened_at": now, "expires_at": question.expires_at, "ended_at": now, "closed_by": decision_id}
+        row |= {"state": state, "mac": self.macs.of_question(question, now)[0]}
+        statement = insert_into(questions, connection.dialect.name).on_conflict_do_nothing()
+        stored = statement.values(**new_columns(question), **row).returning(_Q.id)
+        if connection.execute(stored).one_or_none() is None:
+            return False
+        if answer is not None:
+            self._store(connection, self._again(connection, question.id), replace(answer, person=question.user_id))
+        return True
+
     def _store(self, connection: Connection, question: StoredQuestion, answer: Answer) -> None:
         # A row of this person that does not count is no answer, and must not keep the person from giving one.
         mine = (answers.c.question_id == question.id, answers.c.person == answer.person)
@@ -338,6 +400,11 @@ class Questions:
         return question
 
 
+_FIND_WAITING = PreparedStatement(
+    select(_Q.id).where(
+        _Q.conversation_id == bindparam("conversation"), _Q.asks == Asks.REQUESTER, _Q.state == QuestionState.OPEN
+    )
+)
 _FORGET_AUDIENCE = delete(audience).where(audience.c.question_id == bindparam("question"))
 
 

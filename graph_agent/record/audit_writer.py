@@ -25,6 +25,7 @@ from graph_agent.models.record import (
 from graph_agent.models.sources import EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneDecision
+from graph_agent.ports import ConfirmationUse
 
 if TYPE_CHECKING:
     # Only named here: it imports SQLAlchemy, which an engine in memory does not need.
@@ -367,5 +368,5 @@ class MemoryConfirmations:
     def __init__(self) -> None:
         self._used: dict[str, str] = {}
 
-    async def consume(self, pending_id: str, decision_id: str) -> bool:
-        return self._used.setdefault(pending_id, decision_id) == decision_id
+    async def consume(self, use: ConfirmationUse) -> bool:
+        return self._used.setdefault(use.pending.id, use.decision_id) == use.decision_id

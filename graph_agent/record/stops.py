@@ -136,6 +136,14 @@ def _has_ended(row: Any, sealer: Sealer) -> bool:
     return row.ended_at is not None and row.mac in _macs(_stop(row), sealer)
 
 
+def forget_user(connection: Connection, user_id: str) -> None:
+    """Erase a user from stops: as the one who is stopped, with the reasons, and as an operator. The stops stay."""
+    own = (_row.scope == StopScope.USER) & (_row.name == user_id)
+    connection.execute(update(rule_stops).where(own), {"name": "", "say": "", "reason": "", "end_reason": ""})
+    for column in (_row.made_by, _row.ended_by):
+        connection.execute(update(rule_stops).where(column == user_id), {column.name: ""})
+
+
 def _macs(stop: Stop, sealer: Sealer) -> list[str]:
     """Return the MACs of the end of a stop. They do not cover names, which are erased with their users."""
     ended_at = "" if stop.ended_at is None else stop.ended_at.isoformat(timespec="microseconds")

@@ -79,7 +79,7 @@ _DELETE_ENTRIES = PreparedStatement(delete(record_entries).where(record_entries.
 class RecordedTurn:
     """The state of a turn that is kept beside its record, in the same database, and changes in the same commits: none here.
 
-    Locks are taken in this order everywhere: turn, approval request, decision, entries, message, conversation.
+    Locks are taken in this order everywhere: turn, question or approval request, decision, entries, message, conversation.
     """
 
     attempt: int = 1

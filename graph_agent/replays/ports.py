@@ -152,8 +152,8 @@ class WhatIfPorts:
         is_same = bool(recorded) and recorded[0].request == call_digest
         return KnownRequests.model_validate(recorded.popleft().result) if is_same else KnownRequests()
 
-    async def consume(self, pending_id: str) -> bool:
-        return bool(self._next(EntryKind.CONSUME, pending_id))
+    async def consume(self, pending: PendingAction, *, yes: bool | None) -> bool:  # noqa: ARG002 (the answer is recorded)
+        return bool(self._next(EntryKind.CONSUME, pending.id))
 
     async def facts(self, conditions: Conditions) -> Facts:
         recorded = self._next(EntryKind.FACTS, None)

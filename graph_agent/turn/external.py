@@ -26,7 +26,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.net.permits import require_permit, sent_under
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import ApprovalRequests, Confirmations, IdSource, SentCall, SeveralServers, ToolServer
+from graph_agent.ports import ApprovalRequests, Confirmations, ConfirmationUse, IdSource, SentCall, SeveralServers, ToolServer
 from graph_agent.tools.outcomes import learn_outcome, send
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ class ExternalPorts:
     generate_seconds: float | None = None
     """The time limit of one model call; None leaves it to the adapter and the turn's deadline."""
 
-    async def consume(self, pending_id: str, decision_id: str) -> bool:
+    async def consume(self, use: ConfirmationUse) -> bool:
         """Use up a confirmation; False if it was used before, or if that cannot be known."""
         try:
             limit = attempt_limit(self.call_seconds)
-            return await run_with_timeout(limit, self.confirmations.consume(pending_id, decision_id))
+            return await run_with_timeout(limit, self.confirmations.consume(use))
         except Exception as exc:
             _log.warning("a confirmation could not be used up", exc_info=not isinstance(exc, RecordUnavailableError))
             return False

@@ -48,7 +48,7 @@ from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApprova
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.sources import SourceFinder, changed_definitions
-from graph_agent.ports import Clock
+from graph_agent.ports import Clock, ConfirmationUse
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.turn.external import NOT_SENT, NOT_STARTED, OUTCOME_UNKNOWN, STOPPED, ExternalPorts
@@ -211,11 +211,12 @@ class Recorder:
         asked = pending.asked_under
         return self._value(EntryKind.RULES, asked.to_json(), lambda: self.in_force.differences(asked))
 
-    async def consume(self, pending_id: str) -> bool:
-        request = digest(pending_id)
+    async def consume(self, pending: PendingAction, *, yes: bool | None) -> bool:
+        request = digest(pending.id)
         if (entry := self._replay_entry(EntryKind.CONSUME, request)) is not None:
             return bool(entry.result)
-        unused = await self._ports().consume(pending_id, self.header.decision_id)
+        use = ConfirmationUse(pending, **self._signed_for(), decision_id=self.header.decision_id, yes=yes)
+        unused = await self._ports().consume(use)
         self._append(EntryKind.CONSUME, request, unused)
         return unused
 

@@ -35,7 +35,7 @@ from graph_agent.models.record import (
     RecordHeader,
 )
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import Confirmations
+from graph_agent.ports import Clock, Confirmations
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.turn.finished import FinishedTurn, compose_record
 from graph_agent.turn.handle import TurnHandle
@@ -52,6 +52,7 @@ _INTERRUPTIONS: dict[type[BaseException], InterruptReason] = {
     errors.RecordUnavailableError: InterruptReason.RECORD,
     ResentCallError: InterruptReason.RESENT,
     errors.StoppedError: InterruptReason.STOPPED,
+    errors.ConfirmationExpiredError: InterruptReason.DEADLINE,
 }
 """The reason of an interruption by an exception of the recorder."""
 
@@ -91,6 +92,8 @@ class TurnSession(Generic[T]):
     """Writes the record of this turn instead of the engine's writer."""
     confirmations: Confirmations | None = None
     """Uses up the confirmations of this turn instead of the engine's store."""
+    clock: Clock | None = None
+    """The clock of this turn instead of the engine's."""
     attempt: int = 1
     """The number of the attempt of the turn."""
     arrived_at: float | None = None
@@ -140,10 +143,11 @@ class TurnRun(TurnHandle[T]):
         self._start = start
         self._session = session
         self._writer = session.writer or setup.ports.audit
+        self._clock = session.clock or setup.ports.clock
         confirmations = session.confirmations or setup.external.confirmations
         self._recorder = partial(
             Recorder,
-            clock=setup.ports.clock,
+            clock=self._clock,
             external=replace(setup.external, confirmations=confirmations, attempt=session.attempt),
             writer=self._writer,
             hooks=self.hooks,
@@ -250,7 +254,7 @@ class TurnRun(TurnHandle[T]):
             and header.version == RECORD_VERSION
             # A gate of today might stop the call.
             and header.gates == current.digests.get("gates")
-            and self._setup.ports.clock.now() < pending.expires_at
+            and self._clock.now() < pending.expires_at
             and all(one.tool_name in current.policy.rules for one in pending.each)
             and not current.policy.differences(pending.asked_under)
             and not any(entry.kind is EntryKind.MODEL for entry in entries)
@@ -373,7 +377,7 @@ class TurnRun(TurnHandle[T]):
             raise errors.outcome_unknown(self.decision_id) from exc
 
     async def _compose_and_close(self, recorder: Recorder, steps: Sequence[Step]) -> FinishedTurn:
-        record = compose_record(recorder, self._setup.graph, steps, self._setup.ports.clock.now())
+        record = compose_record(recorder, self._setup.graph, steps, self._clock.now())
         return await self._close(record, steps[-1].turn)
 
     async def _close(self, record: DecisionRecord, turn: Turn | None = None) -> FinishedTurn:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError
@@ -119,7 +120,15 @@ class TurnSetup:
             return current
         return PolicySnapshot.from_texts(await self.ports.audit.texts(list(header.digests.values())), header.digests)
 
-    def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
-        """Return the header of a record of `context` that starts now, under `snapshot`."""
-        start = {"context": context, "started_at": self.ports.clock.now(), "model": NO_MODEL if context.called else self.model}
+    def header(
+        self,
+        context: DecisionContext,
+        snapshot: PolicySnapshot,
+        decision_id: str | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> RecordHeader:
+        """Return the header of a record of `context` under `snapshot`, that starts `at` this time, by default now."""
+        model = NO_MODEL if context.called else self.model
+        start = {"context": context, "started_at": at or self.ports.clock.now(), "model": model}
         return RecordHeader.model_validate({"decision_id": decision_id or self.ports.ids.new(), **start, **snapshot.digests})

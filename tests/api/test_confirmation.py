@@ -202,7 +202,7 @@ async def test_a_task_renamed_between_question_and_yes_is_asked_about_anew(
         "It has changed since I asked, so nothing was done. Delete 'call dad'. Should I go ahead? Please answer yes or no."
     )
     assert anew["decision"]["pending_action"]["id"] != pending["id"]
-    assert (await phone.answer(pending))["reply"] == SUPERSEDED
+    assert (await phone.answer(pending))["reply"] == USED
     assert (await phone.say("yes, go for it", shown=shown(anew["decision"]["pending_action"])))["decision"]["effects"] == [
         "deleted 'call dad'"
     ]

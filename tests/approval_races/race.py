@@ -14,7 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -116,11 +116,11 @@ class Racer:
         except Exception as exc:
             self._outcome.violations[f"{type(exc).__name__}: {exc}"[:200]] += 1
 
-    def _opening(self, decision_id: str, context: DecisionContext) -> DecisionOpening:
+    def _opening(self, decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
         assert context.approval is not None
         self._closed[decision_id] = context.approval.end
         texts: dict[str, Any] = dict.fromkeys(SNAPSHOT_TEXTS, "digest")
-        header = RecordHeader(decision_id=decision_id, context=context, started_at=_CLOCK.now(), model="none", **texts)
+        header = RecordHeader(decision_id=decision_id, context=context, started_at=at, model="none", **texts)
         return DecisionOpening.of(header, {})
 
 

@@ -15,7 +15,6 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.approval_notices import Webhook
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, SystemClock
 from graph_agent.db import Database
@@ -30,6 +29,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter, ToolServer
 from graph_agent.question.approvals import ApprovalStore, OpensRequests
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
@@ -83,7 +83,7 @@ class Environment:
                 ),
                 clock=self.clock,
                 signer=Signer(b"a key for tests only"),
-                confirmations=ConfirmationStore(self.database),
+                confirmations=ConfirmationStore(self.database, record_key=self.record_key),
                 approvals=approvals,
                 graph=graph,
                 conditions=conditions,

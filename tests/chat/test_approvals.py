@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.approval_view import ApprovalSummary
@@ -467,3 +467,29 @@ async def test_requests_are_pruned_a_month_after_their_end_and_erased_with_their
     assert [one.id for one in await requests_of(chat).of_requester("dan")] == [open_one.id]
     await environment.database.write(lambda connection: erase_questions(connection, "dan"))
     assert await requests_of(chat).of_requester("dan") == []
+
+
+async def test_the_newest_request_is_shown_and_carried_out_after_a_crash_however_many_wait(
+    each_environment: Environment,
+) -> None:
+    environment = each_environment
+    first, chat = chat_of(environment, ADD), chat_of(environment, ADD)
+    request = request_of(await first.send("carl", "add bread"))
+    store = ApprovalStore(environment.database, record_key=environment.record_key)
+
+    def open_many(connection: Connection) -> None:
+        for number in range(250):
+            action = request.action.replace(id=f"other-{number}", arguments={"description": str(number)})
+            user = f"user-{number // 5}"
+            store.open(connection, request.replace(action=action, user_id=user, roles=("finance",)))
+
+    await environment.database.write(open_many)
+    newest = request_of(await chat.send("ann", "add bread"))
+    waiting = [one.id for one in await requests_of(chat).for_approver("bob", ["manager"])]
+    assert waiting == [request.id, newest.id]
+    given: Any = {"role": "manager", "digest": newest.digest, "identity": ApproverIdentity.TOKEN}
+    answer = ApprovalAnswer(approver="bob", approve=True, answered_at=environment.clock.now(), **given)
+    # The process that takes the answer is killed before it closes the request.
+    await store.answer(newest.id, answer)
+    await chat_of(environment).sweep()
+    assert await environment.descriptions("ann") == ["bread"]

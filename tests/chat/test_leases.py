@@ -67,7 +67,7 @@ async def test_of_two_attempts_in_one_process_the_later_one_keeps_the_claim(
     assert isinstance(audit, DatabaseAuditWriter)
     turns = TurnStore(audit, clock=clock, ids=RandomIds(), lease=LEASE, turns_per_minute=1000)
     keeper = LeaseKeeper(turns, clock=clock)
-    first, second = (ClaimedTurn("d", "ann", "c", attempt) for attempt in (1, 2))
+    first, second = (ClaimedTurn("d", "ann", "c", attempt, clock.now()) for attempt in (1, 2))
     earlier, later = TurnHandle[None]("d", "ann"), TurnHandle[None]("d", "ann")
     with ExitStack() as kept:
         with keeper.keep_claim(first, earlier, 0.0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -266,8 +266,8 @@ async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Env
     audit = DatabaseAuditWriter(environment.database, clock=clock)
     turns = TurnStore(audit, clock=clock, ids=RandomIds(), lease=timedelta(seconds=5), turns_per_minute=1000)
 
-    def opening(decision_id: str, context: DecisionContext) -> DecisionOpening:
-        return OpenedTurn(engine.header(context, snapshot, decision_id), snapshot).opening
+    def opening(decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
+        return OpenedTurn(engine.header(context, snapshot, decision_id, at=at), snapshot).opening
 
     # More than the sweeper reads at a time.
     for number in range(120):

@@ -22,6 +22,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionRecord
+from graph_agent.question.tables import questions
 from graph_agent.record.tables import call_operations
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.settings import read_settings
@@ -89,6 +90,9 @@ class Desk:
         """Check that one decision has undone the change, once, and says so. Return the state of its call."""
         changed, order = self.changes[one.name], one.name
         [(undone_by, state)] = await self._undos(changed)
+        # One question was used up by a yes: by the decision that has undone it.
+        used = select(questions.c.closed_by).where(questions.c.user_id == order, questions.c.state == "approved")
+        assert await self.database.read(lambda connection: list(connection.execute(used).scalars())) == [undone_by], one
         effects = self.addresses.effects[order, BEFORE]
         record = await runtime.audit.load(undone_by)
         assert isinstance(record, DecisionRecord)

@@ -23,7 +23,7 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
     ended = cli("doctor")
 
     names = ("settings", "model", "endpoint", "constitution", "database", "log", "stops", "retention", "tools", "effects")
-    assert verdicts(ended) == dict.fromkeys((*names, "approvals", "key"), "ok")
+    assert verdicts(ended) == dict.fromkeys((*names, "approvals", "due", "key"), "ok")
     assert "after a lost answer settled by ledger: add_task, update_task, complete_task, delete_task\n" in ended.out
     assert "embedded: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
@@ -120,6 +120,7 @@ def test_a_broken_constitution_and_database_are_reported_together(
         "approvals",
         "constitution",
         "database",
+        "due",
         "effects",
         "log",
         "stops",

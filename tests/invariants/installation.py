@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
-from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationState
@@ -20,6 +18,8 @@ from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter
+from graph_agent.question.confirmations import ConfirmationStore
+from graph_agent.question.tables import metadata as question_tables
 from graph_agent.record.tables import metadata as log_metadata
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.task_server.server import build_task_server
@@ -187,7 +187,7 @@ async def open_installation(folder: Path) -> AsyncGenerator[Installation]:
     """Create an installation in the existing `folder`."""
     tasks, log = Database.open(f"sqlite:///{folder / 'tasks.db'}"), Database.open(f"sqlite:///{folder / 'log.db'}")
     tasks.write_now(task_tables.create_all)
-    tasks.write_now(conversation_tables.create_all)
+    tasks.write_now(question_tables.create_all)
     log.write_now(log_metadata.create_all)
     clock = ManualClock()
     server = McpToolExecutor(build_task_server(tasks, clock))

@@ -115,8 +115,8 @@ class NodePorts:
         assert len(call_digest) == 64
         return self._answers.known
 
-    async def consume(self, pending_id: str) -> bool:
-        assert pending_id == "p1"
+    async def consume(self, pending: PendingAction, *, yes: bool | None) -> bool:  # noqa: ARG002 (any answer is used)
+        assert pending.id == "p1"
         self.consumed.append(self._answers.unused)
         return self._answers.unused
 

@@ -71,7 +71,7 @@ INVARIANTS = {
             f"{HERE}/test_consent.py::test_consent_works_once_within_five_minutes_for_its_user_and_conversation",
             f"{HERE}/test_one_approval.py::test_each_yes_is_for_one_effect_of_each_call_that_it_was_shown_for",
             "tests/words/test_confirmation.py::test_a_signature_binds_every_field_the_user_and_the_conversation",
-            "tests/chat/conversations/test_confirmations.py::test_one_of_many_concurrent_decisions_uses_a_confirmation",
+            "tests/question/test_confirmations.py::test_one_of_many_concurrent_decisions_uses_a_confirmation",
         ),
     ),
     10: Invariant(

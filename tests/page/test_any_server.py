@@ -14,12 +14,12 @@ from mcp.types import ToolAnnotations
 from playwright.sync_api import Browser, Page, Request, expect
 
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine

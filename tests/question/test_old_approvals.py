@@ -13,7 +13,7 @@ from graph_agent.db import Database, UtcDateTime
 from graph_agent.models.approval import ApprovalAnswer, ApproverIdentity
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest, PendingAction, RulesDigests
-from graph_agent.question.approvals import ApprovalStore, rules_digest
+from graph_agent.question.approvals import ApprovalStore, rules_digest, void_copied
 from graph_agent.question.migrations.old_approvals import move_old_approvals
 from graph_agent.record.tree.leaves import Sealer
 from tests.question.conftest import Store
@@ -110,3 +110,17 @@ async def test_what_waited_waits_for_the_same_people_under_the_same_rules(
         ("decide", "r0", lane),
         *(("end", one, "") for one in ("r0", "r1", "r3", "r4")),
     ]
+
+
+async def test_what_waits_in_a_copied_database_is_void_there(
+    migrated_database: Database, clock: ManualClock, open_store: Callable[..., Store]
+) -> None:
+    store = open_store(key=KEY)
+    requests = ApprovalStore(migrated_database, record_key=KEY)
+    migrated_database.write_now(lambda connection: requests.open(connection, request_of(1, clock)))
+    store.ask_requester()
+    assert void_copied(migrated_database) == 1
+    found = await requests.find("r1")
+    assert found is not None
+    assert (found.state, found.closing_decision, "copied" in found.why) == ("void", None, True)
+    assert await requests.waiting_for("bob", ["finance"]) == []

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from graph_agent.models.approval import ApproverIdentity
-from graph_agent.question.tables import Evidence
+from graph_agent.question.stored import Answer
+from graph_agent.question.tables import Asks, Evidence
 from graph_agent.question.transitions import Refused
 from tests.question.conftest import Store
 
@@ -243,6 +244,57 @@ def test_only_an_open_question_in_time_of_the_conversations_user_is_taken(store:
     assert not store.take(asked, "turn")
 
 
+def test_a_late_question_that_its_turn_leaves_unanswered_expires(store: Store) -> None:
+    asked = store.ask_requester()
+    store.take(asked, "turn")
+    store.clock.advance(hours=1)
+    assert not store.run("drop", store.ask_requester(conversation_id="other"), "turn")
+    assert store.run("drop", asked, "turn")
+    assert (store.find(asked).state, store.find(asked).closed_by) == ("expired", None)
+
+
+def test_late_questions_to_requesters_are_ended_unless_a_turn_reads_the_answer(store: Store) -> None:
+    taken, late = store.ask_requester(), store.ask_requester("bob")
+    others = store.ask()
+    store.take(taken, "turn")
+    store.clock.advance(hours=1)
+    soon = store.ask_requester("eve")
+    assert [store.run("expire_waiting", 1) for _ in range(2)] == [1, 0]
+    assert [store.state(one) for one in (taken, late, others, soon)] == ["open", "expired", "open", "open"]
+
+
+def test_the_question_that_waits_in_a_conversation_is_found_also_late(store: Store) -> None:
+    def waiting() -> str | None:
+        found = store.database.read_now(lambda connection: store.questions.find_waiting(connection, "c-ann"))
+        return None if found is None else found.id
+
+    store.ask()
+    assert waiting() is None
+    asked = store.ask_requester()
+    store.clock.advance(hours=1)
+    assert waiting() == asked
+    store.run("expire", asked)
+    assert waiting() is None
+
+
+@pytest.mark.parametrize(("yes", "state"), [(True, "approved"), (False, "denied"), (None, "replaced")])
+def test_a_question_that_was_asked_without_the_store_is_stored_with_its_end(store: Store, yes: bool | None, state: str) -> None:
+    question = store.new(Asks.REQUESTER)
+    answer = None if yes is None else Answer(person="ann", yes=yes, digest=question.digest)
+    waits = store.ask_requester()
+    assert store.run("end_at_once", question, "turn", answer)
+    assert store.run("end_at_once", question, "turn", answer)
+    assert not store.run("end_at_once", question, "other", answer)
+    found = store.find(question.id)
+    assert (found.state, found.closed_by, len(found.answers)) == (state, "turn", 0 if yes is None else 1)
+    # It takes no question's place that waits in the conversation.
+    assert store.state(waits) == "open"
+    asked = store.find(waits)
+    again = None if answer is None else Answer(person="ann", yes=bool(yes), digest=asked.digest)
+    assert store.run("end_at_once", asked, "later", again)
+    assert store.state(waits) == state
+
+
 def test_other_words_replace_the_question_that_a_turn_has_taken(store: Store) -> None:
     asked = store.ask_requester()
     store.take(asked, "turn")
@@ -261,10 +313,12 @@ def test_a_new_question_of_a_conversation_replaces_the_open_one(store: Store) ->
 
 def test_an_unclear_answer_is_asked_again_at_most_three_times(store: Store) -> None:
     asked = store.ask_requester()
+    digest = store.find(asked).digest
     for turn, again in (("one", True), ("two", True), ("three", False)):
         store.take(asked, turn)
-        assert store.run("give_back", asked, turn, again=True) is again
-    assert store.find(asked).asked == 3
+        assert store.run("give_back", asked, turn, again={"signed in": turn}) is again
+    found = store.find(asked)
+    assert (found.asked, found.subject, found.digest) == (3, {"signed in": "two"}, digest)
     assert store.run("drop", asked, "three")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +21,6 @@ from graph_agent.record.permit import PERMIT_SECONDS
 from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tables import call_operations
 from graph_agent.record.tree.leaves import Sealer
-from tests import fork_server
 from tests.record.trees import KEY
 
 EVERYTHING = Stop(number=0, scope=StopScope.EVERYTHING, reason="a test")
@@ -35,7 +35,8 @@ class Processes:
         self.running = [self._start() for _ in range(number)]
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [fork_server.python(), "-m", "tests.record.stopped_process", self.url, str(self.file), "3", self.mistake]
+        # Not of the fork server, which cannot pass on that one is frozen.
+        command = [sys.executable, "-m", "tests.record.stopped_process", self.url, str(self.file), "3", self.mistake]
         return subprocess.Popen(command)
 
     def kill_one(self, chance: Random) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,15 @@ from graph_agent.models.record import CallOperation, DecisionOpening, EntryKind,
 from graph_agent.models.stop import Sending, Stop, StopScope
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.permit import Permit
-from graph_agent.record.stops import calls_under_way, end_stop, find_open_stops, list_stops, place_stop
+from graph_agent.record.stops import (
+    calls_under_way,
+    end_stop,
+    ended_without_mac,
+    find_open_stops,
+    forget_user,
+    list_stops,
+    place_stop,
+)
 from graph_agent.record.tables import call_operations, rule_stops
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -195,6 +204,17 @@ async def test_a_connection_that_hangs_while_it_intends_a_call_is_ended(fresh_po
         await hanging
     await database.close()
     await frozen.close()
+
+
+async def test_an_erased_user_is_in_no_stop_and_its_end_stays_valid(log: Database) -> None:
+    stop = stop_of(StopScope.USER, "ann", say="Ann is away.", reason="Ann asked for it", by="bob")
+    placed = await place_stop(log, stop)
+    await end_stop(log, placed.number, SEALER, by="ann", reason="Ann is back")
+    for user in ("ann", "bob"):
+        await log.write(partial(forget_user, user_id=user))
+    (kept,) = log.read_now(list_stops)
+    assert {kept.name, kept.say, kept.reason, kept.by, kept.ended_by, kept.end_reason} == {""}
+    assert log.read_now(partial(ended_without_mac, sealer=SEALER)) == []
 
 
 @pytest.mark.postgresql

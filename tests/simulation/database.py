@@ -281,6 +281,7 @@ def _empty_database() -> bytes:
         with connection.begin():
             record_tables.create_all(connection)
             conversation_tables.create_all(connection)
+            question_tables.create_all(connection)
             work_tables.create_all(connection)
             question_tables.create_all(connection)
             connection.exec_driver_sql(f"CREATE TABLE {_TOUCHED} (source TEXT, operation TEXT, decision_id TEXT)")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from random import Random
 
 from graph_agent.bootstrap.record_tree import seal_if_possible
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.due.table import DueTable
@@ -19,6 +18,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AfterYes
 from graph_agent.policy.signature import Signer
 from graph_agent.question.approvals import ApprovalStore, OpensRequests
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tree.kept_head import KeptHead
 from graph_agent.record.tree.reading import read_head
@@ -143,7 +143,7 @@ class Replica:
             SimulatedModel(world.model),
             tools,
             CONSTITUTION,
-            ports=EnginePorts(audit, self.clock, ids, Signer(KEY), ConfirmationStore(database, clock=self.clock), approvals),
+            ports=EnginePorts(audit, self.clock, ids, Signer(KEY), ConfirmationStore(database), approvals),
             options=EngineOptions(
                 config=AgentEngineConfig(
                     max_iterations=3,

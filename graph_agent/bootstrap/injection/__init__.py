@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from graph_agent.bootstrap.stores import open_stores, temporary_settings
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.tools.functions import FunctionTools

@@ -14,27 +14,20 @@ from graph_agent.question.approvals import erase_questions, prune_questions
 
 KEEP_TURNS = timedelta(days=30)
 """The time for which an answer is kept for a request that repeats its idempotency key."""
-KEEP_CONFIRMATIONS = timedelta(days=1)
-"""Much longer than a confirmation is valid, so that no expired one can be used again."""
-KEEP_QUESTIONS = timedelta(days=30)
-"""The time for which a late answer to a question still finds its conversation."""
 
 
 async def prune_conversations(database: Database, now: datetime) -> int:
-    """Remove old turns with their keys and answers, used confirmations, questions, and approval requests.
+    """Remove old turns with their keys and answers, questions, and approval requests; end questions that are late.
 
     Return the number of rows.
 
     Messages stay. Raises `ServiceError` SERVICE_UNAVAILABLE.
     """
     remove = partial(delete_pages, database.write)
-    turns, used, asked = tables.turns.c, tables.used_confirmations.c, tables.asked_confirmations.c
-    return (
-        await remove(turns.id, turns.created_at < now - KEEP_TURNS, turns.state == tables.TurnState.DONE)
-        + await remove(used.pending_id, used.used_at < now - KEEP_CONFIRMATIONS)
-        + await remove(asked.pending_id, asked.expires_at < now - KEEP_QUESTIONS)
-        + await prune_questions(database, now)
-    )
+    turns = tables.turns.c
+    return await remove(
+        turns.id, turns.created_at < now - KEEP_TURNS, turns.state == tables.TurnState.DONE
+    ) + await prune_questions(database, now)
 
 
 def erase_conversations(connection: Connection, user_id: str) -> int:
@@ -47,10 +40,8 @@ def erase_conversations(connection: Connection, user_id: str) -> int:
     if connection.execute(running.limit(1)).first() is not None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A turn of the user is still running.")
     of_user = select(tables.conversations.c.id).where(tables.conversations.c.user_id == user_id)
-    asked = select(tables.asked_confirmations.c.pending_id).where(tables.asked_confirmations.c.user_id == user_id)
-    connection.execute(delete(tables.used_confirmations).where(tables.used_confirmations.c.pending_id.in_(asked)))
     erase_questions(connection, user_id)
     connection.execute(delete(tables.messages).where(tables.messages.c.conversation_id.in_(of_user)))
-    for table in (tables.asked_confirmations, turns, tables.turn_limits):
+    for table in (turns, tables.turn_limits):
         connection.execute(delete(table).where(table.c.user_id == user_id))
     return connection.execute(delete(tables.conversations).where(tables.conversations.c.user_id == user_id)).rowcount

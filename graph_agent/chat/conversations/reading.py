@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 
-from graph_agent.chat.conversations.confirmations import conversation_of, open_questions, shown_state
-from graph_agent.chat.conversations.tables import QuestionState, conversations, messages
+from graph_agent.chat.conversations.tables import conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType, PendingAction
+from graph_agent.question import inbox
+from graph_agent.question.confirmations import action_of, find_confirmation
+from graph_agent.question.tables import Asks, QuestionState, questions
+from graph_agent.question.transitions import Questions
 
 _FIND = select(conversations).where(conversations.c.id == bindparam("conversation"))
+
+
+class MessageQuestion(StrEnum):
+    """The state of the question that a message asks."""
+
+    OPEN = "open"
+    CONFIRMED = "confirmed"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    """Another message or question came in its place."""
+
+
+_SHOWN = {
+    QuestionState.OPEN: MessageQuestion.OPEN,
+    QuestionState.APPROVED: MessageQuestion.CONFIRMED,
+    QuestionState.DENIED: MessageQuestion.DECLINED,
+    QuestionState.EXPIRED: MessageQuestion.EXPIRED,
+}
+"""The states of questions as messages show them; one that has ended in another way was superseded."""
 
 
 class ConversationSummary(Frozen):
@@ -44,8 +67,11 @@ class StoredMessage(Frozen):
     """True if the turn first did what the user had confirmed, and then went on."""
     approval: str | None
     """The id of the request for the approval of other people with which the turn ended: no yes of the user answers it."""
-    question: QuestionState | None
-    """The state of the question that the message asks; None if it asks none. Only an open one can be answered."""
+    question: MessageQuestion | None
+    """The state of the question that the message asks; None if it asks none, or one that is not kept any more.
+
+    Only an open one can be answered.
+    """
     created_at: UtcDatetime
 
 
@@ -84,8 +110,10 @@ class OpenConfirmations(Frozen):
 class ConversationStore:
     """Reads conversations. Raises `ServiceError`: SERVICE_UNAVAILABLE, and the errors of `owned_conversation`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, questions: Questions) -> None:
+        """`questions` are those to the users of the conversations."""
         self._database = database
+        self._questions = questions
 
     async def require(self, user_id: str, conversation_id: str) -> None:
         """Raise `ServiceError` unless the conversation exists and belongs to the user."""
@@ -93,24 +121,47 @@ class ConversationStore:
 
     async def existing(self, user_id: str, conversation_id: str) -> str | None:
         """Return the id of a conversation if it is one of the user's; None if not, as that of a decision without a chat."""
-        try:
-            await self.require(user_id, conversation_id)
-        except ServiceError as exc:
-            if exc.code in (ServiceErrorCode.CONVERSATION_NOT_FOUND, ServiceErrorCode.ACCESS_DENIED):
-                return None
-            raise
-        return conversation_id
+        return await self._database.read(lambda connection: existing_conversation(connection, user_id, conversation_id))
 
     async def asked_in(self, user_id: str, pending_id: str) -> str | None:
         """Return the conversation in which the user was asked about the action; None if there was none."""
-        return await self._database.read(lambda connection: conversation_of(connection, pending_id, user_id))
 
-    async def open_confirmations(self, user_id: str, now: datetime, limit: int = 50) -> OpenConfirmations:
-        """Return up to `limit` questions that the user can answer at the time `now`, in any conversation."""
-        rows = await self._database.read(lambda connection: open_questions(connection, user_id, now))
-        found = [OpenConfirmation(conversation_id=row.id, title=row.title, pending_action=row.pending) for row in rows]
-        waiting = [one for one in found if one.pending_action.can_be_answered(now)]
-        return OpenConfirmations(confirmations=waiting[:limit], has_more=len(waiting) > limit)
+        def find(connection: Connection) -> str | None:
+            asked = find_confirmation(self._questions, connection, pending_id, user_id)
+            return None if asked is None else existing_conversation(connection, user_id, asked.conversation_id)
+
+        return await self._database.read(find)
+
+    async def waiting(self, user_id: str, conversation_id: str) -> PendingAction | None:
+        """Return the action that waits for the user in a conversation, and can be answered now; None if there is none."""
+
+        def find(connection: Connection) -> PendingAction | None:
+            owned_conversation(connection, user_id, conversation_id)
+            waiting = self._questions.find_waiting(connection, conversation_id)
+            return action_of(waiting) if waiting is not None and waiting.is_open else None
+
+        return await self._database.read(find)
+
+    async def open_confirmations(self, user_id: str, limit: int = 50) -> OpenConfirmations:
+        """Return up to `limit` questions that the user can answer now, in any conversation."""
+
+        def find(connection: Connection) -> tuple[list[OpenConfirmation], bool]:
+            page = inbox.waiting_for(self._questions, connection, user_id, (), size=limit + 1)
+            # One that a running turn answers does not wait any more.
+            asked = [one for one in page.questions if one.asks is Asks.REQUESTER and one.taken_by is None]
+            named = conversations.c.id.in_([one.conversation_id for one in asked])
+            wanted = select(conversations.c.id, conversations.c.title).where(named)
+            titles = {row.id: row.title for row in connection.execute(wanted)}
+            found = [
+                OpenConfirmation(conversation_id=where, title=titles[where], pending_action=action_of(one))
+                for one in asked
+                if (where := one.conversation_id) in titles
+            ]
+            return found, page.next is not None
+
+        waiting, has_more = await self._database.read(find)
+        waiting.sort(key=lambda one: one.pending_action.expires_at)
+        return OpenConfirmations(confirmations=waiting[:limit], has_more=has_more or len(waiting) > limit)
 
     async def page(self, user_id: str, limit: int = 50, before: str | None = None) -> ConversationPage:
         """Return up to `limit` conversations of a user: those after the conversation `before` in the list."""
@@ -129,34 +180,46 @@ class ConversationStore:
         listed = [ConversationSummary.model_validate(dict(row._mapping)) for row in rows[:limit]]
         return ConversationPage(conversations=listed, has_more=len(rows) > limit)
 
-    async def one(
-        self, user_id: str, conversation_id: str, now: datetime, limit: int = 100, before: str | None = None
-    ) -> Conversation:
-        """Return a conversation at the time `now` with its last `limit` messages, or the last ones before `before`."""
+    async def one(self, user_id: str, conversation_id: str, limit: int = 100, before: str | None = None) -> Conversation:
+        """Return a conversation with its last `limit` messages, or the last ones before `before`."""
         table = messages.c
 
-        def read_conversation(connection: Connection) -> tuple[Row[Any], list[Row[Any]]]:
+        def read_conversation(connection: Connection) -> tuple[Row[Any], list[Row[Any]], PendingAction | None]:
             conversation = owned_conversation(connection, user_id, conversation_id)
-            stored = StoredMessage.model_fields.keys() - {"question"} | {"question_id", "question_state"}
-            columns = [table[name] for name in sorted(stored)]
-            wanted = select(*columns).where(table.conversation_id == conversation.id)
+            columns = [table[name] for name in sorted(StoredMessage.model_fields.keys() - {"question"})]
+            asked = (questions.c.state.label("question_state"), self._questions.in_time.label("question_in_time"))
+            # Its user and its kind, because any process can write the id of another question to a message.
+            own = (questions.c.id == table.question_id, questions.c.user_id == user_id, questions.c.asks == Asks.REQUESTER)
+            joined = messages.outerjoin(questions, and_(*own))
+            wanted = select(*columns, *asked).select_from(joined).where(table.conversation_id == conversation.id)
             if before is not None:
                 number = select(table.number).where(table.id == before, table.conversation_id == conversation.id)
                 wanted = wanted.where(table.number < number.scalar_subquery())
-            return conversation, list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
+            rows: list[Row[Any]] = list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
+            waiting = self._questions.find_waiting(connection, conversation.id)
+            return conversation, rows, None if waiting is None else action_of(waiting)
 
-        conversation, rows = await self._database.read(read_conversation)
-        waiting = None if conversation.pending is None else PendingAction.model_validate(conversation.pending)
-        shown = [_message(row, waiting, now) for row in rows[:limit]]
+        conversation, rows, pending = await self._database.read(read_conversation)
+        shown = [_message(row) for row in rows[:limit]]
         own = {name: conversation._mapping[name] for name in ConversationSummary.model_fields}
-        return Conversation(**own, messages=shown[::-1], has_more=len(rows) > limit, pending_action=conversation.pending)
+        return Conversation(**own, messages=shown[::-1], has_more=len(rows) > limit, pending_action=pending)
 
 
-def _message(row: Row[Any], waiting: PendingAction | None, now: datetime) -> StoredMessage:
+def _message(row: Row[Any]) -> StoredMessage:
     found = dict(row._mapping)
-    question = shown_state(found.pop("question_state"), found.pop("question_id"), waiting, now)
+    state, in_time = found.pop("question_state"), found.pop("question_in_time")
+    if state is QuestionState.OPEN and not in_time:
+        state = QuestionState.EXPIRED
+    question = None if state is None else _SHOWN.get(state, MessageQuestion.SUPERSEDED)
     lists = {"effects": row.effects or [], "notices": row.notices or [], "confirmed": bool(row.confirmed)}
     return StoredMessage.model_validate({**found, **lists, "question": question})
+
+
+def existing_conversation(connection: Connection, user_id: str, conversation_id: str) -> str | None:
+    """Return the id of a conversation if it is one of the user's; None if not, as that of a decision without a chat."""
+    own = (conversations.c.id == conversation_id, conversations.c.user_id == user_id)
+    found: str | None = connection.execute(select(conversations.c.id).where(*own)).scalar_one_or_none()
+    return found
 
 
 def owned_conversation(connection: Connection, user_id: str, conversation_id: str) -> Row[Any]:

@@ -22,17 +22,6 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
-class QuestionState(StrEnum):
-    """The state of the question that a message asks."""
-
-    OPEN = "open"
-    CONFIRMED = "confirmed"
-    DECLINED = "declined"
-    EXPIRED = "expired"
-    SUPERSEDED = "superseded"
-    """Another message or question came in its place."""
-
-
 _RUNNING = text("state = 'running'")
 
 metadata = new_metadata()
@@ -45,8 +34,6 @@ conversations = Table(
     Column("title", String(80), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
-    # The pending action, which every turn that ends replaces or clears.
-    Column("pending", JsonText),
     Index("ix_conversations_user_id_updated_at", "user_id", "updated_at", "id"),
 )
 
@@ -93,10 +80,8 @@ messages = Table(
     Column("confirmed", Boolean),
     # The id of the request for the approval of other people that the decision has opened.
     Column("approval", String(255)),
-    # The id of the pending action that the message asks about, its expiry, and what became of it.
+    # The id of the pending action that the message asks about: that of a question, as long as it is kept.
     Column("question_id", String(255)),
-    Column("question_expires_at", UtcDateTime),
-    Column("question_state", enum_by_value(QuestionState, "question_state")),
     # Further lines composed by code, such as "Not done: …".
     Column("notices", JsonText),
     # The `TextAuthors` of an assistant's message; NULL if they are not known.
@@ -112,27 +97,4 @@ turn_limits = Table(
     Column("user_id", String(255), primary_key=True),
     Column("window_started_at", UtcDateTime, nullable=False),
     Column("turns", Integer, nullable=False),
-)
-
-# Each pending action can be confirmed once: its id is the primary key.
-used_confirmations = Table(
-    "used_confirmations",
-    metadata,
-    Column("pending_id", String(255), primary_key=True),
-    Column("decision_id", String(64), nullable=False),
-    Column("used_at", UtcDateTime, nullable=False),
-)
-
-# The pending actions that users were asked to confirm, kept for a while so that a late answer finds its conversation.
-asked_confirmations = Table(
-    "asked_confirmations",
-    metadata,
-    Column("pending_id", String(255), primary_key=True),
-    Column("conversation_id", ForeignKey("conversations.id"), nullable=False),
-    Column("user_id", String(255), nullable=False),
-    Column("expires_at", UtcDateTime, nullable=False),
-    # The files with which the process was started that asked, for a process with other rules: option -> path.
-    Column("files", JsonText),
-    # Finds the questions of a user that can still be answered.
-    Index("ix_asked_confirmations_user_id_expires_at", "user_id", "expires_at"),
 )

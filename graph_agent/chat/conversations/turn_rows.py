@@ -6,22 +6,25 @@ A claimed turn takes part in the transactions that write its record: each checks
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, delete, exists, insert, or_, select, update
 
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.conversations import confirmations
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turn_limits, turns
 from graph_agent.db import Database, PreparedStatement, insert_into
-from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
+from graph_agent.errors import ConfirmationExpiredError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.decision import MAX_DONE_BEFORE, MAX_HISTORY_MESSAGES, STILL_WAITING, AnswerState, EarlierCall, Message
 from graph_agent.models.origin import Origin
 from graph_agent.models.record import DecisionRecord, OperationState
-from graph_agent.ports import Clock, Confirmations
+from graph_agent.ports import Clock, Confirmations, ConfirmationUse
+from graph_agent.question import confirmations
 from graph_agent.question.approvals import ApprovalStore, renewed_by
+from graph_agent.question.transitions import Questions
 from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.writer import RecordedTurn
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
@@ -37,7 +40,6 @@ _CLAIMED = _BY_ID & (turns.c.attempt == bindparam("claimed_attempt")) & (turns.c
 
 IS_CLAIMED = PreparedStatement(select(turns.c.id).where(_CLAIMED).with_for_update(read=True))
 """FOR SHARE, so that on PostgreSQL another process cannot take the turn over before this transaction ends."""
-FIND = select(turns).where(_BY_ID)
 FIND_ANSWER = select(turns.c.answer).where(_BY_ID, turns.c.state == TurnState.DONE)
 STOP = (
     update(turns).where(_BY_ID, turns.c.user_id == bindparam("user"), turns.c.state == TurnState.RUNNING).values(stopped=True)
@@ -71,11 +73,6 @@ UNKNOWN_CALLS = (
 TOUCH_CONVERSATION = PreparedStatement(
     update(conversations).where(conversations.c.id == bindparam("conversation")).values(updated_at=bindparam("now"))
 )
-UPDATE_CONVERSATION = PreparedStatement(
-    update(conversations)
-    .where(conversations.c.id == bindparam("conversation"))
-    .values(pending=bindparam("waiting"), updated_at=bindparam("now"))
-)
 
 _WITHOUT_RECORD = (_BY_ID, ~exists().where(decision_logs.c.decision_id == turns.c.id))
 _DELETE = delete(turns).where(*_WITHOUT_RECORD)
@@ -93,8 +90,8 @@ class LeaseStatements:
         # A lease that ends much later than a new one was set before the database's clock was set back.
         expired = (turns.c.lease_until <= now) | (turns.c.lease_until > database.time(2 * lease))
         running = turns.c.state == TurnState.RUNNING
-        new = insert_into(turns, database.dialect).values(lease_until=end)
-        self.claim = PreparedStatement(new.on_conflict_do_nothing().returning(turns.c.id))
+        new = insert_into(turns, database.dialect).values(lease_until=end, created_at=now)
+        self.claim = PreparedStatement(new.on_conflict_do_nothing().returning(turns.c.created_at))
         self.take_over = (
             update(turns)
             .where(_CLAIMED, expired)
@@ -102,6 +99,7 @@ class LeaseStatements:
         )
         self.renew = update(turns).where(_CLAIMED).values(lease_until=end).returning(turns.c.stopped)
         self.expire = update(turns).where(_CLAIMED).values(lease_until=now)
+        self.find = select(turns, now.label("read_at")).where(_BY_ID)
         found = select(turns, expired.label("expired"))
         self.find_same_request = found.where(turns.c.user_id == bindparam("user"), turns.c.idem_key == bindparam("key"))
         self.find_running = found.where(turns.c.conversation_id == bindparam("conversation"), running)
@@ -146,6 +144,8 @@ class ClaimedTurn:
     user_id: str
     conversation_id: str
     attempt: int
+    claimed_at: datetime
+    """By the database's clock."""
     stopped: bool = False
     """True if the user has stopped it."""
 
@@ -195,16 +195,17 @@ def stored_answer(connection: Connection, decision_id: str) -> ChatAnswer | None
 
 
 class TurnClaim(RecordedTurn, Confirmations):
-    """One attempt of a turn, with its conversation and its confirmation.
+    """One attempt of a turn, with its conversation, the question that it may answer, and the one that it asks.
 
-    The confirmation is used up in the next commit of the turn: the one before the confirmed call, or the closing one.
+    The opening commit of a message has taken the question that waits in its conversation. It is used up in the next commit of
+    the turn: the one before the confirmed call, or the closing one.
     """
 
     claimed = True
 
     def __init__(
         self,
-        database: Database,
+        questions: Questions,
         turn: ClaimedTurn,
         message_id: str,
         *,
@@ -217,7 +218,7 @@ class TurnClaim(RecordedTurn, Confirmations):
 
         `files` are those with which this process was started.
         """
-        self._database = database
+        self._questions = questions
         self._turn = turn
         self._message_id = message_id
         self._clock = clock
@@ -225,15 +226,17 @@ class TurnClaim(RecordedTurn, Confirmations):
         self._files = files
         self._approvals = approvals
         self.attempt = turn.attempt
-        self._used: str | None = None
+        self._use: ConfirmationUse | None = None
         self.answer: ChatAnswer | None = None
         """The stored answer, once the closing transaction is committed."""
 
-    async def consume(self, pending_id: str, decision_id: str) -> bool:
-        # No other turn can use it up meanwhile: one turn of a conversation runs at a time.
-        if await self._database.read(lambda connection: confirmations.is_used(connection, pending_id, decision_id)):
+    async def consume(self, use: ConfirmationUse) -> bool:
+        # No other turn can use it up meanwhile: this one has taken it.
+        find = partial(self._questions.find, question_id=use.pending.id)
+        question = await self._questions.database.read(find)
+        if question is None or use.decision_id not in (question.taken_by, question.closed_by):
             return False
-        self._used = pending_id
+        self._use = use
         return True
 
     def begin_append(self, connection: Connection, decision_id: str) -> None:  # noqa: ARG002 (its claim is of one decision)
@@ -245,6 +248,7 @@ class TurnClaim(RecordedTurn, Confirmations):
         answer = self._answer_of(record)
         if ANSWER.run(connection, {**self._turn.key, "given": answer.to_json()}) == 1:
             self.answer = answer
+            self._close_questions(connection, record)
             return True
         earlier = stored_answer(connection, self._turn.decision_id)
         if earlier is None:
@@ -253,11 +257,8 @@ class TurnClaim(RecordedTurn, Confirmations):
         return False
 
     def end_close(self, connection: Connection, record: DecisionRecord) -> None:
-        turn, decision, context = self._turn, record.decision, record.header.context
+        turn, decision = self._turn, record.decision
         now = self._clock.now()
-        self._use_up(connection)
-        if self._used is not None:
-            confirmations.store_answer(connection, turn.conversation_id, self._used, decision)
         message = {
             "id": self._message_id,
             "conversation_id": turn.conversation_id,
@@ -271,32 +272,47 @@ class TurnClaim(RecordedTurn, Confirmations):
             "confirmed": bool(decision.confirmed) or None,
             "approval": None if decision.approval is None else decision.approval.id,
             "created_at": now,
-            **confirmations.asked_in_message(decision.pending_action),
+            "question_id": None if decision.pending_action is None else decision.pending_action.id,
         }
         INSERT_MESSAGE.run(connection, message)
         if decision.approval is not None:
             assert self._approvals is not None, "a policy that counts approvals is not used without a store"
             self._approvals.open(connection, decision.approval, renewed_by(record))
-        is_message = not (context.called or context.dry_run or context.approval)
-        if not is_message and decision.pending_action is None:
-            # Calls and closed requests answer no question: the one that is waiting stays.
-            TOUCH_CONVERSATION.run(connection, {**turn.key, "now": now})
-            return
-        # If the user answered another question than the one that is waiting, that one stays, as does one with no effect yet.
-        keeps = decision.void_answer in STILL_WAITING
-        keeps = keeps or (context.answers is not None and context.answers.state is not AnswerState.CURRENT)
-        pending = context.pending_confirmation if keeps else decision.pending_action
-        waiting = None if pending is None else pending.to_json()
-        UPDATE_CONVERSATION.run(connection, {**turn.key, "waiting": waiting, "now": now})
-        if pending is not None:
-            confirmations.store_question(connection, turn.user_id, turn.conversation_id, pending, self._files)
-        if not (pending is context.pending_confirmation is None):
-            confirmations.close_replaced(connection, turn.conversation_id, pending, now)
+        TOUCH_CONVERSATION.run(connection, {**turn.key, "now": now})
 
     def _use_up(self, connection: Connection) -> None:
-        decision_id = self._turn.decision_id
-        if self._used is not None and not confirmations.use_up(connection, self._used, decision_id, self._clock.now()):
-            raise TurnTakenOverError(f"the confirmation of turn {decision_id} was used by another turn")
+        """Use up the question that was answered. Raises `ConfirmationExpiredError` for a late yes."""
+        if self._use is None or self._end_answered(connection, self._use):
+            return
+        question = self._questions.find(connection, self._use.pending.id)
+        if question is not None and question.taken_by == self._turn.decision_id and not question.in_time:
+            raise ConfirmationExpiredError(f"the question {question.id} expired before its yes was followed")
+        raise TurnTakenOverError(f"the confirmation of turn {self._turn.decision_id} was used by another turn")
+
+    def _end_answered(self, connection: Connection, use: ConfirmationUse) -> bool:
+        given = confirmations.answer_of(use)
+        if given is None:
+            return self._questions.drop(connection, use.pending.id, use.decision_id)
+        return self._questions.use(connection, use.pending.id, use.decision_id, given)
+
+    def _close_questions(self, connection: Connection, record: DecisionRecord) -> None:
+        """Store what becomes of the question that the turn has taken, and the question that it asks."""
+        turn, decision, context = self._turn, record.decision, record.header.context
+        taken, asked, decision_id = context.pending_confirmation, decision.pending_action, self._turn.decision_id
+        with suppress(ConfirmationExpiredError):
+            # A turn that comes here with a late yes has changed nothing for it: the question ends as expired below.
+            self._use_up(connection)
+        if asked is not None and (taken is None or taken.id != asked.id):
+            new = confirmations.confirmation(asked, turn.user_id, turn.conversation_id, decision_id, self._files)
+            self._questions.ask(connection, new, [f"user:{turn.user_id}"])
+        elif taken is not None and asked is not None and asked.asked > taken.asked:
+            confirmations.ask_again(self._questions, connection, asked, decision_id)
+        elif taken is not None:
+            # If the user answered another question than the one that waits, that one stays, as does one with no effect yet.
+            other = context.answers is not None and context.answers.state is not AnswerState.CURRENT
+            stays = asked is not None or other or decision.void_answer in STILL_WAITING
+            leave = self._questions.give_back if stays else self._questions.drop
+            leave(connection, taken.id, decision_id)
 
     def _answer_of(self, record: DecisionRecord) -> ChatAnswer:
         return ChatAnswer(

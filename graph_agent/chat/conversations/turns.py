@@ -11,14 +11,15 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
 from sqlalchemy import Connection, Row, func, select
 
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.conversations import confirmations, turn_rows
-from graph_agent.chat.conversations.reading import owned_conversation
-from graph_agent.chat.conversations.tables import Role, TurnState, conversations, turns
+from graph_agent.chat.conversations import turn_rows
+from graph_agent.chat.conversations.reading import existing_conversation, owned_conversation
+from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
 from graph_agent.clock import RandomIds
 from graph_agent.db import DatabaseUnavailableError, closing_writes
@@ -32,7 +33,6 @@ from graph_agent.models.decision import (
     DecisionContext,
     EarlierCall,
     Message,
-    PendingAction,
     ShownQuestion,
 )
 from graph_agent.models.llm import FunctionCall
@@ -40,7 +40,10 @@ from graph_agent.models.record import DecisionOpening
 from graph_agent.models.stop import Sending
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.ports import Clock, IdSource
+from graph_agent.question import confirmations
 from graph_agent.question.approvals import ApprovalStore, StoredRequest, closing_id
+from graph_agent.question.stored import StoredQuestion
+from graph_agent.question.transitions import Questions
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply import fixed
 
@@ -120,8 +123,11 @@ class ClosingTurn(NamedTuple):
     turn: ClaimedTurn | None
 
 
-OpenRecord = Callable[[str, DecisionContext], DecisionOpening]
-"""Returns the opening row of a decision, by its id and its context. Called in a transaction, which an exception rolls back."""
+OpenRecord = Callable[[str, DecisionContext, datetime], DecisionOpening]
+"""Returns the opening row of a decision, by its id, its context and the time of the database.
+
+Called in a transaction, which an exception rolls back.
+"""
 
 
 class TurnStore:
@@ -135,6 +141,8 @@ class TurnStore:
     ) -> None:
         self._database = audit.database
         self._audit = audit
+        self.questions = Questions(audit.database, record_key=audit.record_key)
+        """The questions to the users of the turns."""
         self._clock = clock
         self._ids = ids
         self._leases = turn_rows.LeaseStatements(audit.database, lease)
@@ -190,12 +198,12 @@ class TurnStore:
         opened: list[DecisionOpening] = []
 
         def claim(connection: Connection) -> tuple[ClosingTurn, DecisionOpening]:
-            now = self._clock.now()
-            own = (conversations.c.id == request.conversation_id, conversations.c.user_id == request.user_id)
-            in_chat = connection.execute(select(conversations.c.id).where(*own)).first() is not None
+            in_chat = existing_conversation(connection, request.user_id, request.conversation_id) is not None
             turn = {"id": decision_id, "user_id": request.user_id, "idem_key": key, "body_digest": request.digest}
-            if in_chat and not self._insert_turn(connection, turn, request.conversation_id, now):
+            inserted_at = self._insert_turn(connection, turn, request.conversation_id) if in_chat else None
+            if in_chat and inserted_at is None:
                 raise _ConflictError
+            now = inserted_at or self._clock.now()
             closed = approvals.claim(connection, request.id, decision_id, may_run)
             if closed is None:
                 raise _NotToBeClosedError
@@ -209,7 +217,7 @@ class TurnStore:
             if in_chat:
                 history = turn_rows.history(connection, request.conversation_id)
                 self._insert_message(connection, decision_id, request.conversation_id, message, now, by_code=True)
-                claimed = ClaimedTurn(decision_id, request.user_id, request.conversation_id, 1)
+                claimed = ClaimedTurn(decision_id, request.user_id, request.conversation_id, 1, now)
             context = DecisionContext(
                 user_id=request.user_id,
                 message=message,
@@ -218,7 +226,7 @@ class TurnStore:
                 roles=request.user_roles,
                 approval=closed,
             )
-            opening = open_record(decision_id, context)
+            opening = open_record(decision_id, context, now)
             opened[:] = [] if in_chat else [opening]
             self._audit.open(connection, opening)
             return ClosingTurn(decision_id, claimed), opening
@@ -245,8 +253,9 @@ class TurnStore:
         def claim_next_attempt(connection: Connection) -> ClaimedTurn | None:
             if connection.execute(self._leases.take_over, {**attempted, **owned}).rowcount != 1:
                 return None
-            row = connection.execute(turn_rows.FIND, attempted).one()
-            claimed = ClaimedTurn(row.id, row.user_id, row.conversation_id, row.attempt, bool(row.stopped))
+            row = connection.execute(self._leases.find, attempted).one()
+            whose = row.id, row.user_id, row.conversation_id
+            claimed = ClaimedTurn(*whose, row.attempt, row.read_at, bool(row.stopped))
             return None if turn_rows.delete_without_record(connection, claimed) else claimed
 
         return await self._database.write(claim_next_attempt)
@@ -279,7 +288,12 @@ class TurnStore:
 
     async def files_of_question(self, pending_id: str, user_id: str) -> dict[str, str] | None:
         """Return the files of the process that asked the user the question `pending_id`; None if it was not asked."""
-        return await self._database.read(lambda connection: confirmations.files_of(connection, pending_id, user_id))
+
+        def find(connection: Connection) -> dict[str, str] | None:
+            asked = confirmations.find_confirmation(self.questions, connection, pending_id, user_id)
+            return None if asked is None else confirmations.files_of(asked)
+
+        return await self._database.read(find)
 
     async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
         """Return the running turns whose lease has expired, oldest first."""
@@ -331,48 +345,54 @@ class TurnStore:
     def _claim(
         self, connection: Connection, request: TurnRequest, open_record: OpenRecord
     ) -> tuple[ClaimedTurn, DecisionOpening]:
-        now = self._clock.now()
         decision_id = self._ids.new()
         history: list[Message] = []
         unknown: tuple[EarlierCall, ...] = ()
-        pending: PendingAction | None = None
-        answers = request.answers
+        answers, shown = request.answers, request.shown
         asked_in = request.conversation_id
         if asked_in is None and answers is not None:
-            asked_in = confirmations.conversation_of(connection, answers.pending_action, request.user_id)
+            asked = confirmations.find_confirmation(self.questions, connection, answers.pending_action, request.user_id)
+            asked_in = None if asked is None else existing_conversation(connection, request.user_id, asked.conversation_id)
         if asked_in is None:
             conversation_id = self._open(connection, request.user_id, request.content)
         else:
-            conversation = owned_conversation(connection, request.user_id, asked_in)
-            conversation_id = conversation.id
-            pending = None if conversation.pending is None else PendingAction.model_validate(conversation.pending)
-        if answers is not None:
-            state = confirmations.state_of(connection, answers.pending_action, request.user_id, conversation_id, pending, now)
-            answers = answers.replace(state=state)
-        shown = request.shown or confirmations.shown_question(connection, conversation_id, pending, now)
-        if shown is not None and shown.pending_action is not None:
-            state = confirmations.state_of(connection, shown.pending_action, request.user_id, conversation_id, pending, now)
-            shown = shown.replace(state=state)
+            conversation_id = owned_conversation(connection, request.user_id, asked_in).id
         turn = {"id": decision_id, "user_id": request.user_id, "idem_key": request.idem_key, "body_digest": request.body_digest}
-        if not self._insert_turn(connection, turn, conversation_id, now):
+        now = self._insert_turn(connection, turn, conversation_id)
+        if now is None:
             raise _ConflictError
         # After the claim, so that a request that was answered before gets its answer.
         self._audit.permit.require_none(connection, Sending(request.user_id))
         self._limit.count(connection, request.user_id, self._turns_per_minute)
+        # Calls and dry runs answer no question: the one that waits in the conversation goes on waiting.
+        asks_nothing = bool(request.called) or request.dry_run
+        waiting: StoredQuestion | None = None
+        if asked_in is not None and not asks_nothing:
+            waiting = self._take_waiting(connection, decision_id, request.user_id, conversation_id)
+        state_of = partial(
+            confirmations.answer_state,
+            self.questions,
+            connection,
+            user_id=request.user_id,
+            conversation_id=conversation_id,
+        )
+        if answers is not None:
+            answers = answers.replace(state=state_of(answers.pending_action))
+        shown = shown or confirmations.shown_question(self.questions, connection, waiting)
+        if shown is not None and shown.pending_action is not None:
+            shown = shown.replace(state=state_of(shown.pending_action))
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
             unknown = turn_rows.unknown_calls(connection, conversation_id)
         # A message that names calls is none of the user's words.
         by_code = bool(request.called) or request.undoes is not None
         self._insert_message(connection, decision_id, conversation_id, request.content, now, by_code=by_code)
-        # Calls and dry runs answer no question: the one that waits in the conversation goes on waiting.
-        asks_nothing = bool(request.called) or request.dry_run
         context = DecisionContext(
             user_id=request.user_id,
             message=request.content,
             conversation_id=conversation_id,
             message_history=[] if request.called else history,
-            pending_confirmation=None if asks_nothing else pending,
+            pending_confirmation=None if waiting is None else confirmations.action_of(waiting),
             answers=answers,
             shown=None if asks_nothing else shown,
             roles=request.roles,
@@ -381,14 +401,26 @@ class TurnStore:
             undoes=request.undoes,
             unknown=unknown,
         )
-        opening = open_record(decision_id, context)
+        opening = open_record(decision_id, context, now)
         self._audit.open(connection, opening)
-        return ClaimedTurn(decision_id, request.user_id, conversation_id, 1), opening
+        return ClaimedTurn(decision_id, request.user_id, conversation_id, 1, now), opening
 
-    def _insert_turn(self, connection: Connection, turn: dict[str, Any], conversation_id: str, now: datetime) -> bool:
-        """Insert a claimed turn; False if another one is in its place."""
+    def _take_waiting(
+        self, connection: Connection, decision_id: str, user_id: str, conversation_id: str
+    ) -> StoredQuestion | None:
+        """Return the question that waits in a conversation, which the turn has taken unless it is late."""
+        waiting = self.questions.find_waiting(connection, conversation_id)
+        if waiting is None or not waiting.in_time:
+            return waiting
+        if not self.questions.take(connection, waiting.id, decision_id, user_id, conversation_id):
+            raise _ConflictError
+        return waiting
+
+    def _insert_turn(self, connection: Connection, turn: dict[str, Any], conversation_id: str) -> datetime | None:
+        """Insert a claimed turn; return the time of the database, None if another turn is in its place."""
         row = {"conversation_id": conversation_id, "state": TurnState.RUNNING, "owner": self._owner, "attempt": 1}
-        return self._leases.claim.first(connection, {**turn, **row, "created_at": now}) is not None
+        inserted = self._leases.claim.first(connection, {**turn, **row})
+        return None if inserted is None else inserted.created_at
 
     def _insert_message(
         self,

@@ -19,6 +19,8 @@ from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 from graph_agent.words.approvals import ended_without_call, reason_notices
 from graph_agent.words.said import brief_of
 
+_ANSWERS = {Consent.YES: True, Consent.NO: False}
+
 
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
     if turn.context.called:
@@ -82,7 +84,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
     if consent is Consent.UNCLEAR and pending.asked < MAX_TIMES_ASKED:
         again = pending.replace(asked=pending.asked + 1, signature="")
         return _still_open(turn, again.replace(signature=ports.sign(again)), before)
-    if not await ports.consume(pending.id):
+    if not await ports.consume(pending, yes=_ANSWERS.get(consent)):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:
         return turn.to("confirmed", confirmed=pending)

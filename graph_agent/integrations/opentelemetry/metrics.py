@@ -17,6 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, ge
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from graph_agent.due.depth import Depth
+from graph_agent.due.table import Lane
 from graph_agent.integrations.opentelemetry.otlp import LAST_SPANS_SECONDS, service_resource
 from graph_agent.models.decision import ClosedRequest
 from graph_agent.models.llm import TokenUsage
@@ -32,6 +34,23 @@ ANSWER_BUCKETS = (10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 8
 """People answer within seconds or days; a request waits for 30 days at most."""
 
 
+_OF_DUE_WORK = (
+    ("graph_agent_due", "rows", "Work that waits, of all processes"),
+    ("graph_agent_due_late_seconds", "late", "The seconds for which the oldest work has been due"),
+    ("graph_agent_due_stuck", "stuck", "Work that was tried for the last time"),
+)
+"""The names of the gauges, the field of `Depth`, and the descriptions."""
+
+
+def _observed_depths(
+    read: Callable[[], Mapping[Lane, Depth]], field: str
+) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def observe(_: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(getattr(depth, field), {"kind": kind, "lane": lane}) for (kind, lane), depth in read().items()]
+
+    return observe
+
+
 class ServerMetrics(TurnHook):
     """The instruments of one server, and the text that Prometheus reads. It is a hook of every turn, which it counts."""
 
@@ -43,10 +62,10 @@ class ServerMetrics(TurnHook):
         gauges: Readings,
         refusals: Callable[[], Mapping[str, int]],
         notices: Callable[[], Mapping[str, int]],
+        due: Callable[[], Mapping[Lane, Depth]],
         export: bool = False,
     ) -> None:
-        """`gauges`, `refusals` and `notices` are read when Prometheus asks. With `export` the metrics are also sent over
-        OTLP/HTTP."""
+        """The functions are read when Prometheus asks. With `export` the metrics are also sent over OTLP/HTTP."""
         self._registry = CollectorRegistry()
         readers: list[MetricReader] = [PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)]
         if export:
@@ -90,6 +109,8 @@ class ServerMetrics(TurnHook):
         meter.create_observable_counter(
             "graph_agent_approval_notices", [observed(notices, "outcome")], description="Tries to post a notice to the webhook"
         )
+        for name, field, description in _OF_DUE_WORK:
+            meter.create_observable_gauge(name, [_observed_depths(due, field)], description=description)
         for name, read in gauges.items():
             meter.create_observable_gauge(name, [observed(read, "")])
 

@@ -16,9 +16,22 @@ from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.models.decision import AgentDecision, DecisionContext, DecisionType, PendingAction
 from graph_agent.models.record import SNAPSHOT_TEXTS, DecisionOpening, DecisionRecord, RecordHeader, RecordStatus
+from graph_agent.ports import ConfirmationUse
 from graph_agent.record.writer import DatabaseAuditWriter
 
 LEASE = timedelta(seconds=35)
+
+
+def action(clock: ManualClock, id: str = "p1") -> PendingAction:  # noqa: A002 (its field)
+    """Return an action that waits for five minutes from now."""
+    return PendingAction(  # type: ignore[call-arg]  # its time of expiry follows from that of its creation
+        id=id, tool_name="delete_task", arguments={"task_id": "x"}, description="'x'", created_at=clock.now(), signature="s"
+    )
+
+
+def use_of(pending: PendingAction, decision_id: str, *, yes: bool | None = True) -> ConfirmationUse:
+    """Return the use of a confirmation of ann by a decision that belongs to no chat."""
+    return ConfirmationUse(pending, "ann", "c", decision_id, yes)
 
 
 class StoreClient:
@@ -31,7 +44,7 @@ class StoreClient:
         self.contexts: dict[str, DecisionContext] = {}
         """The context of each claimed turn."""
         self.turns = TurnStore(self.audit, clock=clock, ids=RandomIds(), lease=LEASE, turns_per_minute=turns_per_minute)
-        self.reading = ConversationStore(database)
+        self.reading = ConversationStore(database, self.turns.questions)
 
     async def request(self, request: TurnRequest) -> ClaimedTurn | ChatAnswer | AbandonedTurn:
         return await self.turns.claim(request, self._open)
@@ -45,7 +58,7 @@ class StoreClient:
         """Close the turn and return the reply that is stored."""
         kind = DecisionType.REQUEST_CONFIRMATION if pending else DecisionType.RESPOND_ONLY
         decision = AgentDecision(decision_type=kind, response_text=reply, pending_action=pending)
-        claim = TurnClaim(self.database, turn, RandomIds().new(), clock=self.clock, disclosure=None, files={})
+        claim = TurnClaim(self.turns.questions, turn, RandomIds().new(), clock=self.clock, disclosure=None, files={})
         record = DecisionRecord(
             header=self._header(turn.decision_id),
             entries=[],
@@ -60,7 +73,8 @@ class StoreClient:
         assert claim.answer is not None
         return claim.answer.reply
 
-    def _open(self, decision_id: str, context: DecisionContext) -> DecisionOpening:
+    def _open(self, decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
+        del at
         self.contexts[decision_id] = context
         return DecisionOpening.of(self._header(decision_id), {})
 

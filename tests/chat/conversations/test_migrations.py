@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Column, Connection, String, Table, inspect, text
 
-from graph_agent.db import Database, migrate
+from graph_agent.chat.conversations.tables import metadata
+from graph_agent.db import Database, JsonText, UtcDateTime, enum_by_value, migrate, new_metadata
 
 _OWNER = "graph_agent.chat.conversations"
 _TIMES = {"postgresql": "timestamp with time zone", "sqlite": "VARCHAR(32)"}
@@ -55,6 +57,15 @@ def _columns(connection: Connection) -> list[str]:
     return [column["name"] for column in inspect(connection).get_columns("approvals")]
 
 
+def _shape(connection: Connection, table: str = "approvals") -> object:
+    found = inspect(connection)
+    return (
+        [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns(table)],
+        sorted((index["name"] or "", index["column_names"]) for index in found.get_indexes(table)),
+        sorted(str(check["name"]) for check in found.get_check_constraints(table)),
+    )
+
+
 def _go_back(connection: Connection) -> None:
     """Make the tables those of revision 0001, with four requests and an answer."""
     connection.execute(text(_OLD_APPROVALS.format(time=_TIMES[connection.dialect.name])))
@@ -97,3 +108,54 @@ def test_the_notices_that_wait_are_due_after_the_upgrade(database: Database) -> 
     assert database.read_now(lambda connection: rows(connection, halves)) == [(1,)]
     kept = "SELECT id FROM approvals JOIN approval_answers ON approval_id = id"
     assert database.read_now(lambda connection: rows(connection, kept)) == [("new",)]
+
+
+class _OldState(StrEnum):
+    OPEN = "open"
+    CONFIRMED = "confirmed"
+
+
+def _go_back_to_0003(connection: Connection) -> None:
+    """Make the tables those of revision 0003, with a message that asks."""
+    old = new_metadata()
+    for name in ("conversations", "messages"):
+        metadata.tables[name].to_metadata(old)
+    old.tables["conversations"].append_column(Column("pending", JsonText))
+    states = enum_by_value(_OldState, "question_state")
+    old.tables["messages"].append_column(Column("question_expires_at", UtcDateTime))
+    old.tables["messages"].append_column(Column("question_state", states))
+    for name in ("used_confirmations", "asked_confirmations"):
+        Table(name, old, Column("pending_id", String(255), primary_key=True))
+    for name in ("messages", "turns", "conversations"):
+        connection.execute(text(f"DROP TABLE {name}"))
+    old.create_all(connection)
+    metadata.tables["turns"].create(connection)
+    at = "2026-01-05T09:00:00.000000+00:00"
+    connection.execute(text(f"INSERT INTO conversations VALUES ('c', 'ann', 't', '{at}', '{at}', '{{}}')"))
+    connection.execute(
+        text(
+            "INSERT INTO messages (id, conversation_id, role, content, decision_id, created_at, question_id, question_state) "
+            f"VALUES ('m', 'c', 'assistant', 'sure?', 'd', '{at}', 'p', 'confirmed')"
+        )
+    )
+    connection.execute(text("UPDATE conversations_schema SET version_num = '0003'"))
+
+
+def test_the_messages_stay_after_the_upgrade_and_their_questions_are_in_a_table_of_their_own(database: Database) -> None:
+    migrate(database, "graph_agent.due")
+    migrate(database, _OWNER)
+
+    def shapes(connection: Connection) -> list[object]:
+        return [
+            _shape(connection, "conversations"),
+            _shape(connection, "messages"),
+            sorted(inspect(connection).get_table_names()),
+        ]
+
+    declared = database.read_now(shapes)
+    database.write_now(_go_back_to_0003)
+    assert database.read_now(shapes) != declared
+    migrate(database, _OWNER)
+    assert database.read_now(shapes) == declared
+    kept = text("SELECT messages.id, question_id FROM messages JOIN conversations ON conversations.id = conversation_id")
+    assert database.read_now(lambda connection: connection.execute(kept).all()) == [("m", "p")]

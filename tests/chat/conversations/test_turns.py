@@ -15,16 +15,9 @@ from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, TurnRequest
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
-from graph_agent.models.decision import PendingAction
-from tests.chat.conversations.conftest import LEASE, StoreClient
+from tests.chat.conversations.conftest import LEASE, StoreClient, action
 
 _AFTER_THE_LEASE = {"seconds": LEASE.total_seconds()}
-
-
-def _pending(clock: ManualClock) -> PendingAction:
-    return PendingAction(  # type: ignore[call-arg]  # its time of expiry follows from that of its creation
-        id="p1", tool_name="delete_task", arguments={"task_id": "x"}, description="'x'", created_at=clock.now(), signature="s"
-    )
 
 
 async def _refusal(store: StoreClient, request: TurnRequest) -> ServiceErrorCode:
@@ -35,7 +28,7 @@ async def _refusal(store: StoreClient, request: TurnRequest) -> ServiceErrorCode
 
 async def test_a_claim_creates_a_conversation_titled_by_its_message(store: StoreClient) -> None:
     claimed = await store.claim("  add a task\n to call mom " + "x" * 100)
-    conversation = await store.reading.one("ann", claimed.conversation_id, store.clock.now())
+    conversation = await store.reading.one("ann", claimed.conversation_id)
     assert conversation.title == ("add a task to call mom " + "x" * 100)[:80]
     assert [(message.role, message.decision_id) for message in conversation.messages] == [("user", claimed.decision_id)]
     context = store.contexts[claimed.decision_id]
@@ -112,7 +105,7 @@ async def test_a_turn_is_taken_over_once_its_lease_has_expired(store: StoreClien
     assert await store.turns.abandoned() == [AbandonedTurn(claimed.decision_id, 1)]
     taken = await store.turns.take_over(found)
     assert taken is not None
-    assert taken == ClaimedTurn(claimed.decision_id, "ann", claimed.conversation_id, 2)
+    assert taken == ClaimedTurn(claimed.decision_id, "ann", claimed.conversation_id, 2, clock.now())
     assert await store.turns.take_over(found) is None
     assert await store.turns.abandoned() == []
 
@@ -134,7 +127,7 @@ async def test_a_process_that_lost_its_claim_gets_the_stored_answer(store: Store
         await store.answer(slow, "slow")
     assert await store.answer(fast, "fast") == "fast"
     assert await store.answer(slow, "slow") == "fast"
-    conversation = await store.reading.one("ann", slow.conversation_id, store.clock.now())
+    conversation = await store.reading.one("ann", slow.conversation_id)
     assert [message.content for message in conversation.messages] == ["add milk", "fast"]
 
 
@@ -168,12 +161,12 @@ async def test_a_turn_of_an_earlier_version_that_has_no_record_is_deleted(store:
 
 async def test_the_pending_action_goes_to_the_next_turn_only(store: StoreClient, clock: ManualClock) -> None:
     asks = await store.claim("delete x")
-    await store.answer(asks, "sure?", _pending(clock))
-    assert (await store.reading.one("ann", asks.conversation_id, store.clock.now())).pending_action == _pending(clock)
+    await store.answer(asks, "sure?", action(clock))
+    assert (await store.reading.one("ann", asks.conversation_id)).pending_action == action(clock)
     answers = await store.claim("what?", conversation_id=asks.conversation_id)
-    assert store.contexts[answers.decision_id].pending_confirmation == _pending(clock)
+    assert store.contexts[answers.decision_id].pending_confirmation == action(clock)
     await store.answer(answers)
-    assert (await store.reading.one("ann", asks.conversation_id, store.clock.now())).pending_action is None
+    assert (await store.reading.one("ann", asks.conversation_id)).pending_action is None
     late = await store.claim("yes", conversation_id=asks.conversation_id)
     assert store.contexts[late.decision_id].pending_confirmation is None
 
