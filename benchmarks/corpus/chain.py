@@ -100,7 +100,7 @@ class Chain:
         (self._folder / "promises.cedar").write_text(_EVERY_CHANGE, encoding="utf-8")
         as_written = ("--mcp", "servers.json", "--constitution", "constitution.md")
         files = ("--mcp", "servers.json", "--constitution", "believed.md")
-        with_policy = (*files, "--policy", "policy.cedar")
+        with_policy = (*files, "--conditions", "policy.cedar")
         self._step("constitution check", *as_written)
         self._step("policy prove", "promises.cedar", *as_written)
         self._step("tools pin", *files)
@@ -139,7 +139,7 @@ class Chain:
         self._step("replay", "--all")
         self._step("log verify")
         self._step("policy suggest", "--shadow", "--users", "2", *files[:4], to="suggested.cedar")
-        self._step("policy check", *files[:4], "--policy", "suggested.cedar")
+        self._step("policy check", *files[:4], "--conditions", "suggested.cedar")
 
     def _gateway(self, files: Sequence[str]) -> None:
         """Let a client list the tools of the gateway, and call one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +15,7 @@ import z3
 from graph_agent.analysis.encoding import text_of
 from graph_agent.analysis.pattern_samples import matching_text
 from graph_agent.analysis.schema_samples import MAX_BRANCHES, Samples
+from graph_agent.analysis.small_models import USUAL, small_model
 from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Value
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
@@ -34,7 +35,6 @@ from graph_agent.policy.schema.check import CheckTooExpensiveError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ELSEWHERE = "elsewhere.test"
-_PREFERRED = {"context.time.hour": 11, "context.time.now": 1_795_431_600_000, "context.time.weekday": "Mon"}
 _OTHERS: dict[Kind, Any] = {Kind.STRING: _ELSEWHERE, Kind.LONG: 987_654, Kind.DECIMAL: 9_876_545_000, Kind.BOOL: True}
 _OTHER = "something else"
 """The name of an argument that no schema declares, and of the tool whose result was read before."""
@@ -70,7 +70,7 @@ def find_example(
 
     It is confirmed if the guard decides as `expected` under each policy, and if `forbidden_by`, a promise, forbids the call.
     """
-    found = _Reader(_small_model(solver, call), call, [policy for policy, _ in expected], forbidden_by)
+    found = _Reader(small_model(solver, call), call, [policy for policy, _ in expected], forbidden_by)
 
     def judged() -> Example:
         effects = [found.judged(policy) for policy, _ in expected]
@@ -87,59 +87,6 @@ def find_example(
     if not example.confirmed and found.complete():
         example = judged()
     return example
-
-
-def _small_model(solver: z3.Solver, call: SymbolicCall) -> z3.ModelRef:
-    """Add preferences as long as the conditions can still be met: absent, empty, zero, or the smallest number."""
-
-    def prefer(wish: Any) -> bool:
-        solver.push()
-        solver.add(wish)
-        if solver.check() == z3.sat:
-            return True
-        solver.pop()
-        return False
-
-    any(prefer(call.user == z3.StringVal(name)) for name in ("ann", "bob"))
-    for wish in _wishes(call):
-        prefer(wish)
-    for name, term in call.variables.items():
-        if name in _PREFERRED and prefer(term == _PREFERRED[name]):
-            continue
-        if isinstance(term, z3.SeqRef):
-            length = z3.Length(term)
-            if not any(prefer(wish) for wish in (term == z3.StringVal(""), length <= 1)):
-                any(prefer(length <= size) for size in (8, 40, 200))
-                _make_small(solver, length, prefer)
-        elif isinstance(term, z3.ArithRef) and not prefer(term == 0) and not prefer(term == 1):
-            _make_small(solver, term, prefer)
-    solver.check()
-    return solver.model()
-
-
-def _wishes(call: SymbolicCall) -> Iterator[Any]:
-    for role in call.roles.values():
-        yield z3.Not(role)
-    for term in call.variables.values():
-        if isinstance(term, z3.BoolRef):
-            yield z3.Not(term)
-        elif isinstance(term, SymbolicSet):
-            yield term.is_empty
-            yield from (z3.Not(part) for part in reversed(term.parts))
-
-
-def _make_small(solver: z3.Solver, term: Any, prefer: Callable[[Any], bool]) -> None:
-    """Bisect the smallest number above zero, if there is one."""
-    low = 2
-    if not prefer(term >= low):
-        return
-    high = solver.model().eval(term, model_completion=True).as_long()
-    while low < high:
-        middle = (low + high) // 2
-        if prefer(term <= middle):
-            high = solver.model().eval(term, model_completion=True).as_long()
-        else:
-            low = middle + 1
 
 
 class _Reader:
@@ -179,7 +126,7 @@ class _Reader:
             shown |= {"sources": sources, "tainted": self._context["tainted"]}
             shown["under the old policy"] = self._otherwise_before()
         time = self._context["time"]
-        usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
+        usual = {name: USUAL[f"context.time.{name}"] for name in ("weekday", "hour")}
         shown["facts"] = self.results
         shown["approvals"] = {role: count for role, count in self._context["approvals"].items() if count}
         shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
@@ -281,7 +228,9 @@ class _Reader:
                 arguments[name] = Samples(self._schema).sample(declared) if declared else "x"
                 if name in action.lists:
                     items = declared.get("items") if isinstance(declared, dict) else None
-                    item = _SAMPLES.get(items.get("type") if isinstance(items, dict) else "object", "x")
+                    type_ = items.get("type") if isinstance(items, dict) else "object"
+                    known = isinstance(type_, str) and type_ in _SAMPLES
+                    item = _SAMPLES[type_] if known else Samples(self._schema).sample(items)
                     if item == {} and name in action.seen_arguments and name in context["hidden"]:
                         # With something that no path shows.
                         item = dict.fromkeys((items or {}).get("properties", {"other": {}}), "x")

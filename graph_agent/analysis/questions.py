@@ -87,7 +87,7 @@ class AnalysisResult:
     answer: Answer | Change
     example: Example | None = None
     why: str = ""
-    """The reason of an unknown answer, or what was not compared."""
+    """The reason of an unknown answer, what was not compared, or that a promise is about no tool."""
     with_yes: Answer | None = None
     """For a tool: whether it may run with a yes."""
     with_approvals: Answer | None = None
@@ -264,9 +264,10 @@ def prove(policy: CompiledPolicy, promises: ConditionsFile, seconds: float) -> l
 
     def proved(name: str, key: str) -> AnalysisResult:
         unknown: AnalysisResult | None = None
-        for action in actions_of(policy).values():
-            if not covers(conditions[key], action):
-                continue
+        about = [action for action in actions_of(policy).values() if covers(conditions[key], action)]
+        if not about:
+            return AnalysisResult(name, Answer.PROVED, why="it is about no tool")
+        for action in about:
             asked = replace(named[action.name], seen=action.seen)
             call = analysis.call_of(joined(action, asked), action.bound_argument)
             left_out: dict[str, str] = {}

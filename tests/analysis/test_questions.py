@@ -416,6 +416,20 @@ def test_promises_are_forbid_rules_that_fit_the_tools() -> None:
             proofs(text)
 
 
+def test_a_promise_about_all_changes_holds_where_no_tool_changes_anything() -> None:
+    reads = policy_of([tool for tool in SHOP if tool.reads], PERMIT)
+    promise = 'forbid (principal, action in Action::"all writes", resource) unless { context.confirmed };'
+    (proved,) = prove(reads, ConditionsFile(promise), SECONDS)
+    assert (proved.answer, proved.why, proved.is_certain) == (Answer.PROVED, "it is about no tool", True)
+    assert [one.answer for one in prove(policy_of(SHOP, PERMIT), ConditionsFile(promise), SECONDS)] == [Answer.FAILS]
+
+
+def test_a_rule_whose_resource_is_no_server_says_that_it_is_about_no_tool() -> None:
+    rule = '\nforbid (principal, action == Action::"refund", resource is User);'
+    with pytest.raises(ConfigurationError, match=r"promises\.cedar, line 2: no tool is in the scope of this rule"):
+        proofs(rule)
+
+
 @pytest.mark.parametrize(
     "expression", ["{x}.isEmpty()", "!{x}", "-{x} < 1", '{x} like "a*"', "{x} is User", "if {x} then true else true"]
 )

@@ -48,7 +48,7 @@ from graph_agent.policy.cedar.declared_facts import DeclaredFacts
 from graph_agent.policy.cedar.evaluations import POLICY_ID, Evaluations, failed_keys
 from graph_agent.policy.cedar.fact_conversion import cedar_values
 from graph_agent.policy.cedar.fact_values import described
-from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
+from graph_agent.policy.cedar.schema import ALL_READS, ALL_WRITES, ToolAction, cedar_schema
 from graph_agent.policy.cedar.seen_arguments import hidden_arguments
 from graph_agent.policy.cedar.syntax import (
     COMMENT_OR_TEXT,
@@ -85,6 +85,8 @@ _NO_APPROVER: Final = "there is no `context.approver`: write `context.approvals.
 _STATEMENT = re.compile(COMMENT_OR_TEXT + r'|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _ANNOTATION = re.compile(COMMENT_OR_TEXT + r"|@\s*(?P<name>\w+)", re.DOTALL)
 _OPTIONAL = re.compile(r"optional attribute `(?P<of>[\w.]+)\.(?P<name>\w+)` in context")
+_NO_TOOL: Final = "unable to find an applicable action"
+"""Cedar's words for a rule that is about no tool."""
 _SHADOW: Final = "shadow"
 """The annotation of a `forbid` that is judged and recorded, and decides nothing."""
 _ANNOTATIONS: Final = ("id", _SHADOW)
@@ -236,18 +238,26 @@ class CedarConditions:
             raise self._error(_number(of_fact.key or ""), str(of_fact))
         self._require_known_annotations()
         result = validate_policies(self.file.text, self.schema)
-        if result.validation_passed:
+        errors = [one for one in result.errors if not (_NO_TOOL in one.error and self._is_about_a_kind(one.policy_id))]
+        if not errors:
             return
-        first = min(result.errors, key=lambda error: _number(error.policy_id))
+        first = min(errors, key=lambda error: _number(error.policy_id))
         problem = re.sub(r"^for policy `\w+`[,:] ", "", first.error)
         # Without a role its type is not declared at all. Another error of a condition that names a role keeps its own text.
         if ("`Role::" in problem and "enumerated" in problem) or ("entity type `Role`" in problem and not self.file.roles):
             problem = f"the condition names a role that does not count: {configured_roles(self.file.roles, 'manager')}"
+        elif _NO_TOOL in problem:
+            problem = "no tool is in the scope of this rule: its action and its resource have none in common"
         elif "attribute `approvals." in problem:
             problem = f"{problem}. {configured_roles(self.file.roles, 'manager')}"
         elif (optional := _OPTIONAL.search(problem)) is not None:
             problem = f"{problem}: first ask `context.{optional['of']} has {optional['name']} &&`"
         raise self._error(_number(first.policy_id), visible(problem))
+
+    def _is_about_a_kind(self, key: str) -> bool:
+        """True for a rule about all changes, or all reads, of which there may be none: it then decides nothing, or holds."""
+        scope = self._every_one[key].action
+        return isinstance(scope, pst.ActionIn) and all(one.id in (ALL_WRITES, ALL_READS) for one in scope.entities)
 
     def _require_known_annotations(self) -> None:
         """Raise `ConfigurationError` for an annotation that looks like a misspelt one of ours. Others are their author's.
