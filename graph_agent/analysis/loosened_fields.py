@@ -147,7 +147,7 @@ CONSTITUTION: Final[Rows] = {
 _DECLARED: Final = Row("conditions and lines that name a fact are not compared if it is declared otherwise")
 FACT: Final[Rows] = {
     "name": NAME,
-    **dict.fromkeys(("kind", "tools", "parameters", "of", "path", "fold"), _DECLARED),
+    **dict.fromkeys(("kind", "tools", "parameters", "of", "path", "fold", "times"), _DECLARED),
     "text": Row("its parts are compared"),
     "line": WORDS,
 }

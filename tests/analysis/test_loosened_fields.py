@@ -45,7 +45,8 @@ TABLES: list[tuple[type, table.Rows]] = [
     (mcp.types.Tool, table.LISTED),
     (mcp.types.ToolAnnotations, table.ANNOTATIONS),
 ]
-PAY = ShopTool("pay", schema("to", "amount", to=TEXT, amount=COUNT), "bank")
+_LINE = {"type": "object", "properties": {"to": TEXT, "n": COUNT, "m": COUNT}, "required": ["to", "n", "m"]}
+PAY = ShopTool("pay", schema("to", "amount", to=TEXT, amount=COUNT, lines={"type": "array", "items": _LINE}), "bank")
 BACK = ShopTool("payback", schema("id", id=TEXT), "bank", marker="(requires confirmation)")
 FIND = ShopTool("find", schema("to", to=TEXT), "bank", reads=True)
 MAIL = ShopTool("mail", schema(), "mail", reads=True)
@@ -173,6 +174,7 @@ DECLARED_OTHERWISE = {
     "of": ("sent $.n", "other $.n"),
     "path": ("one sent $.a[?@.to == arguments.to].n", "one sent $.a[?@.to != arguments.to].n"),
     "fold": ("one sent $.a[*].n", "sum sent $.a[*].n"),
+    "times": tuple(f"sum find(to = arguments.lines[*].to) $.n * arguments.lines[*].{number}" for number in ("n", "m")),
 }
 
 

@@ -1,6 +1,6 @@
 """The protocol of an approval request as a finite model: answers, time, a change, crashes, and two servers, in any order.
 
-Each action is one transaction or one message, as `chat/conversations/approvals.py` and `turn/run.py` have it. A planted mistake
+Each action is one transaction or one message, as `question/transitions.py` and `turn/run.py` have it. A planted mistake
 changes one of them.
 """
 
