@@ -11,8 +11,8 @@ from graph_agent.policy.authorized_call import AuthorizedCall, OutcomeRead
 from graph_agent.policy.outcome_reads import contradicts, is_partial, values_in
 from graph_agent.ports import ToolServer
 
-SendAgain = Callable[[AuthorizedCall, float], Awaitable[ToolResult]]
-"""Sends a call once more within these seconds; an unknown result if that is not permitted now."""
+SendNow = Callable[[AuthorizedCall, float], Awaitable[ToolResult]]
+"""Sends a call within these seconds; an unknown result if that is not permitted now."""
 
 OUTCOME_UNKNOWN = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
 FOUND_NOT_DONE = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The answer was lost, and a read found it not done.")
@@ -28,7 +28,8 @@ async def learn_outcome(
     tools: ToolServer,
     call: AuthorizedCall,
     seconds: float,
-    send_again: SendAgain,
+    send_again: SendNow,
+    look: SendNow,
     *,
     attempt: int = 1,
     sent_before: float = 0.0,
@@ -37,8 +38,8 @@ async def learn_outcome(
 
     A ledger is asked without running the call. Where the server takes the operation key, the same call is sent again by
     `send_again`. Only its success is an outcome: a failure may be about the repetition alone, as that of a server which is
-    still busy with the first call, or does not answer now. A read tells what was done. The call was sent `sent_before` seconds
-    ago: after a while a read that finds everything proves that it was not done.
+    still busy with the first call, or does not answer now. A read, which `look` sends, tells what was done. The call was sent
+    `sent_before` seconds ago: after a while a read that finds everything proves that it was not done.
     """
     if call.ledger or not (call.key or call.read_back):
         return await tools.settle(call, deadline=seconds)
@@ -48,7 +49,7 @@ async def learn_outcome(
             return result
     if call.read_back is None:
         return OUTCOME_UNKNOWN
-    read = await send(tools, call.read_back.call, seconds / 2 if call.key else seconds)
+    read = await look(call.read_back.call, seconds / 2 if call.key else seconds)
     # A call that was sent again just now may be on its way.
     after = call.read_back.complete_after
     return _found(call.read_back, read, proves_absence=after is not None and sent_before >= after and call.key is None)

@@ -173,11 +173,22 @@ class ExternalPorts:
             except NOT_SENT:
                 return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
 
+        async def look(read: AuthorizedCall, limit: float) -> ToolResult:
+            # Its server may be another one than that of the call.
+            try:
+                with self._sent_under(self._sending(read)._replace(asks=True)):
+                    await require_permit()
+                    return await send(self.tools, read, limit)
+            except NOT_SENT:
+                return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+
         async def learn(limit: float) -> ToolResult:
             asked = copy.deepcopy(call)
             with self._sent_under(self._sending(call)._replace(asks=True)):
                 await require_permit()
-                return await learn_outcome(self.tools, asked, limit, send_again, attempt=self.attempt, sent_before=sent_before)
+                return await learn_outcome(
+                    self.tools, asked, limit, send_again, look, attempt=self.attempt, sent_before=sent_before
+                )
 
         try:
             return await self._tool_result(learn, at_least=self.settle_seconds)

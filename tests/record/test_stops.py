@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, StoppedError, ToolErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import CallOperation, DecisionOpening, EntryKind, InterruptReason, OperationState, RecordStatus
 from graph_agent.models.stop import Sending, Stop, StopScope
 from graph_agent.models.tools import ToolResult
@@ -27,8 +30,9 @@ from graph_agent.record.stops import (
 from graph_agent.record.tables import call_operations, rule_stops
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import KEY, tree_of, verified
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped, says
 
 EVERYTHING = Stop(number=0, scope=StopScope.EVERYTHING, reason="wrong tasks", by="ann")
 MILK, BREAD = [("add_task", {"description": description}) for description in ("milk", "bread")]
@@ -160,6 +164,39 @@ async def test_a_change_that_was_sent_is_asked_about_while_it_is_stopped_and_not
     record = (await engine.run(asks())).record
     assert (server.sent_tools, len(server.settled)) == (["add_task"], 1)
     assert "Already done: Add task (description 'milk')." in record.decision.reply
+
+
+class Bank(StoppedDuring):
+    """Two servers: payments are made on one, and found on the other."""
+
+    def server_of(self, tool_name: str) -> str:
+        return {"pay": "bank", "find": "book"}[tool_name]
+
+    def server_names(self) -> list[str]:
+        return ["bank", "book"]
+
+
+PAYMENT: dict[str, Any] = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+PAY_RULES = """## Facts
+- paid: find(amount = arguments.amount)
+
+## Available Tools
+- pay: Pay (without confirmation) (done if paid $.payments[?@.amount == arguments.amount])
+- find: Find (reads) (trusted results)
+"""
+
+
+@pytest.mark.parametrize(("stopped", "sent"), [("book", ["pay"]), ("shop", ["pay", "find"])])
+async def test_a_call_is_not_looked_for_on_a_server_that_is_stopped(log: Database, stopped: str, sent: list[str]) -> None:
+    answers: Any = {"pay": failed(ToolErrorCode.TIMEOUT_ERROR), "find": done({"payments": [{"amount": 5}]})}
+    tools = tuple(ToolDeclaration(name=name, description="", parameters=PAYMENT) for name in ("pay", "find"))
+    bank = Bank(log, stop_of(StopScope.SERVER, stopped), answers=answers, ledger=False, served=tools)
+    writer = DatabaseAuditWriter(log)
+    writer.permit.renew_seconds = 0.0
+    model = ScriptedAdapter([calls(("pay", {"amount": 5})), says("Paid.")])
+    record = (await LLMAgentEngine(model, bank, PAY_RULES, **grouped(audit=writer, clock=ManualClock())).run(asks())).record
+    assert bank.sent_tools == sent
+    assert [one.tool_result.success for one in record.invocations] == [len(sent) == 2]
 
 
 async def test_calls_that_were_intended_before_a_stop_are_named(log: Database) -> None:
