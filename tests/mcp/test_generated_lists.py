@@ -51,7 +51,7 @@ def test_the_first_policy_for_tools_of_every_shape_is_checked_explained_and_prov
     assert cli("tools", "pin", *both).code == 0
     policy.write_text(cli("policy", "new", *both).out, encoding="utf-8")
     promises.write_text(PROMISE, encoding="utf-8")
-    with_policy = (*both, "--policy", str(policy))
+    with_policy = (*both, "--conditions", str(policy))
     for command in (
         ["policy", "check"],
         ["policy", "prove", str(promises)],

@@ -77,6 +77,8 @@ MORE: dict[str, list[str]] = {
     "policy schema": [],
     "policy suggest": [],
     "policy trial": [],
+    "stops": [],
+    "due list": [],
     "tools list": [],
     "tools call": ["list_tasks"],
     "tools pin": [],
@@ -87,6 +89,7 @@ NOT_RUN = {
     *("serve", "gateway", "witness", "tools serve", "tools sign-in"),  # they run until they are stopped, or open a browser
     *("log sql", "log consistency", "log fork", "log rotate", "witness add"),  # they need files or a state of their own
     "undo",  # it needs a decision that can be undone
+    *("stop", "resume", "due retry"),  # a stop keeps the others from running; the others need one, or work that is stuck
     *("db copy", "policy diff", "policy prove"),
     *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "cancel")),  # they need a request that waits
 }
