@@ -12,6 +12,8 @@ from graph_agent.models.record import RecordStatus
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tree.leaves import Sealer
+from graph_agent.replays.replayer import Replayer
+from graph_agent.replays.sources import load_from_log
 from tests.chat.environment import Environment, GatedModel, says
 
 EVERYTHING = Stop(number=0, scope=StopScope.EVERYTHING, reason="wrong deletions", say="We look into it.")
@@ -51,3 +53,5 @@ async def test_a_turn_that_waits_for_the_model_ends_and_says_so(environment: Env
     answer = await sent
     assert answer.decision.reply == "The operator has stopped this, so I did nothing further."
     assert [record.status for record in await environment.records()] == [RecordStatus.INTERRUPTED]
+    loaded = await load_from_log(environment.database, answer.decision_id)
+    assert (await loaded.replay(Replayer())).identical

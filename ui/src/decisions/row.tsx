@@ -44,7 +44,8 @@ const ANSWERS: Readonly<Record<string, string>> = { EXECUTE_PENDING: "Confirmed"
 export function titleOf({ decision_type, message, action }: LoggedDecision): string {
   if (action === null) return message;
   // The question has an argument on each line; a title has one line.
-  return `${ANSWERS[decision_type]}: ${action}`.replace(":\n", ": ").replaceAll("\n", ", ");
+  const [first, ...rest] = action.split("\n").map((line) => line.trim());
+  return `${ANSWERS[decision_type]}: ${first}${rest.length > 0 ? ` (${rest.join(", ")})` : ""}`;
 }
 
 /** What the columns of a row are. */
