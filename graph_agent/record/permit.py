@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any, Final
@@ -33,12 +33,18 @@ _TRIES = 3
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+def _since_boot() -> float:
+    return time.clock_gettime(_CLOCK)
+
+
 class Permit:
     """The stops that a process has read, for all engines on one log. It may be used from any thread and event loop."""
 
-    def __init__(self, database: Database, sealer: Sealer) -> None:
+    def __init__(self, database: Database, sealer: Sealer, since_boot: Callable[[], float] = _since_boot) -> None:
+        """`since_boot` returns seconds that go on while the machine sleeps."""
         self._database = database
         self.sealer = sealer
+        self._since_boot = since_boot
         self.renew_seconds = RENEW_SECONDS
         """The age from which on the stops are read again."""
         self._guard = threading.Lock()
@@ -55,7 +61,7 @@ class Permit:
         hand ends no stop.
         """
         # Before the statement: the answer is at least as new.
-        since = time.clock_gettime(_CLOCK)
+        since = self._since_boot()
         found = find_open_stops(connection, locked=locked)
         known = self._stops
         if known is None:
@@ -121,7 +127,7 @@ class Permit:
             watch.end()
 
     def _age(self) -> float:
-        return time.clock_gettime(_CLOCK) - self._read_at
+        return self._since_boot() - self._read_at
 
 
 class _Watch:

@@ -39,7 +39,8 @@ async def end_requests(world: World, replicas: Sequence[Replica]) -> None:
             world.history.violated(f"the {one.state} request {one.request.id[:4]} is not closed by the sweep")
         if not ended and not one.is_in_time(now) and not one.is_in_time(now - _SWEPT):
             world.history.violated(f"the request {one.request.id[:4]} is open after its time")
-    if any(one.state is ApprovalState.OPEN for one in left):
+    # One that has just ended waits for its closing decision.
+    if any(one.state is ApprovalState.OPEN or one.closing_decision is None for one in left):
         world.database.clock.ahead_seconds += timedelta(days=2).total_seconds()
         sweeping = world.random.choice(replicas)
         for _ in range(2):

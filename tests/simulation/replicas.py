@@ -19,8 +19,10 @@ from graph_agent.models.decision import AfterYes
 from graph_agent.policy.signature import Signer
 from graph_agent.question.approvals import ApprovalStore, OpensRequests
 from graph_agent.question.confirmations import ConfirmationStore
+from graph_agent.record.permit import Permit
 from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tree.kept_head import KeptHead
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.tree.reading import read_head
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -137,6 +139,8 @@ class Replica:
         approvals = ApprovalStore(database, record_key=KEY, origin=LOG_KEYS.origin)
         turn, unknown = OpensRequests(approvals), UnknownOutcomes(DueTable(database))
         audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY, turn=turn, unknown=unknown)
+        # The age of what is known of stops is simulated too: a slow machine must not read them more often.
+        audit.permit = Permit(database, Sealer(KEY), self.clock.monotonic)
         tools = SimulatedTools(world.tools, self.process, redeclared=self.policy == REDECLARED)
         faults = world.faults
         self.engine = LLMAgentEngine(
