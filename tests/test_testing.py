@@ -88,7 +88,7 @@ async def test_played_tools_give_the_results_that_they_were_given() -> None:
     adapter = ScriptedAdapter([calls("water", plant="fern"), calls("water", plant="rose"), says("I cannot tell.")])
     async with open_installation(tools, CONSTITUTION, adapter) as client:
         await client.send("water the fern")
-        assert (await client.send("yes")).decision.effects == ["Water (plant 'fern'); the server returned \"wet\""]
+        assert (await client.send("yes")).decision.effects == ["Water (plant 'fern'); added: receipt 'wet'"]
         await client.send("and the rose")
         await client.send("yes")
     assert len(tools.problems) == 1

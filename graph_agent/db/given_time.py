@@ -34,11 +34,12 @@ def use_time(driver: sqlite3.Connection, clock: Clock) -> None:
     # A connection of its own: a function cannot use the connection that calls it.
     own, using = sqlite3.connect(":memory:", check_same_thread=False), threading.Lock()
 
-    def strftime(form: str, at: str, *modifiers: str) -> object:
+    def strftime(form: str, at: str, *modifiers: str) -> str | None:
         if at == "now":
             at = clock.now().astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
         places = ", ".join("?" * (2 + len(modifiers)))
         with using:
-            return own.execute(f"SELECT strftime({places})", (form, at, *modifiers)).fetchone()[0]
+            found: str | None = own.execute(f"SELECT strftime({places})", (form, at, *modifiers)).fetchone()[0]
+        return found
 
     driver.create_function("strftime", -1, strftime)
