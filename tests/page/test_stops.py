@@ -27,7 +27,7 @@ def test_an_operator_stops_everything_and_resumes_it_on_the_page(site: Site) -> 
     with site.page(refusals=True) as page:
         say(page, "hi")
         expect(page.locator(".message.assistant").last).to_contain_text("Hello.")
-        page.get_by_role("button", name="Account").click()
+        page.get_by_title("Account and help").click()
         page.get_by_label("Reason: Stop everything").fill("wrong tasks")
         page.get_by_role("button", name="Stop everything").click()
         banner = page.get_by_role("alert", name="Stopped")

@@ -43,8 +43,10 @@ async def end_requests(world: World, replicas: Sequence[Replica]) -> None:
     if any(one.state is ApprovalState.OPEN or one.closing_decision is None for one in left):
         world.database.clock.ahead_seconds += timedelta(days=2).total_seconds()
         sweeping = world.random.choice(replicas)
-        for _ in range(2):
+        for _ in range(3):
             await world.loop.spawn(sweeping.process, sweeping.chat.sweep())
+            # A closing decision whose conversation was busy is due again a little later.
+            world.database.clock.ahead_seconds += _SWEPT.total_seconds()
 
 
 def check_requests(
