@@ -61,6 +61,8 @@ STARTS: Mapping[str, frozenset[str]] = {
     "log export": READS,
     "budget": READS,
     "constitution show": READS,
+    "due list": READS,
+    "due retry --help": READS,
     "stops": SIGNS,
     "stop --help": SIGNS,
     "resume --help": SIGNS,
