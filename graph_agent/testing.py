@@ -10,7 +10,7 @@ Guard, confirmations, conditions, record and chat are those of a server; nothing
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,6 @@ from graph_agent.bootstrap.stores import open_stores, temporary_settings
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, SequentialIds
-from graph_agent.db.given_time import database_time
 from graph_agent.llm.scripted import ScriptedAdapter, ScriptExhaustedError, Step
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMResponse
@@ -100,9 +99,9 @@ async def open_installation(
     adapter = ScriptedAdapter(model) if isinstance(model, Iterable) else model
     config = config or AgentEngineConfig(timeout_seconds=_TURN_SECONDS)
     file = ConditionsFile(conditions) if isinstance(conditions, str) else conditions
-    async with AsyncExitStack() as stack:
-        with database_time(clock):
-            stores = await stack.enter_async_context(open_stores(temporary_settings(Settings())))
+    async with open_stores(temporary_settings(Settings())) as stores:
+        # Turns have the time of the database.
+        stores.database.clock = clock
         ports: dict[str, Any] = {} if clock is None else {"clock": clock}
         approvals = ApprovalStore(stores.database)
         audit = DatabaseAuditWriter(stores.database, turn=OpensRequests(approvals), **ports)

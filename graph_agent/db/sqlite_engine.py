@@ -20,7 +20,6 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from graph_agent.db.backend import DatabaseUnavailableError
-from graph_agent.db.given_time import given_clock, use_time
 from graph_agent.errors import ConfigurationError
 
 _log = logging.getLogger(__name__)
@@ -51,12 +50,8 @@ def sqlite_engine(url: URL, begin: str | None, pragmas: tuple[str, ...], pool: d
         **pool,
     )
 
-    clock = given_clock()
-
     def connected(driver: sqlite3.Connection, _record: object) -> None:
         _use_wal(driver)
-        if clock is not None:
-            use_time(driver, clock)
         for pragma in (*_PRAGMAS, *pragmas):
             driver.execute(pragma).close()
 
