@@ -121,9 +121,7 @@ class ExternalPorts:
         async def run(limit: float) -> ToolResult:
             # A copy, because an executor must not be able to change the turn's state.
             sent = copy.deepcopy(call).as_sent(self.attempt)
-            with self._sent_under(self._sending(call)):
-                await require_permit()
-                return await run_permitted(sent, limit)
+            return await self._permitted(self._sending(call), lambda: run_permitted(sent, limit))
 
         async def run_permitted(sent: AuthorizedCall, limit: float) -> ToolResult:
             waited: list[bool] = []
@@ -152,10 +150,7 @@ class ExternalPorts:
         """
         if call.key is not None:
             return await self.settle(call)
-        try:
-            result = await self.execute(call)
-        except NOT_SENT:
-            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+        result = await _unknown_if_not_sent(self.execute(call))
         return result if result.success or result.unknown else ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
 
     async def settle(self, call: AuthorizedCall, *, sent_before: float = 0.0) -> ToolResult:
@@ -166,60 +161,41 @@ class ExternalPorts:
         """
 
         async def send_again(sent: AuthorizedCall, limit: float) -> ToolResult:
-            try:
-                with self._sent_under(self._sending(call)):
-                    await require_permit()
-                    return await send(self.tools, sent, limit)
-            except NOT_SENT:
-                return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+            return await _unknown_if_not_sent(self._permitted(self._sending(call), lambda: send(self.tools, sent, limit)))
 
         async def look(read: AuthorizedCall, limit: float) -> ToolResult:
             # Its server may be another one than that of the call.
-            try:
-                with self._sent_under(self._sending(read)._replace(asks=True)):
-                    await require_permit()
-                    return await send(self.tools, read, limit)
-            except NOT_SENT:
-                return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+            sending = self._sending(read)._replace(asks=True)
+            return await _unknown_if_not_sent(self._permitted(sending, lambda: send(self.tools, read, limit)))
 
         async def learn(limit: float) -> ToolResult:
-            asked = copy.deepcopy(call)
-            with self._sent_under(self._sending(call)._replace(asks=True)):
-                await require_permit()
-                return await learn_outcome(
-                    self.tools, asked, limit, send_again, look, attempt=self.attempt, sent_before=sent_before
-                )
+            asked, attempt = copy.deepcopy(call), self.attempt
+            return await self._permitted(
+                self._sending(call)._replace(asks=True),
+                lambda: learn_outcome(self.tools, asked, limit, send_again, look, attempt=attempt, sent_before=sent_before),
+            )
 
-        try:
-            return await self._tool_result(learn, at_least=self.settle_seconds)
-        except NOT_SENT:
-            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+        return await _unknown_if_not_sent(self._tool_result(learn, at_least=self.settle_seconds))
 
     async def ask_ledger(self, call: SentCall, seconds: float) -> ToolResult:
         """Return the outcome of a call from the ledger of its server; unknown while that is stopped."""
         sending = Sending(call.user_id, call.tool_name, self.server_of(call.tool_name), asks=True)
-        try:
-            with self._sent_under(sending):
-                await require_permit()
-                return await self.tools.settle(call, deadline=seconds)
-        except NOT_SENT:
-            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
+        return await _unknown_if_not_sent(self._permitted(sending, lambda: self.tools.settle(call, deadline=seconds)))
 
     async def preview(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> ToolResult:
         """Look up what a call would act on."""
 
         async def look(limit: float) -> ToolResult:
-            with self._sent_under(Sending(user_id, tool_name, self.server_of(tool_name))):
-                await require_permit()
-                return await self.tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit)
+            return await self._permitted(
+                Sending(user_id, tool_name, self.server_of(tool_name)),
+                lambda: self.tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit),
+            )
 
         return await self._tool_result(look)
 
     async def read_from(self, server: str, ask: Callable[[], Awaitable[R]], user_id: str, tool_name: str = "") -> R:
         """Return what a server answers to a request that is no call: for a prompt, or for what a result of a tool links to."""
-        with self._sent_under(Sending(user_id, tool_name, server)):
-            await require_permit()
-            return await ask()
+        return await self._permitted(Sending(user_id, tool_name, server), ask)
 
     def server_of(self, tool_name: str) -> str:
         """Return the name of the server of a tool; empty if there is only one."""
@@ -227,6 +203,12 @@ class ExternalPorts:
 
     def _sending(self, call: AuthorizedCall) -> Sending:
         return Sending(call.user_id, call.tool_name, self.server_of(call.tool_name), call.mutating)
+
+    async def _permitted(self, sending: Sending, ask: Callable[[], Awaitable[R]]) -> R:
+        """Ask under the permit to send something. Raises `NOT_SENT`."""
+        with self._sent_under(sending):
+            await require_permit()
+            return await ask()
 
     def _sent_under(self, sending: Sending) -> AbstractContextManager[None]:
         return sent_under(None if self.permit is None else self.permit.to_send(sending))
@@ -255,6 +237,14 @@ class ExternalPorts:
         if result.error is not None and unstorable(result.error):
             return result.replace(error="the error is not valid text")
         return result
+
+
+async def _unknown_if_not_sent(asking: Awaitable[ToolResult]) -> ToolResult:
+    """Return the outcome of a call that may have been sent before; unknown if it cannot be asked for now."""
+    try:
+        return await asking
+    except NOT_SENT:
+        return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
 
 
 def _as_recorded(answer: A) -> A:
