@@ -57,11 +57,6 @@ class Stop(Frozen):
         return self.scope is StopScope.EVERYTHING or stopped[self.scope] == self.name
 
     @property
-    def stops_turns(self) -> bool:
-        """True if nobody, or one user, can begin a turn."""
-        return not self.changes_only and self.scope in (StopScope.EVERYTHING, StopScope.USER)
-
-    @property
     def what(self) -> str:
         """The object of the sentence that says what is stopped."""
         only = "the changes of " if self.changes_only else ""

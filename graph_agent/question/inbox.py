@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, exists, func, literal, or_, select, tuple_, union
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, exists, func, literal, or_, select, tuple_, union
 
 from graph_agent.db import UtcDateTime
 from graph_agent.models.person import is_same_person
@@ -44,8 +44,7 @@ def waiting_for(
 ) -> Page:
     """Return what waits for an answer of a person, the oldest first: open, in time, not answered, and not the person's own
     if it asks others."""
-    parts = [select(_waiting(store, user_id, who, after, size).subquery()) for who in audience_of(user_id, roles)]
-    keys = union(*parts).subquery()
+    keys = _waiting_keys(store, user_id, roles, after, size)
     found = connection.execute(select(keys.c.opened_at, keys.c.id).order_by(keys.c.opened_at, keys.c.id).limit(size)).all()
     page = _page(store, connection, found, size)
     # SQL compares texts, and another spelling of an id is no other person.
@@ -54,8 +53,7 @@ def waiting_for(
 
 def count_waiting_for(store: Questions, connection: Connection, user_id: str, roles: Sequence[str], most: int = 100) -> int:
     """Return the number of questions that wait for a person, at most `most`."""
-    parts = [select(_waiting(store, user_id, who, None, most).subquery()) for who in audience_of(user_id, roles)]
-    keys = union(*parts).subquery()
+    keys = _waiting_keys(store, user_id, roles, None, most)
     return int(connection.execute(select(func.count()).select_from(select(keys.c.id).limit(most).subquery())).scalar_one())
 
 
@@ -95,6 +93,12 @@ def count_open(store: Questions, connection: Connection, asks: Asks) -> int:
     """Return the number of open questions of all users that can still be answered by a yes."""
     open_ones = (_Q.state == QuestionState.OPEN, _Q.asks == asks, store.in_time)
     return int(connection.execute(select(func.count()).select_from(questions).where(*open_ones)).scalar_one())
+
+
+def _waiting_keys(store: Questions, user_id: str, roles: Sequence[str], after: Key | None, size: int) -> Subquery:
+    """Return the keys of what waits for a person, once each: one indexed range for each name by which a question asks."""
+    parts = [select(_waiting(store, user_id, who, after, size).subquery()) for who in audience_of(user_id, roles)]
+    return union(*parts).subquery()
 
 
 def _waiting(store: Questions, user_id: str, who: str, after: Key | None, size: int) -> Select[Any]:
