@@ -109,12 +109,7 @@ class Questions:
                 if not slots:
                     raise QuestionRefusedError(Refused.TOO_MANY)
             opened_at = connection.execute(select(self.now)).scalar_one()
-            row: dict[str, Any] = {"asked": 1, "slot": slots[0], "opened_at": opened_at, "expires_at": question.expires_at}
-            mac = self.macs.of_question(question, opened_at)[0]
-            statement = insert_into(questions, connection.dialect.name).on_conflict_do_nothing()
-            row |= {"state": QuestionState.OPEN, "mac": mac}
-            stored = statement.values(**new_columns(question), **row).returning(_Q.id)
-            if connection.execute(stored).one_or_none() is not None:
+            if self._insert(connection, question, opened_at, slot=slots[0], state=QuestionState.OPEN):
                 self._set_audience(connection, question.id, opened_at, who)
                 return opened_at
         raise QuestionRefusedError(Refused.TOO_MANY)
@@ -122,10 +117,7 @@ class Questions:
     def ask_in_vain(self, connection: Connection, question: NewQuestion, why: str) -> None:
         """Store a question that may not be asked, as void: the decision that asked is closed, and its user is to hear why."""
         now = connection.execute(select(self.now)).scalar_one()
-        row = {"asked": 1, "opened_at": now, "expires_at": question.expires_at, "ended_at": now, "why": why}
-        mac = self.macs.of_question(question, now)[0]
-        statement = insert_into(questions, connection.dialect.name).on_conflict_do_nothing()
-        connection.execute(statement.values(**new_columns(question), **row, state=QuestionState.VOID, mac=mac)).close()
+        self._insert(connection, question, now, ended_at=now, why=why, state=QuestionState.VOID)
 
     def denied(
         self, connection: Connection, asks: Asks, call_digest: str, user_id: str, conversation_id: str
@@ -361,15 +353,19 @@ class Questions:
         state = QuestionState.REPLACED
         if answer is not None:
             state = QuestionState.APPROVED if answer.yes else QuestionState.DENIED
-        row = {"asked": 1, "opened_at": now, "expires_at": question.expires_at, "ended_at": now, "closed_by": decision_id}
-        row |= {"state": state, "mac": self.macs.of_question(question, now)[0]}
-        statement = insert_into(questions, connection.dialect.name).on_conflict_do_nothing()
-        stored = statement.values(**new_columns(question), **row).returning(_Q.id)
-        if connection.execute(stored).one_or_none() is None:
+        if not self._insert(connection, question, now, ended_at=now, closed_by=decision_id, state=state):
             return False
         if answer is not None:
             self._store(connection, self._again(connection, question.id), replace(answer, person=question.user_id))
         return True
+
+    def _insert(self, connection: Connection, question: NewQuestion, opened_at: datetime, **row: Any) -> bool:
+        """Insert a question that is asked for the first time; False if it is stored already, or another one has its slot."""
+        row |= {"asked": 1, "opened_at": opened_at, "expires_at": question.expires_at}
+        row["mac"] = self.macs.of_question(question, opened_at)[0]
+        statement = insert_into(questions, connection.dialect.name).on_conflict_do_nothing()
+        stored = statement.values(**new_columns(question), **row).returning(_Q.id)
+        return connection.execute(stored).one_or_none() is not None
 
     def _store(self, connection: Connection, question: StoredQuestion, answer: Answer) -> None:
         # A row of this person that does not count is no answer, and must not keep the person from giving one.
