@@ -16,6 +16,7 @@ from graph_agent.models.sources import CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.question.approvals import StoredRequest
 from graph_agent.words.origins import describe_origin
+from graph_agent.words.said import brief_of
 
 
 class ApprovalSummary(Frozen):
@@ -34,6 +35,8 @@ class ApprovalSummary(Frozen):
     title: str
     description: str
     """The action as the requester's reply describes it."""
+    brief: str
+    """The action on one line."""
     origins: dict[str, str]
     """The origin of each argument, as a clause: `not from the requester's words: it stands in a result of 'List bills'`."""
     facts: list[ShownFact]
@@ -164,6 +167,7 @@ def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere:
         tool=action.tool_name,
         title=action.tool_name if rule is None else rule.title,
         description=action.description,
+        brief=brief_of(action),
         origins={} if request.sources is None else _origins(request, request.sources, policy),
         facts=list(request.facts),
         by_program=request.by_program,

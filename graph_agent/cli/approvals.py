@@ -212,7 +212,7 @@ def _signed(text: str, key: Path) -> str:
 
 def _line(one: ApprovalSummary) -> str:
     until = f"until {one.expires_at:%Y-%m-%d %H:%M} UTC" if one.state == "open" else f"{one.ended_at:%Y-%m-%d %H:%M} UTC"
-    return f"{one.id}  {one.state}  {until}  {one.requester}: {' '.join(one.description.split())}"
+    return f"{one.id}  {one.state}  {until}  {one.requester}: {one.brief}"
 
 
 def text_of(shown: ApprovalView) -> str:
