@@ -154,7 +154,7 @@ def uncommented(policy: str) -> str:
 
 
 def goes_through(run: Any, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
-    files = {"MCP": "servers.json", "CONSTITUTION": "constitution.md", "POLICY": "policy.cedar"}
+    files = {"MCP": "servers.json", "CONSTITUTION": "constitution.md", "CONDITIONS": "policy.cedar"}
     for name in files:
         monkeypatch.delenv(f"GRAPH_AGENT_{name}", raising=False)
     Path("constitution.lock").unlink(missing_ok=True)

@@ -31,7 +31,7 @@ def test_continuing_without_a_message_prints_it_and_then_says_that_nothing_waits
     cli("approvals", "deny", request_id, *BOB, *launched, "--reason", "not\u202e now")
     told = cli("ask", *ANN, "-c")
     assert told.code == 0
-    assert told.out.startswith("Denied by 'bob' as manager, so nothing was done: add task: description = 'buy bread'.\n")
+    assert told.out.startswith("Denied by 'bob' as manager, so nothing was done: add task (description 'buy bread').\n")
     assert "  ! 'bob' says: 'not‹U+202E› now'\n" in told.out
     again = cli("ask", *ANN, "-c")
     assert (again.code, again.out, again.err) == (1, "", "no action waits in this conversation\n")

@@ -18,7 +18,7 @@ async def test_a_call_that_waits_returns_at_once_and_its_result_is_there_later(e
         waits = await client.call_tool("add_task", {"description": "bread"})
         assert waits.is_error
         assert value(waits)["state"] == WAITING_FOR_APPROVAL
-        assert value(waits)["error"].startswith("Not done yet: Add task:")
+        assert value(waits)["error"].startswith("Not done yet: Add task\n  Description: 'bread'.\n")
         request_id = value(waits)["id"]
         again = await client.call_tool("approval_status", {"id": request_id})
         assert (again.is_error, value(again)["state"]) == (True, WAITING_FOR_APPROVAL)

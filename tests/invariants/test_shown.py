@@ -28,7 +28,9 @@ IMITATIONS = (
 )
 
 _CODE = re.compile("‹U\\+([0-9A-F]{4,6})(?:×([0-9]+))?›")
-_LINE = re.compile(r"""(?P<key>[\w.-]+|'[^\n]*?'|"[^"\n]*?") = (?P<value>[^\n]+)""", re.ASCII)
+_LINE = re.compile(r"""  (?P<key>\w+|'[^\n]*?'|"[^"\n]*?"): (?P<value>[^\n]+)""", re.ASCII)
+_QUOTED = re.compile(r"""(?:'(?P<single>.*?)'|"(?P<double>[^"]*)")(?:, | and |$)""")
+_WORDS = {"yes": True, "no": False}
 
 long = st.builds(str.__mul__, st.sampled_from(["x", "'", "\u200b", "\n"]), st.sampled_from([300, 4_000, 4_001]))
 texts = st.text(max_size=40) | st.sampled_from(IMITATIONS) | long
@@ -41,6 +43,17 @@ def decoded(text: str) -> str:
     return _CODE.sub(lambda code: chr(int(code[1], 16)) * int(code[2] or 1), text)
 
 
+def read_value(value: str) -> Any:
+    """Return the value of which a question shows `value`: texts are in quotes that they cannot close."""
+    if value[0] in "'\"":
+        found = [*_QUOTED.finditer(value)]
+        assert "".join(one[0] for one in found) == value, value
+        texts = [decoded(one["double"] if one["single"] is None else one["single"]) for one in found]
+        # A list of one text reads as the text; the digest of the call tells them apart.
+        return texts[0] if len(texts) == 1 else texts
+    return _WORDS[value] if value in _WORDS else json.loads(decoded(value))
+
+
 def read_back(question: str) -> dict[str, Any]:
     """Return the arguments as a person reads them from the lines of a question."""
     _, *lines, last = question.split("\n")
@@ -49,11 +62,9 @@ def read_back(question: str) -> dict[str, Any]:
     for line in lines:
         found = _LINE.fullmatch(line)
         assert found is not None, line
-        key, value = found["key"], found["value"]
-        quoted = value[0] in "'\""
-        assert not quoted or value[-1] == value[0]
-        plain = decoded(key.strip(key[0]) if key[0] in "'\"" else key)
-        shown[plain] = decoded(value[1:-1]) if quoted else json.loads(decoded(value))
+        key = found["key"]
+        # A plain name has a capital letter as a label.
+        shown[decoded(key.strip(key[0])) if key[0] in "'\"" else key.lower()] = read_value(found["value"])
     return shown
 
 
@@ -76,6 +87,8 @@ async def test_a_call_is_sent_only_if_the_question_or_what_the_client_read_has_a
         return
     assert [(name, sent) for name, sent, *_ in server.sent] == [("send_mail", given_arguments)]
     if not given_arguments:
-        assert asked.reply == "Send mail: (no arguments). Should I go ahead? Please answer yes or no."
+        assert asked.reply == "Send mail. Should I go ahead? Please answer yes or no."
     elif not pending.by_id_only:
-        assert read_back(asked.reply) == given_arguments
+        assert read_back(asked.reply) == {
+            name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in given_arguments.items()
+        }

@@ -167,7 +167,7 @@ def test_a_change_can_be_undone_once_its_outcome_is_learned(site: Site, desk: Ad
         say(page, "thanks")
         page.locator(".message.assistant").first.get_by_role("button", name=undo).click()
         page.get_by_label("Confirmation").get_by_role("button", name="Confirm").click()
-        expect(page.locator(".receipt").last).to_contain_text("Delete note")
+        expect(page.locator(".receipt").last).to_contain_text("Undo: Add note (note 'n1')")
         assert desk.notes == {}
 
 
@@ -277,8 +277,8 @@ def test_after_an_undo_with_the_keyboard_the_button_is_gone_in_every_tab(site: S
         assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
-STAYS = "This stays as it is: send mail: text = 'hello' (it cannot be undone)."
-CALL = re.compile(r"^Set address:\s+address = 'Elm 1'\s+order_id = 'W1'")
+STAYS = "This stays as it is: send mail (text 'hello') (it cannot be undone)."
+CALL = re.compile(r"^Undo: Set address\s+Address: 'Birch 9' → 'Elm 1'\s+Order: 'W1'")
 FACT = "get order W1: address.street was 'Elm 1' before the change, which left it at 'Birch 9'"
 
 

@@ -84,7 +84,9 @@ async def test_a_confirmation_is_an_interrupt_and_only_its_answer_makes_the_call
     engine = engine_of(server=server)
     agent, _ = agent_of(engine, requests(LIST, DELETE, ADD), AIMessage("Deleted."))
     (asked,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
-    assert asked.value["question"].startswith("2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task:")
+    assert asked.value["question"].startswith(
+        "2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task\n  Description: 'call mom'\n"
+    )
     assert [sent[0] for sent in server.sent] == ["list_tasks"]
     (asked,) = (await agent.ainvoke(resume(asked, "what is the weather?"), THREAD))["__interrupt__"]
     ended = await agent.ainvoke(resume(asked, "yes"), THREAD)
