@@ -1,7 +1,7 @@
 """Small models: of all the calls that the solver may show for an answer, one with little in it.
 
-Each wish is granted if it agrees with the wishes before it. Of many wishes nearly all are granted, so a whole group is asked
-for at once, and only one that is refused is divided: the questions grow with what is refused, not with the tools and arguments.
+Each preference is satisfied if it agrees with those before it. Nearly all of many are, so a whole group is asked for at once,
+and only one that is refused is divided: the questions grow with what is refused, not with the tools and arguments.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def small_model(solver: z3.Solver, call: SymbolicCall) -> z3.ModelRef:
 
 
 class _Search:
-    """The wishes that were granted so far, as assertions of the solver, and a model of them."""
+    """The preferences that were satisfied so far, as assertions of the solver, and a model of them."""
 
     def __init__(self, solver: z3.Solver, call: SymbolicCall) -> None:
         self._solver = solver
         self._left = MAX_QUESTIONS
         self.model = solver.model()
         self._first_of([call.user == z3.StringVal(name) for name in ("ann", "bob")])
-        self._grant([(wish, None) for wish in _absences(call)])
-        self._grant([(_first_wish(name, term), term) for name, term in self._sized(call.variables)])
+        self._satisfy([(preference, None) for preference in _absences(call)])
+        self._satisfy([(_first_preference(name, term), term) for name, term in self._sized(call.variables)])
 
     def _sized(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the texts and numbers by name, without those of records and values that are absent: nobody reads them."""
@@ -44,27 +44,27 @@ class _Search:
             if isinstance(term, z3.SeqRef | z3.ArithRef) and not f"{name}.".startswith(absent):
                 yield name, term
 
-    def _grant(self, wishes: Sequence[tuple[Any, Any]], *, is_refused: bool = False) -> None:
-        """Grant each wish that agrees with those before it; for one that does not, make its term small otherwise.
+    def _satisfy(self, preferences: Sequence[tuple[Any, Any]], *, is_refused: bool = False) -> None:
+        """Satisfy each preference that agrees with those before it; for one that does not, make its term small otherwise.
 
-        `is_refused`: it is known that they are not granted together.
+        `is_refused`: it is known that they are not satisfied together.
         """
         kept = 0
-        while kept < len(wishes) and self._holds(wishes[kept][0]):
+        while kept < len(preferences) and self._holds(preferences[kept][0]):
             kept += 1
-        self._solver.add(*(wish for wish, _ in wishes[:kept]))
-        wishes = wishes[kept:]
-        if not wishes or (not is_refused and self._ask(conjunction([wish for wish, _ in wishes]))):
+        self._solver.add(*(preference for preference, _ in preferences[:kept]))
+        preferences = preferences[kept:]
+        if not preferences or (not is_refused and self._ask(conjunction([preference for preference, _ in preferences]))):
             return
-        if len(wishes) == 1:
-            self._make_small(wishes[0][1])
+        if len(preferences) == 1:
+            self._make_small(preferences[0][1])
             return
-        middle = len(wishes) // 2
-        if self._ask(conjunction([wish for wish, _ in wishes[:middle]])):
-            self._grant(wishes[middle:], is_refused=True)
+        middle = len(preferences) // 2
+        if self._ask(conjunction([preference for preference, _ in preferences[:middle]])):
+            self._satisfy(preferences[middle:], is_refused=True)
         else:
-            self._grant(wishes[:middle], is_refused=True)
-            self._grant(wishes[middle:])
+            self._satisfy(preferences[:middle], is_refused=True)
+            self._satisfy(preferences[middle:])
 
     def _make_small(self, term: Any) -> None:
         """Find the next best of a text or number that cannot be empty, zero or usual."""
@@ -91,26 +91,26 @@ class _Search:
             else:
                 low = middle + 1
 
-    def _first_of(self, wishes: Sequence[Any]) -> bool:
-        """Grant the first of some wishes that can be granted. False if none can."""
-        return any((self._holds(wish) and self._keep(wish)) or self._ask(wish) for wish in wishes)
+    def _first_of(self, preferences: Sequence[Any]) -> bool:
+        """Satisfy the first of some preferences that can be satisfied. False if none can."""
+        return any((self._holds(preference) and self._keep(preference)) or self._ask(preference) for preference in preferences)
 
-    def _holds(self, wish: Any) -> bool:
-        return bool(z3.is_true(self.model.eval(wish, model_completion=True)))
+    def _holds(self, preference: Any) -> bool:
+        return bool(z3.is_true(self.model.eval(preference, model_completion=True)))
 
     def _number(self, term: Any) -> int:
         return int(self.model.eval(term, model_completion=True).as_long())
 
-    def _keep(self, wish: Any) -> bool:
-        self._solver.add(wish)
+    def _keep(self, preference: Any) -> bool:
+        self._solver.add(preference)
         return True
 
-    def _ask(self, wish: Any) -> bool:
+    def _ask(self, preference: Any) -> bool:
         if not self._left:
             return False
         self._left -= 1
         self._solver.push()
-        self._solver.add(wish)
+        self._solver.add(preference)
         if self._solver.check() == z3.sat:
             self.model = self._solver.model()
             return True
@@ -129,7 +129,7 @@ def _absences(call: SymbolicCall) -> Iterator[Any]:
             yield from (z3.Not(part) for part in reversed(term.parts))
 
 
-def _first_wish(name: str, term: Any) -> Any:
+def _first_preference(name: str, term: Any) -> Any:
     if name in USUAL:
         return term == USUAL[name]
     return term == (z3.StringVal("") if isinstance(term, z3.SeqRef) else 0)
