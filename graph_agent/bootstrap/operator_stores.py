@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.db import Database
@@ -21,16 +21,13 @@ _CONNECTIONS = 4
 async def open_for_operator(settings: Settings) -> AsyncGenerator[Database]:
     """Open the database directly, not over a pooler, if there is an address for that. Raises `ConfigurationError`."""
     few = settings.model_copy(update={"database_connections": _CONNECTIONS, "log_read_url": ""})
-    stores = open_stores(few.model_copy(update={"database_url": settings.listen_url or settings.database_url}))
-    try:
-        opened = await stores.__aenter__()
-    except ConfigurationError:
-        if not settings.listen_url:
-            raise
-        _log.warning("the database does not answer at GRAPH_AGENT_LISTEN_URL; DATABASE_URL is used")
-        stores = open_stores(few)
-        opened = await stores.__aenter__()
-    try:
-        yield opened.database
-    finally:
-        await stores.__aexit__(None, None, None)
+    direct = few.model_copy(update={"database_url": settings.listen_url or settings.database_url})
+    async with AsyncExitStack() as stack:
+        try:
+            stores = await stack.enter_async_context(open_stores(direct))
+        except ConfigurationError:
+            if not settings.listen_url:
+                raise
+            _log.warning("the database does not answer at GRAPH_AGENT_LISTEN_URL; DATABASE_URL is used")
+            stores = await stack.enter_async_context(open_stores(few))
+        yield stores.database
