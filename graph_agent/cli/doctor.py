@@ -23,6 +23,7 @@ from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import print_text
 from graph_agent.clock import SystemClock, turn_deadline
+from graph_agent.db import Database
 from graph_agent.due.depth import find_depths, summary
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.endpoint_check import check_endpoint
@@ -67,6 +68,13 @@ class _Context:
     """Set by the check that opens them, like the adapter."""
     policy: CompiledPolicy | None = None
     """The constitution with the tools that are served; set by the check of the tools."""
+
+    @property
+    def database(self) -> Database:
+        """The opened database. Raises `ConfigurationError` if it could not be opened."""
+        if self.stores is None:
+            raise ConfigurationError("cannot be checked without a database")
+        return self.stores.database
 
 
 async def _run_checks(settings: Settings, model: str | None) -> bool:
@@ -136,19 +144,15 @@ async def _database(context: _Context) -> str:
 
 
 async def _log(context: _Context) -> str:
-    if context.stores is None:
-        raise ConfigurationError("cannot be checked without a database")
-    settings = context.settings
+    settings, database = context.settings, context.database
     if not settings.log_signing_keys and not log_file(settings, "key").exists():
         return "none yet"
-    tree = record_tree(settings, context.stores.database, SystemClock())
+    tree = record_tree(settings, database, SystemClock())
     return f"{tree.keys.origin}, {await tree.require_continuation(ask_witnesses=True)} leaves"
 
 
 async def _stops(context: _Context) -> str:
-    if context.stores is None:
-        raise ConfigurationError("cannot be checked without a database")
-    found = await read(context.stores.database, find_open_stops)
+    found = await read(context.database, find_open_stops)
     return "; ".join(f"{stop.number}: {stop.what} since {stop.at:%Y-%m-%d %H:%M} UTC" for stop in found) or "nothing is stopped"
 
 
@@ -159,9 +163,7 @@ async def _retention(context: _Context) -> str:
 
 
 async def _tools(context: _Context) -> str:
-    if context.stores is None:
-        raise ConfigurationError("cannot be checked without a database")
-    policy, problems = await served_policy(context.settings, context.stores.database)
+    policy, problems = await served_policy(context.settings, context.database)
     context.policy = policy
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)
@@ -200,10 +202,7 @@ async def _approvals(context: _Context) -> str:
 
 
 async def _due(context: _Context) -> str:
-    if context.stores is None:
-        raise ConfigurationError("cannot be checked without a database")
-    database = context.stores.database
-    return summary(await database.read(partial(find_depths, database)))
+    return summary(await context.database.read(partial(find_depths, context.database)))
 
 
 async def _key(context: _Context) -> str:
