@@ -68,7 +68,10 @@ def check_requests(
             continue
         if closings[request_id] != 1:
             history.violated(f"{what} has {closings[request_id]} closing decisions")
-        _check_closing(world, what, one, records[one.closing_decision], stopped=one.closing_decision in turn_ids)
+        if (closing := records.get(one.closing_decision)) is None:
+            history.violated(f"{what} has a closing decision that has no record")
+            continue
+        _check_closing(world, what, one, closing, stopped=one.closing_decision in turn_ids)
     _check_acts(world, people, stored)
     _check_calls(world, records, stored)
 
