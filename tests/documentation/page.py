@@ -64,6 +64,7 @@ PREPARED = {
     ),
     "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup elsewhere",
     "docs/page.md": "SERVE",
+    "docs/proofs.md": "python3 -m venv venv",
     "docs/record.md": (
         "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task' && "
         "graph-agent constitution show > stricter.md"
@@ -83,6 +84,7 @@ LONG = {
     "docs/langchain.md",
     "docs/mcp.md",
     "docs/operations.md",
+    "docs/proofs.md",
     "docs/record.md",
     "docs/your_own_tools.md",
 }
