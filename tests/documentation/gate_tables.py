@@ -1,4 +1,4 @@
-"""Write the table of gates into the pages that have it: `make diagrams` runs it."""
+"""Write the table of gates into its page: `make diagrams` runs it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 
 from graph_agent.graph.diagram import gate_table
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGES: Final = (DOCS / "architecture.md", DOCS / "threat_model.md")
+PAGE: Final = Path(__file__).parents[2] / "docs" / "architecture.md"
 _TABLE: Final = re.compile(r"^\| gate \| a call passes if .*\n(?:\|.*\n)+", re.MULTILINE)
 
 
@@ -19,5 +18,4 @@ def with_table(page: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in PAGES:
-        path.write_text(with_table(path.read_text()))
+    PAGE.write_text(with_table(PAGE.read_text()))
