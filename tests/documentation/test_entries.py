@@ -1,0 +1,62 @@
+"""Every setting, command, route and public name is explained on a page that people write; the reference only lists it."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import typer
+
+import graph_agent
+from graph_agent import errors
+from graph_agent.api.app import create_app
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.bootstrap.stores import temporary_settings
+from graph_agent.cli.main import app
+from graph_agent.cli.running import PROGRAM
+from graph_agent.settings import Settings
+from graph_agent.turn.events import EventKind
+from tests.documentation.reference import commands_of, describe
+from tests.documentation.site import page_sources
+
+TEXT = "\n".join(source.read_text(encoding="utf-8") for source in page_sources().values())
+WORDS = set(re.findall(r"\w+", TEXT))
+PLACES = re.compile(r"\{\w+\}|(?<=/)ID\b")
+"""What stands for an id in a path of the pages, and in one of the OpenAPI document."""
+
+
+def test_every_setting_is_on_a_page() -> None:
+    assert [field.alias for field in Settings.model_fields.values() if field.alias not in WORDS] == []
+
+
+def test_every_command_is_on_a_page() -> None:
+    commands = [full.removeprefix(f"{PROGRAM} ") for full, _ in commands_of(typer.main.get_command(app), PROGRAM)]
+    shown = rf"(?:`(?:{PROGRAM} )?|^(?:\$ )?{PROGRAM} )"
+    assert [one for one in commands if not re.search(rf"{shown}{one}\b", TEXT, re.MULTILINE)] == []
+
+
+async def test_every_route_is_on_a_page() -> None:
+    async with open_runtime(temporary_settings(Settings()), model="embedded") as runtime:
+        paths = create_app(runtime).openapi()["paths"]
+    text = PLACES.sub("ID", TEXT)
+    assert [path for path in paths if not re.search(rf"{re.escape(PLACES.sub('ID', path))}(?![\w/])", text)] == []
+
+
+def test_every_event_is_on_a_page() -> None:
+    assert [kind.value for kind in EventKind if f"`{kind.value}`" not in TEXT] == []
+
+
+def test_every_public_name_is_on_a_page_or_a_part_of_one_that_is() -> None:
+    values = {
+        name: getattr(import_module(f"graph_agent.{module}"), name)
+        for module, names in graph_agent._NAMES.items()  # type: ignore[attr-defined]  # noqa: SLF001 (it is not in the stub, which is made of it)
+        for name in names
+    }
+    # The reference draws the tree of exceptions: each has its place there.
+    found = values.keys() & (WORDS | set(re.findall(r"\w+", errors.__doc__ or "")))
+    new = found
+    while new:
+        parts = set(re.findall(r"\w+", " ".join(text for name in new for text in describe(name, values[name]))))
+        new = (parts & values.keys()) - found
+        found = found | new
+    assert sorted(values.keys() - found) == []
