@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,13 +28,22 @@ from tests import fork_server
 from tests.chat.environment import migrated
 from tests.postgresql_copies import PostgresqlCopies
 from tests.run_folder import run_folder, service, use_memory
+from tests.run_time import expected_time
 
 fork_server.without_grammar()
 fork_server.share_tls_contexts()
 
 TESTS = Path(__file__).parent
-ON_SQLITE = {"api": "nightly", "audit": "slow", "integrations": "nightly", "replays": "nightly"}
-"""The folders whose tests `make test` runs on SQLite, with the mark of their tests on PostgreSQL."""
+ON_BOTH = ("chat/conversations", "db", "due", "ledger", "question", "record")
+"""The folders that own tables: `make test` runs their tests on both databases, and the others on SQLite."""
+ON_POSTGRESQL = {"api": "nightly", "integrations": "nightly", "replays": "nightly"}
+"""The marks of the tests of other folders on PostgreSQL, if it is not `slow`."""
+
+LEFT_TO_CI = "not foreign and not slow and not nightly"
+"""The marks that `make test` leaves out, as pyproject.toml has them."""
+LAST_RUN = TESTS.parent / ".venv" / "last_test_run"
+"""The seconds that the last complete run took."""
+STARTED = pytest.StashKey[float]()
 
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -46,14 +56,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what `make test` does not run on PostgreSQL, and shuffle the tests if a seed is given.
+    """Mark what `make test` leaves to `.ci/run`, and shuffle the tests if a seed is given.
 
     Those of a file stay together, because they share servers and browsers.
     """
     for item in items:
         # A test of the run itself starts one with a test elsewhere.
-        mark = ON_SQLITE.get(item.path.relative_to(TESTS).parts[0]) if item.path.is_relative_to(TESTS) else None
-        if mark and item.get_closest_marker("postgresql"):
+        if item.path.is_relative_to(TESTS) and (mark := _left_out(item)):
             item.add_marker(mark)
     seed: int | None = config.getoption("shuffle")
     if seed is None:
@@ -69,6 +78,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for tests in shuffled for item in tests]
 
 
+def _left_out(item: pytest.Item) -> str | None:
+    """Return the mark of a test in the browser, and of one on PostgreSQL whose folder has no tables of its own."""
+    path = item.path.relative_to(TESTS)
+    if path.parts[0] == "page":
+        return "slow"
+    if item.get_closest_marker("postgresql") is None or any(path.is_relative_to(folder) for folder in ON_BOTH):
+        return None
+    return ON_POSTGRESQL.get(path.parts[0], "slow")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of the run, in the process that starts those of pytest-xdist."""
     if not hasattr(config, "workerinput"):
@@ -76,6 +95,29 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = ExitStack()
         folder.enter_context(run_folder())
         config.add_cleanup(folder.close)
+
+
+def _is_whole_run(config: pytest.Config) -> bool:
+    """True for `make test` without OPTIONS, in the process that starts those of pytest-xdist."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    parallel = bool(getattr(config.option, "numprocesses", None)) and not hasattr(config, "workerinput")
+    return whole and parallel and not config.option.collectonly and config.option.markexpr == LEFT_TO_CI
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say how long the run takes."""
+    if _is_whole_run(session.config):
+        session.config.stash[STARTED] = time.monotonic()
+        if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
+            reporter.write_line(expected_time(LAST_RUN))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Note how long a complete run took."""
+    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not session.shouldfail
+    if ended and STARTED in session.config.stash and LAST_RUN.parent.is_dir():
+        LAST_RUN.write_text(str(time.monotonic() - session.config.stash[STARTED]))
 
 
 def pytest_xdist_auto_num_workers() -> int:

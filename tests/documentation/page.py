@@ -76,19 +76,8 @@ PREPARED = {
 PROGRAMS = {"docs/deployment.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""
 
-LONG = {
-    "docs/approvals.md",
-    "docs/conditions.md",
-    "docs/deployment.md",
-    "docs/evaluation.md",
-    "docs/langchain.md",
-    "docs/mcp.md",
-    "docs/operations.md",
-    "docs/proofs.md",
-    "docs/record.md",
-    "docs/your_own_tools.md",
-}
-"""Pages whose commands take more than a second, which only CI runs."""
+FIRST = {"README.md", "docs/tutorial.md"}
+"""The pages that a newcomer types first, whose sessions `make test` runs; CI runs all."""
 
 PORTS = {
     "docs/deployment.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),

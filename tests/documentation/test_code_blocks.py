@@ -25,9 +25,9 @@ from tests.documentation.checks import HOW, SAME_TEXT, problems_of, unknown_lang
 from tests.documentation.page import (
     DATABASES,
     FILES,
+    FIRST,
     IN_BACKGROUND,
     ISSUERS,
-    LONG,
     MODELS,
     PAGES,
     PORTS,
@@ -62,9 +62,7 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.slow) if one in {*PROGRAMS, *LONG} else one for one in PAGES]
-)
+@pytest.mark.parametrize("name", [one if one in FIRST else pytest.param(one, marks=pytest.mark.slow) for one in PAGES])
 @pytest.mark.timeout(3600)  # a page starts up to a dozen servers and commands, which all wait for a busy machine
 def test_the_code_blocks_of_a_page_work(name: str, tmp_path: Path, commands: Path, request: pytest.FixtureRequest) -> None:
     assert shutil.which("curl"), "the pages call the API with curl: install it"
@@ -98,7 +96,7 @@ def test_every_table_names_blocks_and_pages_that_exist() -> None:
     keys = {block.key for blocks in PAGES.values() for block in blocks}
     assert {*IN_BACKGROUND, *FILES, *THEN} <= keys
     assert {*SCHEDULERS, *ISSUERS, *SAME_TEXT} <= PAGES.keys()
-    assert {*PREPARED, *PROGRAMS, *LONG, *PORTS, *DATABASES, *MODELS} <= PAGES.keys()
+    assert {*FIRST, *PREPARED, *PROGRAMS, *PORTS, *DATABASES, *MODELS} <= PAGES.keys()
 
 
 def test_a_page_installs_the_programs_that_it_runs() -> None:

@@ -11,8 +11,6 @@ from playwright.sync_api import Page, expect
 from tests.page.screenshots import ASKS_BEFORE_ADDING, edit_constitution, say
 from tests.page.site import Site
 
-pytestmark = pytest.mark.slow
-
 AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 
 

@@ -28,8 +28,6 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.scripted_turns import calls, grouped, says
 
-pytestmark = pytest.mark.slow
-
 TOOLS = 200
 REFUND = ("refund", {"order": "A-17", "amount": 1200})
 SCRIPT = (calls(REFUND), says("There are no further orders."), calls(("read_report_9", {}), ("refund", {})))

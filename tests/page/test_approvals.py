@@ -50,7 +50,6 @@ def open_request(page: Page, user: str, *groups: str) -> None:
     page.get_by_role("link", name="Read all of it").click()
 
 
-@pytest.mark.slow
 def test_two_managers_approve_and_the_open_chat_shows_what_was_done(site: Site) -> None:
     with site.page(refusals=True) as ann, site.page(refusals=True) as bob, site.page(refusals=True) as eve:
         sign_in(ann, "ann")
@@ -81,7 +80,6 @@ def test_two_managers_approve_and_the_open_chat_shows_what_was_done(site: Site) 
         expect(ann.locator(".message.event")).to_have_text("The request was approved.")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1360, 320])
 def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int) -> None:
     size = {"width": width, "height": 800}
@@ -102,7 +100,6 @@ def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int) 
         expect(ann.get_by_text("You withdrew the request").first).to_be_visible()
 
 
-@pytest.mark.slow
 def test_the_receipt_is_in_the_open_tab_six_seconds_after_the_approval(site: Site) -> None:
     """By the clock of that tab, which does not go on by itself: a busy machine is slow, and the page is not."""
     with site.context(refusals=True) as context, site.page(refusals=True) as bob, site.page(refusals=True) as eve:
@@ -125,7 +122,6 @@ def test_the_receipt_is_in_the_open_tab_six_seconds_after_the_approval(site: Sit
         expect(ann.locator(".receipt")).to_have_text("added 'buy bread'")
 
 
-@pytest.mark.slow
 def test_a_withdrawn_request_can_no_longer_be_answered_in_the_view_of_its_approver(site: Site) -> None:
     with site.page(refusals=True, viewport={"width": 320, "height": 800}) as ann, site.page(refusals=True) as bob:
         sign_in(ann, "ann")
@@ -159,7 +155,6 @@ class _LaterThatDay:
         asyncio.run_coroutine_threadsafe(advance(), self.loop).result(60)
 
 
-@pytest.mark.slow
 def test_a_request_that_nobody_answers_expires_before_both(browser: Browser, tmp_path: Path, template: Path) -> None:
     made = _LaterThatDay()
     with (
@@ -207,7 +202,6 @@ def desk_site(browser: Browser, tmp_path: Path, template: Path, desk: OrderDesk,
         yield site
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1360, 320])
 def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_site: Site, desk: OrderDesk, width: int) -> None:
     with desk_site.page(refusals=True) as ann, desk_site.page(refusals=True, viewport={"width": width, "height": 800}) as bob:
@@ -247,7 +241,6 @@ def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_s
 LONG = "".join(f"{number}  \u202e\u2066<i>\u200b\n" for number in range(820))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reason", [LONG], ids=["16 KB"])
 def test_aisvs_9_2_2_the_page_shows_every_character_of_the_longest_value(desk_site: Site, reason: str) -> None:
     assert 0.9 < len(canonical_json(reason).encode()) / MAX_ARGUMENT_BYTES < 1

@@ -15,8 +15,6 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.scripted_turns import calls, says
 
-pytestmark = pytest.mark.slow
-
 CLAIM = ("answer", {"text": "I have deleted it.", "reports_change": True})
 
 

@@ -16,8 +16,6 @@ from tests.page.history import with_history
 from tests.page.screenshots import say, with_key
 from tests.page.site import Site, open_site
 
-pytestmark = pytest.mark.slow
-
 
 # Always made, because it must be made before the event loop of the browser runs.
 @pytest.fixture(scope="module", autouse=True)

@@ -60,7 +60,6 @@ def test_the_states_light_up_while_the_turn_runs(slow_site: Site, model: GatedMo
         expect(page.locator(".details .verdict")).to_have_text("permitted")
 
 
-@pytest.mark.slow
 def test_a_state_opens_its_request_its_response_and_the_outcome_of_every_call(site: Site) -> None:
     markup = "<b>bread</b>"
     with site.page() as page:
@@ -116,7 +115,6 @@ def test_a_reload_during_a_turn_continues_it(slow_site: Site, model: GatedModel)
 
 
 # Of the two tests of two tabs, make test runs the one in which both confirm at the same time.
-@pytest.mark.slow
 def test_a_confirmation_works_once_in_two_tabs(site: Site) -> None:
     with site.page() as first:
         ask_to_delete(first)
@@ -149,7 +147,6 @@ def test_two_tabs_that_confirm_at_the_same_time_delete_once(site: Site) -> None:
         expect(second.locator(".receipt", has_text="deleted")).to_have_count(1)
 
 
-@pytest.mark.slow
 def test_a_declined_and_a_superseded_question_say_so(site: Site) -> None:
     with site.page() as page:
         ask_to_delete(page)
@@ -161,7 +158,6 @@ def test_a_declined_and_a_superseded_question_say_so(site: Site) -> None:
         expect(page.locator(".notice")).to_have_text("Not done: delete 'call mom'.")
 
 
-@pytest.mark.slow
 def test_the_card_counts_down_and_expires(site: Site) -> None:
     with site.page() as page:
         page.clock.install()
@@ -176,7 +172,6 @@ def test_the_card_counts_down_and_expires(site: Site) -> None:
         expect(page.get_by_role("button", name="Confirm")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_the_card_shows_the_whole_of_a_long_task_and_folds_its_id(site: Site) -> None:
     with site.page() as page:
         say(page, f"add a task to {LONG_TASK}")
@@ -194,7 +189,6 @@ def test_the_card_shows_the_whole_of_a_long_task_and_folds_its_id(site: Site) ->
         expect(page.locator(".receipt").last).to_have_text(f"deleted '{LONG_TASK}'")
 
 
-@pytest.mark.slow
 def test_the_tasks_are_beside_the_chat_and_change_with_each_turn(site: Site) -> None:
     with site.page() as page:
         tasks = page.get_by_label("Tasks", exact=True)
@@ -208,7 +202,6 @@ def test_the_tasks_are_beside_the_chat_and_change_with_each_turn(site: Site) -> 
         expect(tasks.locator("li")).to_have_text(["call mom"])
 
 
-@pytest.mark.slow
 def test_an_earlier_answer_shows_its_path(site: Site) -> None:
     with site.page() as page:
         say(page, "add a task to call mom")
@@ -245,7 +238,6 @@ def test_hidden_characters_are_visible(site: Site) -> None:
         assert not re.search("[\u200b\u202a-\u202e]", page.locator("body").inner_text())
 
 
-@pytest.mark.slow
 def test_conversations_have_links_and_a_history(site: Site) -> None:
     with site.page() as page:
         say(page, "add a task to call mom")
@@ -272,7 +264,6 @@ def test_a_lost_connection_is_shown_and_the_message_is_sent_once(site: Site) -> 
     site.problems.clear()
 
 
-@pytest.mark.slow
 def test_the_page_fits_a_phone(site: Site) -> None:
     with site.page(viewport={"width": 390, "height": 780}) as page:
         ask_to_delete(page)

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from graph_agent.api.launch_session import LaunchSession
@@ -29,7 +28,6 @@ from tests.scripted_turns import calls, says
 from tests.serving import free_ports
 
 
-@pytest.mark.slow
 def test_filters_are_in_the_address(site: Site) -> None:
     with site.page() as page:
         for text in ("add a task to call mom", "what's the weather?", "show my tasks"):
@@ -92,7 +90,6 @@ def test_decisions_are_found_by_their_words_and_by_a_period_of_ones_own(site: Si
         expect(page).to_have_url(re.compile(decision))
 
 
-@pytest.mark.slow
 def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_path: Path, template: Path) -> None:
     requested = calls(("add_task", {"description": "call mom"}), ("drop_database", {}), ("list_tasks", {"user_id": "bob"}))
     model = ScriptedAdapter([requested, says("Added."), says("Hello.")])
@@ -115,7 +112,6 @@ def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_p
         expect(page.locator(".row-text")).to_have_text(["hello"])
 
 
-@pytest.mark.slow
 def test_the_round_of_a_decision_is_the_one_of_its_path(site: Site) -> None:
     with site.page() as page:
         for text, number in (("show my tasks", 2), ("hello", 1)):
@@ -126,7 +122,6 @@ def test_the_round_of_a_decision_is_the_one_of_its_path(site: Site) -> None:
             page.go_back()
 
 
-@pytest.mark.slow
 def test_the_outcome_of_a_decision_leads_to_what_it_means(site: Site) -> None:
     with site.page() as page:
         say(page, "hello")
@@ -171,7 +166,6 @@ def test_the_list_shows_new_decisions_by_itself(site: Site) -> None:
         expect(other.locator(".row-text")).to_have_text(["add a task to call mom", "show my tasks"])
 
 
-@pytest.mark.slow
 def test_an_open_list_asks_for_what_is_newer(site: Site) -> None:
     with site.page() as page:
         page.clock.install()
@@ -186,7 +180,6 @@ def test_an_open_list_asks_for_what_is_newer(site: Site) -> None:
         assert sizes["responseBodySize"] + sizes["responseHeadersSize"] < 1024
 
 
-@pytest.mark.slow
 def test_a_long_list_keeps_only_the_rows_near_the_visible_ones(browser: Browser, tmp_path: Path, template: Path) -> None:
     log = tmp_path / "log"
     shutil.copytree(template, log)
@@ -230,14 +223,12 @@ def test_a_decision_shows_its_steps_calls_and_findings(site: Site) -> None:
         expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "visited")
 
 
-@pytest.mark.slow
 def test_a_decision_that_does_not_exist_says_so(site: Site) -> None:
     with site.page(refusals=True) as page:
         page.goto(f"{site.url}/decisions/00000000-0000-4000-8000-000000000000")
         expect(page.get_by_role("heading", name="Not found")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path: Path, template: Path) -> None:
     session = LaunchSession(secrets.token_urlsafe(32))
     built = read_page()
@@ -263,7 +254,6 @@ def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_pa
     assert [problem for problem in site.problems if not re.search(known, problem)] == []
 
 
-@pytest.mark.slow
 def test_a_typed_yes_is_listed_as_the_action(site: Site) -> None:
     with site.page() as page:
         for text in ("add a task to call mom", "delete call mom", "yes"):
@@ -272,7 +262,6 @@ def test_a_typed_yes_is_listed_as_the_action(site: Site) -> None:
         expect(page.locator(".row").first).to_contain_text("Confirmed: Delete 'call mom'")
 
 
-@pytest.mark.slow
 def test_the_list_and_the_search_have_keys(site: Site) -> None:
     with site.page() as page:
         for text in ("hello", "show my tasks"):
@@ -294,7 +283,6 @@ def test_the_list_and_the_search_have_keys(site: Site) -> None:
         expect(page.get_by_role("heading", level=1)).to_have_text("hello")
 
 
-@pytest.mark.slow
 def test_ids_and_the_request_are_copied(site: Site) -> None:
     with site.page(permissions=["clipboard-read", "clipboard-write"]) as page:
         say(page, "what's new?")

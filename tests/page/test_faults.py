@@ -13,8 +13,6 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.scripted_turns import says
 
-pytestmark = pytest.mark.slow
-
 DEEP = [">" * 800 + " quoted", "- " * 2_000 + "listed", "*a _b " * 600 + "_ *" * 600, "[" * 3_000 + "linked" + "]" * 3_000]
 
 

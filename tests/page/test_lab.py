@@ -19,7 +19,6 @@ def open_lab(page: Page) -> None:
     page.get_by_label("add_task: verdict").wait_for()
 
 
-@pytest.mark.slow
 def test_a_refused_call_is_explained_its_rule_tightened_and_the_result_saved(site: Site, tmp_path: Path) -> None:
     with site.page() as page:
         for text in ("bread", "milk", "rice", "tea", "salt", "oil"):
@@ -66,7 +65,6 @@ def test_a_refused_call_is_explained_its_rule_tightened_and_the_result_saved(sit
             expect(report.locator(".difference pre")).to_contain_text("(at most 2 per message)")
 
 
-@pytest.mark.slow
 def test_rows_and_texts_are_in_step(site: Site) -> None:
     with site.page() as page:
         open_lab(page)
@@ -102,7 +100,6 @@ def test_rows_and_texts_are_in_step(site: Site) -> None:
         expect(rules).not_to_have_value(re.compile("add_task"))
 
 
-@pytest.mark.slow
 def test_a_text_that_cannot_be_used_says_why_and_nothing_is_lost(site: Site) -> None:
     with site.page() as page:
         open_lab(page)
@@ -115,7 +112,6 @@ def test_a_text_that_cannot_be_used_says_why_and_nothing_is_lost(site: Site) -> 
         expect(page.get_by_label("add_task: verdict")).to_have_value("asks")
 
 
-@pytest.mark.slow
 def test_the_flow_of_the_last_decisions_is_drawn_and_leads_to_them(site: Site, tmp_path: Path) -> None:
     with site.page() as page:
         for text in ("add a task to call mom", "show my tasks", "add a task to buy milk"):
@@ -150,7 +146,6 @@ def test_the_edited_files_are_downloaded(site: Site) -> None:
         assert ASKS_BEFORE_ADDING[1] in saved.value.path().read_text()
 
 
-@pytest.mark.slow
 def test_a_link_carries_the_edit(site: Site) -> None:
     with site.page() as page:
         say(page, "add a task to call mom")
@@ -195,7 +190,6 @@ def test_a_change_that_was_not_compared_is_not_shown_as_nothing(site: Site) -> N
         expect(analysis.locator("li.unknown", has_text="add_task")).to_contain_text("not compared")
 
 
-@pytest.mark.slow
 def test_a_replay_of_many_can_be_cancelled(site: Site) -> None:
     with site.page() as page:
         say(page, "show my tasks")
@@ -209,7 +203,6 @@ def test_a_replay_of_many_can_be_cancelled(site: Site) -> None:
         expect(page.locator(".flow-sentence")).to_have_text("same: 1")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(390, 780), (1024, 760)])
 def test_the_result_is_in_sight_where_a_row_is_edited(site: Site, size: tuple[int, int]) -> None:
     with site.page(viewport={"width": size[0], "height": size[1]}) as page:
@@ -241,7 +234,6 @@ def test_a_decision_runs_again_and_another_constitution_changes_its_outcome(site
         expect(page.locator(".verdict-line.different")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_call_that_another_constitution_refuses_is_the_headline(site: Site) -> None:
     headline = "add_task would have been refused: not in the constitution. What the model would have said then is unknown."
     with site.page() as page:
@@ -259,7 +251,6 @@ def test_a_call_that_another_constitution_refuses_is_the_headline(site: Site) ->
         )
 
 
-@pytest.mark.slow
 def test_a_decision_becomes_a_test_case_an_export_and_a_file_for_an_auditor(site: Site, tmp_path: Path) -> None:
     with site.page(permissions=["clipboard-read", "clipboard-write"]) as page:
         say(page, "add a task to <img src=x onerror=alert(1)>")

@@ -13,8 +13,6 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.scripted_turns import says
 
-pytestmark = pytest.mark.slow
-
 RICH = """Here is the plan:
 
 1. call **mom**

@@ -31,7 +31,6 @@ def begin(page: Page, text: str) -> None:
     expect(page.locator("[data-state=INVOKE_LLM]")).to_have_attribute("data-condition", "running")
 
 
-@pytest.mark.slow
 def test_a_new_tab_follows_the_turn_and_its_decision_is_shown_live(site: Site) -> None:
     with site.page() as page:
         begin(page, "add a task to call mom")
@@ -74,7 +73,6 @@ def test_stop_ends_a_turn_and_the_page_says_why_it_failed_and_tries_again(site: 
         expect(page.get_by_label("Message", exact=True)).to_have_value("and another one")
 
 
-@pytest.mark.slow
 def test_behind_a_proxy_that_holds_streams_back_the_answer_is_asked_for(site: Site) -> None:
     with buffering_proxy(site.url) as proxy, site.context(refusals=True) as context:
         page = context.new_page()

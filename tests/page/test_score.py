@@ -119,7 +119,6 @@ def test_each_bar_is_that_of_the_record(site: Site, chat: str, decision: str) ->
         assert [tuple(bar) for bar in score.evaluate(BARS)] == expected
 
 
-@pytest.mark.slow
 def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) -> None:
     with site.page() as page:
         page.goto(f"{site.url}{decision}#round2.call4")
@@ -136,7 +135,6 @@ def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) ->
         expect(page.locator(".visit")).to_have_count(5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("size", "scheme"), [((320, 256), "light"), ((320, 568), "dark"), ((1024, 760), "light")])
 def test_the_score_fits_and_has_no_barrier(site: Site, chat: str, decision: str, scheme: Any, size: tuple[int, int]) -> None:
     width, height = size
@@ -151,7 +149,6 @@ def test_the_score_fits_and_has_no_barrier(site: Site, chat: str, decision: str,
             assert findings(page) == []
 
 
-@pytest.mark.slow
 def test_the_score_grows_in_every_tab_while_the_turn_runs(browser: Browser, tmp_path: Path, template: Path) -> None:
     gate = threading.Semaphore(0)
     with open_site(browser, tmp_path, template, lambda environment: long_turn(environment, gate)) as site, site.page() as page:

@@ -31,7 +31,6 @@ def bearer_site(browser: Browser, tmp_path: Path, template: Path) -> Iterator[Si
         yield site
 
 
-@pytest.mark.slow
 def test_without_the_link_the_page_says_how_to_sign_in(site: Site) -> None:
     with site.context(refusals=True) as context:
         page = context.new_page()
@@ -42,7 +41,6 @@ def test_without_the_link_the_page_says_how_to_sign_in(site: Site) -> None:
         expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
-@pytest.mark.slow
 def test_the_bar_names_the_user_and_signs_out(site: Site) -> None:
     with site.page(refusals=True) as page:
         say(page, "hello")
@@ -88,7 +86,6 @@ def test_a_bearer_token_is_exchanged_for_a_session_that_no_script_can_read(beare
         assert page.context.cookies() == []
 
 
-@pytest.mark.slow
 def test_a_late_refusal_does_not_end_the_sign_in_that_came_meanwhile(bearer_site: Site) -> None:
     late: list[Route] = []
     with bearer_site.context(refusals=True) as context:
@@ -103,7 +100,6 @@ def test_a_late_refusal_does_not_end_the_sign_in_that_came_meanwhile(bearer_site
         say(page, "hello")
 
 
-@pytest.mark.slow
 def test_an_end_user_sees_no_view_of_operators_and_opens_the_states_of_a_turn_when_asked(
     browser: Browser, tmp_path: Path, template: Path
 ) -> None:
@@ -144,7 +140,6 @@ def test_an_end_user_sees_no_view_of_operators_and_opens_the_states_of_a_turn_wh
         expect(machine).to_be_visible()
 
 
-@pytest.mark.slow
 def test_an_unknown_address_shows_a_page_that_leads_back(site: Site) -> None:
     with site.page(refusals=True) as page:
         page.get_by_label("Message", exact=True).wait_for()
@@ -159,7 +154,6 @@ def test_an_unknown_address_shows_a_page_that_leads_back(site: Site) -> None:
         expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_sign_in_that_ends_is_named_and_another_users_conversation_has_no_composer(bearer_site: Site) -> None:
     with bearer_site.page(refusals=True) as page:
         sign_in(page, "ann")
@@ -209,7 +203,6 @@ def test_a_user_signs_in_at_the_issuer_and_comes_back_to_the_same_view(oidc_site
     assert "/token" in issuer.asked
 
 
-@pytest.mark.slow
 def test_the_session_of_the_issuer_survives_a_reload_and_a_second_tab_until_the_user_signs_out(oidc_site: Site) -> None:
     with oidc_site.context(refusals=True) as context:
         page = context.new_page()
@@ -230,7 +223,6 @@ def test_the_session_of_the_issuer_survives_a_reload_and_a_second_tab_until_the_
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_sign_in_that_is_cancelled_or_not_begun_here_says_so(oidc_site: Site, issuer: Issuer) -> None:
     with oidc_site.context(refusals=True) as context:
         page = context.new_page()

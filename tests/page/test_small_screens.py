@@ -13,8 +13,6 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
 
-pytestmark = pytest.mark.slow
-
 SIZES = {"320 px": (320, 568), "400 %": (320, 256), "390 px": (390, 780), "1024 px": (1024, 760)}
 """A window of 1280 x 1024 pixels has 320 x 256 of them at 400 %."""
 

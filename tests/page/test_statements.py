@@ -75,7 +75,6 @@ def bare(one: Any) -> Any:
     return replace(one, annotations={name: value for name, value in one.annotations.items() if name != "shadow"})
 
 
-@pytest.mark.slow
 def test_the_switch_and_the_removal_change_one_condition_and_nothing_else() -> None:
     dice = random.Random(7)
     asked = [(source, number) for source in (text(dice) for _ in range(600)) for number in range(len(conditions(source)))]
@@ -89,7 +88,6 @@ def test_the_switch_and_the_removal_change_one_condition_and_nothing_else() -> N
         assert conditions(removed) == before[:number] + before[number + 1 :], source
 
 
-@pytest.mark.slow
 def test_the_switch_turned_twice_leaves_the_text_as_it_was() -> None:
     dice = random.Random(8)
     asked = [(source, number) for source in (text(dice) for _ in range(200)) for number in range(len(conditions(source)))]

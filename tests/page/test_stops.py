@@ -13,8 +13,6 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.scripted_turns import says
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def site(browser: Browser, tmp_path: Path, template: Path) -> Iterator[Site]:

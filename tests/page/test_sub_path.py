@@ -17,7 +17,7 @@ from tests.page.nginx_proxy import NGINX, nginx_proxy
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="there is no nginx: apt-get install nginx")]
+pytestmark = pytest.mark.skipif(NGINX is None, reason="there is no nginx: apt-get install nginx")
 
 
 @contextmanager

@@ -20,8 +20,6 @@ from tests.page.history import with_decisions
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 
-pytestmark = pytest.mark.slow
-
 EARLIER = 120
 
 

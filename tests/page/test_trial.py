@@ -14,8 +14,6 @@ from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_small_screens import barriers
 
-pytestmark = pytest.mark.slow
-
 RULES = """// The rules of the tests; @shadow in a comment is none.
 permit (principal, action, resource);
 @id("no milk") @shadow // for a week

@@ -26,8 +26,6 @@ from tests.page.site import Site, open_site
 from tests.page.test_small_screens import barriers
 from tests.scripted_turns import calls, done, failed, says
 
-pytestmark = pytest.mark.slow
-
 SCRIPT = [
     calls(("set_address", {"order_id": "W1", "address": "Birch 9"})),
     says("It goes to Birch 9."),
