@@ -19,7 +19,8 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import LLMErrorCode, LLMResponse
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
-from tests.chat.environment import Environment, GatedModel, LosingModel, calls, says
+from graph_agent.testing import calls, says
+from tests.chat.environment import Environment, GatedModel, LosingModel
 from tests.frozen_clock import pass_time
 
 Served = Callable[[Runtime], httpx.AsyncClient]

@@ -18,7 +18,8 @@ from graph_agent.clock import ManualClock
 from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from tests.chat.environment import Environment, calls, open_environment, says
+from graph_agent.testing import calls, says
+from tests.chat.environment import Environment, open_environment
 from tests.permission import permitted
 
 SUPERSEDED = "That question has been replaced by a later one, so nothing was done."

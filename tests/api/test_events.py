@@ -23,8 +23,9 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.record import InterruptReason
+from graph_agent.testing import calls, says
 from tests.api.event_client import Heard, hear, heard, listening
-from tests.chat.environment import Environment, GatedModel, LosingModel, calls, says
+from tests.chat.environment import Environment, GatedModel, LosingModel
 from tests.frozen_clock import freeze_loop_time, pass_time
 
 Served = Callable[[Runtime], httpx.AsyncClient]

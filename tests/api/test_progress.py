@@ -15,9 +15,10 @@ from mcp.types import ToolAnnotations
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import calls, says
 from graph_agent.tools.executor import McpToolExecutor
 from tests.api.event_client import Heard, hear, listening
-from tests.chat.environment import Environment, calls, says
+from tests.chat.environment import Environment
 
 SHOWN = {"done": 2, "total": 5, "message": "reading‹U+202E›"}
 

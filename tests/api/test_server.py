@@ -17,8 +17,8 @@ import pytest
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.reply.fixed import FAILURE_REPLY
+from graph_agent.testing import says
 from tests.api.live_server import LiveServer, live_server
-from tests.chat.environment import says
 
 
 class WaitingModel(ScriptedAdapter):

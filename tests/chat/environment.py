@@ -21,7 +21,7 @@ from graph_agent.db import Database
 from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.cedar.conditions import ConditionsFile
@@ -208,14 +208,6 @@ class LosingModel(ScriptedAdapter):
         if not self._left:
             await asyncio.to_thread(self._database.close_now)
         return await super().generate(messages, tools, *args, **named)
-
-
-def says(text: str) -> LLMResponse:
-    return LLMResponse(content=text, finish_reason="stop")
-
-
-def calls(name: str, **arguments: Any) -> LLMResponse:
-    return LLMResponse(function_calls=[FunctionCall(name=name, arguments=arguments)], finish_reason="tool_calls")
 
 
 async def _rows(database: Database, query: str) -> list[Any]:

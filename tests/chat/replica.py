@@ -22,9 +22,9 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import read_settings
+from graph_agent.testing import calls, says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EnginePorts
-from tests.chat.environment import calls, says
 from tests.serving import ServerWithoutSignals
 
 THINKING_SECONDS = 0.2

@@ -15,7 +15,8 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
-from tests.chat.environment import Environment, GatedModel, calls, says
+from graph_agent.testing import calls, says
+from tests.chat.environment import Environment, GatedModel
 
 
 async def _refused(chat: ChatService, content: str, user: str = "ann", **wish: Any) -> ServiceError:

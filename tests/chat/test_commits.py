@@ -14,7 +14,8 @@ from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import FunctionCall, LLMResponse
-from tests.chat.environment import Environment, calls, says
+from graph_agent.testing import calls, says
+from tests.chat.environment import Environment
 
 T = TypeVar("T")
 

@@ -12,8 +12,9 @@ from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import NumberedEvent, TurnStream
 from graph_agent.db.notifications import open_notifications
+from graph_agent.testing import says
 from graph_agent.turn.handle import TurnHandle
-from tests.chat.environment import Environment, GatedModel, open_environment, says
+from tests.chat.environment import Environment, GatedModel, open_environment
 
 NEVER = 3600.0
 """Seconds: a test that waits for this long has failed before."""

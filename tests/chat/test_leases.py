@@ -16,8 +16,9 @@ from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import EntryKind
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import calls, says
 from graph_agent.turn.handle import TurnHandle
-from tests.chat.environment import Environment, GatedModel, calls, says
+from tests.chat.environment import Environment, GatedModel
 from tests.frozen_clock import freeze_loop_time
 
 

@@ -16,7 +16,8 @@ from graph_agent.models.decision import AnswerState, DecisionType
 from graph_agent.models.llm import FunctionCall
 from graph_agent.question.tables import answers, questions
 from graph_agent.reply.fixed import void_answer_reply
-from tests.chat.environment import Environment, GatedModel, says
+from graph_agent.testing import says
+from tests.chat.environment import Environment, GatedModel
 from tests.chat.test_recovered_yes import asked_to_delete, yes_to
 
 

@@ -19,7 +19,8 @@ from graph_agent.models.record import DecisionRecord, RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.fixed import CONFIRMED_NOT_DONE, UNKNOWN_REPLY, failed_call_reply, void_answer_reply
-from tests.chat.environment import Environment, calls
+from graph_agent.testing import calls
+from tests.chat.environment import Environment
 from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import TableServer
 

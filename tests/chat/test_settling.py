@@ -15,7 +15,8 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMErrorCode, LLMResponse
 from graph_agent.models.tools import ToolResult
-from tests.chat.environment import Environment, calls, says
+from graph_agent.testing import calls, says
+from tests.chat.environment import Environment
 from tests.record.trees import verified
 from tests.settling import settle_unknown
 

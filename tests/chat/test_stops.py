@@ -14,7 +14,8 @@ from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
-from tests.chat.environment import Environment, GatedModel, says
+from graph_agent.testing import says
+from tests.chat.environment import Environment, GatedModel
 
 EVERYTHING = Stop(number=0, scope=StopScope.EVERYTHING, reason="wrong deletions", say="We look into it.")
 

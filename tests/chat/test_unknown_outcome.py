@@ -18,7 +18,8 @@ from graph_agent.ledger.operations import OperationLedger
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.task_server.store import operations
-from tests.chat.environment import Environment, LosingModel, calls, says
+from graph_agent.testing import calls, says
+from tests.chat.environment import Environment, LosingModel
 from tests.frozen_clock import pass_time
 from tests.record.trees import verified
 

@@ -16,11 +16,12 @@ from graph_agent.errors import LLMError, LLMTimeoutError, ToolErrorCode
 from graph_agent.llm.embedded import EmbeddedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter, Step
 from graph_agent.models.decision import DecisionContext, PendingAction
-from graph_agent.models.llm import FunctionCall, LLMResponse
+from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.task_server.server import build_task_server
+from graph_agent.testing import calls, says
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.cli.conftest import Cli
@@ -29,14 +30,6 @@ from tests.scripted_turns import grouped
 
 CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
 NOBODY = "00000000-0000-4000-8000-000000000000"
-
-
-def call(name: str, **arguments: Any) -> LLMResponse:
-    return LLMResponse(function_calls=[FunctionCall(name=name, arguments=arguments)], finish_reason="tool_calls")
-
-
-def says(text: str) -> LLMResponse:
-    return LLMResponse(content=text, finish_reason="stop")
 
 
 class LoggedEngine:
@@ -110,28 +103,28 @@ def test_the_model_gave_no_answer_in_time(shown: Shown) -> None:
 
 
 def test_the_model_made_a_call_with_bad_arguments(shown: Shown) -> None:
-    output = shown(lambda one: one.turn([call("add_task", description=5), says("That did not work.")]))
+    output = shown(lambda one: one.turn([calls("add_task", description=5), says("That did not work.")]))
     assert "Tool call 1, add_task, was refused and not sent: VALIDATION_ERROR" in output
     assert "do not fit the schema at description: expected string, got " in output
 
 
 def test_a_tool_failed(shown: Shown) -> None:
-    output = shown(lambda one: one.turn([call("complete_task", task_id=NOBODY), says("That did not work.")]))
+    output = shown(lambda one: one.turn([calls("complete_task", task_id=NOBODY), says("That did not work.")]))
     assert "Tool call 1, complete_task, ran and failed: NOT_FOUND, There is no such task. " in output
 
 
 def test_the_model_named_another_user(shown: Shown) -> None:
-    output = shown(lambda one: one.turn([call("list_tasks", user_id="bob"), says("That did not work.")]))
+    output = shown(lambda one: one.turn([calls("list_tasks", user_id="bob"), says("That did not work.")]))
     assert "refused and not sent: ACCESS_DENIED, only the signed-in user's own data can be used." in output
 
 
 def test_the_cap_was_reached(shown: Shown) -> None:
-    output = shown(lambda one: one.turn([call("add_task", description=f"task {n}") for n in range(5)]))
+    output = shown(lambda one: one.turn([calls("add_task", description=f"task {n}") for n in range(5)]))
     assert "The cap was reached: after 5 tool rounds the model still had not answered." in output
 
 
 def test_the_model_repeated_its_calls(shown: Shown) -> None:
-    output = shown(lambda one: one.turn([call("list_tasks")] * 3))
+    output = shown(lambda one: one.turn([calls("list_tasks")] * 3))
     cause = "the model repeats its calls and gives no answer: use a larger model"
     assert f"The answer of model call 3 could not be used: {cause}." in output
 
@@ -147,7 +140,7 @@ def test_a_turn_that_waits_between_two_states_beyond_its_deadline_has_no_call_in
     async def story(one: LoggedEngine) -> Any:
         freeze_loop_time(one.clock)
         context = DecisionContext(user_id="ann", message="list", conversation_id="c1")
-        async for step in one.engine(ScriptedAdapter([call("list_tasks")])).step(context):
+        async for step in one.engine(ScriptedAdapter([calls("list_tasks")])).step(context):
             if step.state == "CHECK_RESPONSE":
                 one.clock.advance(seconds=31)
                 # The owner of the turn notices its deadline within a few rounds of the loop.
@@ -168,7 +161,7 @@ def test_the_model_refused(shown: Shown) -> None:
 
 def test_a_confirmation_came_too_late(shown: Shown) -> None:
     async def story(one: LoggedEngine) -> Any:
-        await one.turn([call("add_task", description="call mom"), says("Added.")])
+        await one.turn([calls("add_task", description="call mom"), says("Added.")])
         engine = one.engine(EmbeddedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
         one.clock.advance(minutes=6)
@@ -181,7 +174,7 @@ def test_a_confirmation_came_too_late(shown: Shown) -> None:
 
 def test_a_confirmation_was_used_before(shown: Shown) -> None:
     async def story(one: LoggedEngine) -> Any:
-        await one.turn([call("add_task", description="call mom"), says("Added.")])
+        await one.turn([calls("add_task", description="call mom"), says("Added.")])
         engine = one.engine(EmbeddedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
         await one.turn([], "yes", pending=asked.pending_action, engine=engine)
@@ -195,8 +188,8 @@ def test_a_confirmation_was_used_before(shown: Shown) -> None:
     [
         (LLMResponse(content="  ", finish_reason="stop"), "it was empty"),
         (LLMResponse(finish_reason="tool_calls"), "it announced tool calls and made none"),
-        (call(""), "it made a call without a name"),
-        (call("ask_user", question="", reason="unclear_intent"), "its reply form was empty"),
+        (calls(""), "it made a call without a name"),
+        (calls("ask_user", question="", reason="unclear_intent"), "its reply form was empty"),
     ],
 )
 def test_the_model_said_something_malformed(shown: Shown, response: LLMResponse, why: str) -> None:
@@ -221,7 +214,7 @@ class SlowTools:
 def test_a_tool_was_slow(shown: Shown) -> None:
     def story(one: LoggedEngine) -> Coroutine[Any, Any, Any]:
         slow = SlowTools(one.clock, ToolResult(success=True, data={"tasks": []}))
-        return one.turn([call("list_tasks"), says("Your list is empty.")], tools=slow)
+        return one.turn([calls("list_tasks"), says("Your list is empty.")], tools=slow)
 
     assert "Slow: 4800 of 4800 ms were spent in tool call 1, list_tasks." in shown(story)
 
@@ -229,7 +222,7 @@ def test_a_tool_was_slow(shown: Shown) -> None:
 def test_a_tool_never_answered(shown: Shown) -> None:
     def story(one: LoggedEngine) -> Coroutine[Any, Any, Any]:
         lost = ToolResult(success=False, error="no answer in time", error_code=ToolErrorCode.TIMEOUT_ERROR)
-        return one.turn([call("add_task", description="x"), says("I am not sure.")], tools=SlowTools(one.clock, lost))
+        return one.turn([calls("add_task", description="x"), says("I am not sure.")], tools=SlowTools(one.clock, lost))
 
     output = shown(story)
     assert "Tool call 1, add_task, was sent, but its result is unknown: it may have taken effect: TIMEOUT_ERROR" in output
@@ -238,7 +231,7 @@ def test_a_tool_never_answered(shown: Shown) -> None:
 
 def test_the_policy_had_changed(shown: Shown) -> None:
     async def story(one: LoggedEngine) -> Any:
-        await one.turn([call("update_task", task_id=NOBODY, description="x"), says("That did not work.")])
+        await one.turn([calls("update_task", task_id=NOBODY, description="x"), says("That did not work.")])
         one.clock.advance(days=1)
         stricter = CONSTITUTION.replace(
             "- update_task: Modify task descriptions (without confirmation) (at most 3 per message)\n", ""
@@ -246,7 +239,7 @@ def test_the_policy_had_changed(shown: Shown) -> None:
             "- complete_task: Mark tasks as done (at most 5 per message)",
             "- complete_task: Mark tasks as done (requires confirmation)",
         )
-        script: list[Step] = [call("update_task", task_id=NOBODY, description="x"), says("That did not work.")]
+        script: list[Step] = [calls("update_task", task_id=NOBODY, description="x"), says("That did not work.")]
         return await one.turn(script, constitution=stricter)
 
     output = shown(story)
@@ -256,7 +249,7 @@ def test_the_policy_had_changed(shown: Shown) -> None:
 
 
 def test_nothing_went_wrong(shown: Shown) -> None:
-    assert "Nothing went wrong." in shown(lambda one: one.turn([call("add_task", description="x"), says("Added.")]))
+    assert "Nothing went wrong." in shown(lambda one: one.turn([calls("add_task", description="x"), says("Added.")]))
 
 
 def test_an_answer_by_id_came_after_its_question_was_answered_replaced_or_never_asked(cli: Cli, token: tuple[str, str]) -> None:
