@@ -19,13 +19,13 @@ from starlette.routing import BaseRoute
 
 from graph_agent.api import (
     about,
-    approvals,
     behavior,
     chat,
     decisions,
     errors,
     monitoring,
     oidc,
+    questions,
     replay,
     rules,
     stops,
@@ -184,7 +184,7 @@ def _routes(agui: ModuleType | None, *, secured: bool) -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, chat, approvals, decisions, undo, replay, rules, stops, behavior, tasks):
+    for module in (about, chat, questions, decisions, undo, replay, rules, stops, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
     routes.include_router(_route_without_agui() if agui is None else agui.router, dependencies=scheme)
     for module in (monitoring, transparency):
@@ -219,7 +219,7 @@ class _Api(FastAPI):
             rules.RulesRequest,
             rules.RowRequest,
             rules.DiffRequest,
-            approvals.ApprovalAnswerRequest,
+            questions.QuestionAnswerRequest,
             stops.StopRequest,
         )
         return add_schemas(super().openapi(), (*MESSAGES, *asked))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
@@ -22,7 +22,7 @@ from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, Responses, event, stream_route
 from graph_agent.api.turn_admission import ARRIVED_AT
 from graph_agent.chat.answer import ChatAnswer, ChatReply, StartedTurn
-from graph_agent.chat.conversations.reading import Conversation, ConversationPage, OpenConfirmations
+from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
@@ -31,6 +31,7 @@ from graph_agent.turn.events import EventKind
 
 router = APIRouter(prefix="/api")
 
+T = TypeVar("T")
 
 Limit = Annotated[int, Query(ge=1, le=200)]
 IdempotencyKey = Annotated[
@@ -75,16 +76,20 @@ async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: I
 
 async def answered(starting: Awaitable[StartedTurn]) -> JSONResponse:
     """Return the reply of a turn that is started, also while the server shuts down."""
-    answering = asyncio.ensure_future(_answer(starting))
+    return JSONResponse((await to_completion(_answer(starting))).reply_json())
+
+
+async def to_completion(answering: Awaitable[T]) -> T:
+    """Return the result of what starts a turn and awaits it, also while the server shuts down."""
+    answer = asyncio.ensure_future(answering)
     try:
-        answer = await asyncio.shield(answering)
+        return await asyncio.shield(answer)
     except asyncio.CancelledError:
         # Only a shutdown of the server cancels a request. It ends the turn, too, so that there is an answer.
         request_task = asyncio.current_task()
         assert request_task is not None
         request_task.uncancel()
-        answer = await answering
-    return JSONResponse(answer.reply_json())
+        return await answer
 
 
 async def _answer(starting: Awaitable[StartedTurn]) -> ChatAnswer:
@@ -231,12 +236,3 @@ async def conversation(
 ) -> Conversation:
     """Return one conversation with its latest messages, oldest first."""
     return await services(request).runtime.chat.conversation(caller.user_id, conversation_id, limit, before)
-
-
-@router.get("/confirmations", tags=["conversations"], responses=errors(401, 403, 422, 503))
-async def confirmations(request: Request, caller: AuthenticatedCaller, limit: Limit = 50) -> OpenConfirmations:
-    """List the questions that wait for the caller's yes or no, of all conversations and of the gateway.
-
-    `POST /api/chat` answers one of them: its `answers` has the id of the pending action.
-    """
-    return await services(request).runtime.chat.confirmations(caller.user_id, limit)

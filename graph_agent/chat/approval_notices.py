@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 
-from graph_agent.chat.approval_view import state_of
+from graph_agent.chat.question_view import state_of
 from graph_agent.due.table import BackOff, DueWork, WorkKind
 from graph_agent.due.worker import Again, DueHandler
 from graph_agent.models.approval import ApprovalState
@@ -101,7 +101,7 @@ class ApprovalNotices:
             "roles": list(request.roles),
             "expires_at": action.expires_at.isoformat(),
             "digest": request.digest,
-            "link": f"{self._webhook.page}/approvals/{request.id}" if self._webhook.page else None,
+            "link": f"{self._webhook.page}/inbox/{request.id}" if self._webhook.page else None,
         }
         if self._webhook.texts:
             data |= {"description": action.description, "requester": request.user_id, "rules": list(request.rules)}

@@ -17,18 +17,18 @@ from functools import partial
 
 from graph_agent.chat.approval_looks import ApprovalLooks, Circumstances
 from graph_agent.chat.approval_rules import decided_elsewhere, other_rules
-from graph_agent.chat.approval_view import (
-    ApprovalSummary,
+from graph_agent.chat.conversations.turns import TurnStore
+from graph_agent.chat.endings import TurnEndings
+from graph_agent.chat.leases import LEASE, LeaseKeeper
+from graph_agent.chat.question_view import (
     ApprovalView,
+    QuestionSummary,
     TextToSign,
     YourAnswer,
     shown_answer,
     summary_of,
     view_of,
 )
-from graph_agent.chat.conversations.turns import TurnStore
-from graph_agent.chat.endings import TurnEndings
-from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.due.table import BackOff, DueWork, WorkKind
 from graph_agent.due.worker import Again, DueHandler
@@ -52,6 +52,7 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.question.approvals import ApprovalStore, StoredRequest, not_found, rules_digest
+from graph_agent.question.stored import StoredQuestion
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
@@ -102,23 +103,15 @@ class ApprovalService:
             return None
         return await self._load(stored.closing_decision)
 
-    async def for_approver(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
-        """Return the open requests that wait for an answer of the user, the oldest first."""
+    async def summaries(self, questions: Sequence[StoredQuestion]) -> list[QuestionSummary]:
+        """Return questions to others for a list."""
+        if not questions:
+            return []
         policy = (await self._prepare()).policy
-        return [self._summary(one, policy) for one in await self._requests.waiting_for(user_id, roles)]
-
-    async def ended(self, user_id: str, roles: Sequence[str]) -> list[ApprovalSummary]:
-        """Return the requests of others that have ended and that the user might have answered, the newest first."""
-        policy = (await self._prepare()).policy
-        return [self._summary(one, policy) for one in await self._requests.list_ended(user_id, roles)]
-
-    async def of_requester(self, user_id: str) -> list[ApprovalSummary]:
-        """Return the requests of the user, the newest first."""
-        policy = (await self._prepare()).policy
-        return [self._summary(one, policy) for one in await self._requests.list_of(user_id)]
+        return [self._summary(self._requests.request_of(one), policy) for one in questions]
 
     async def view(self, request_id: str, user_id: str, roles: Sequence[str]) -> ApprovalView:
-        """Return everything that an approver, or the requester, is shown about a request. Raises APPROVAL_NOT_FOUND."""
+        """Return everything that an approver, or the requester, is shown about a request. Raises QUESTION_NOT_FOUND."""
         policy = (await self._prepare()).policy
         stored = await self._visible(request_id, user_id, roles)
         same = await self._requests.list_same(stored.request)
@@ -146,11 +139,11 @@ class ApprovalService:
         role: str | None = None,
         reason: str = "",
         signature: str = "",
-    ) -> ApprovalSummary:
+    ) -> QuestionSummary:
         """Store the user's answer, and close the request if it decides it; return its summary.
 
-        Without `role` the user answers in the first of theirs that the rules name. Raises APPROVAL_NOT_FOUND, ACCESS_DENIED,
-        VALIDATION_ERROR, APPROVAL_CLOSED, APPROVAL_CONFLICT.
+        Without `role` the user answers in the first of theirs that the rules name. Raises QUESTION_NOT_FOUND, ACCESS_DENIED,
+        VALIDATION_ERROR, QUESTION_CLOSED, QUESTION_CONFLICT.
         """
         policy = (await self._prepare()).policy
         stored = await self._visible(request_id, user_id, roles)
@@ -178,7 +171,7 @@ class ApprovalService:
         self.close_soon(request_id)
         return self._summary(answered, policy)
 
-    async def cancel(self, request_id: str, user_id: str) -> ApprovalSummary:
+    async def cancel(self, request_id: str, user_id: str) -> QuestionSummary:
         """Withdraw a request of the user; return its summary. Raises as `ApprovalStore.cancel`."""
         policy = (await self._prepare()).policy
         cancelled = await self._requests.cancel(request_id, user_id)
@@ -186,7 +179,7 @@ class ApprovalService:
         return self._summary(cancelled, policy)
 
     async def state(self, request_id: str, user_id: str) -> StoredRequest:
-        """Return a request of the user. Raises APPROVAL_NOT_FOUND."""
+        """Return a request of the user. Raises QUESTION_NOT_FOUND."""
         stored = await self._requests.find(request_id)
         if stored is None or stored.request.user_id != user_id:
             raise not_found()
@@ -322,7 +315,7 @@ class ApprovalService:
             await self._engine.start(start, session, decision_id, user_id=request.user_id).result()
         return True
 
-    def _summary(self, stored: StoredRequest, policy: CompiledPolicy) -> ApprovalSummary:
+    def _summary(self, stored: StoredRequest, policy: CompiledPolicy) -> QuestionSummary:
         return summary_of(stored, policy, decided_elsewhere(stored, policy, self._requests.evidence))
 
     def _other_rules(self, request: ApprovalRequest, policy: CompiledPolicy) -> list[str]:

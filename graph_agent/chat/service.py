@@ -21,11 +21,12 @@ from typing import Unpack
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
 from graph_agent.chat.approval_notices import ApprovalNotices, Webhook
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore, OpenConfirmations
+from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
+from graph_agent.chat.questions import QuestionService
 from graph_agent.chat.recovery import TurnRecovery
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.chat.settling import OutcomeSettler
@@ -145,6 +146,8 @@ class ChatService:
         self._recovery = TurnRecovery(engine, self._stores)
         self.approvals = None if approvals is None else ApprovalService(engine, self._stores, approvals)
         """The requests for the approval of other people, if they are stored."""
+        self.questions = QuestionService(self._stores, self.approvals, self.start, self.answer)
+        """Whatever waits for a person, and its answers."""
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
         works = (each for each in (self.notices, settler) if each is not None)
         handlers = [] if self.approvals is None else self.approvals.handlers
@@ -307,10 +310,6 @@ class ChatService:
         """Return one conversation with its last messages; `before` is the first message of the next page."""
         before = None if before is None else well_formed_id(before)
         return await self._conversations.one(user_id, well_formed_id(conversation_id), limit, before)
-
-    async def confirmations(self, user_id: str, limit: int = 50) -> OpenConfirmations:
-        """Return the questions that wait for the user, in any conversation, the one that expires next first."""
-        return await self._conversations.open_confirmations(user_id, limit)
 
     async def pending_action(
         self, user_id: str, conversation_id: str | None, pending_id: str | None = None

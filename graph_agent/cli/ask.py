@@ -12,9 +12,9 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of, newest_conversation
-from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, option, with_files
+from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, with_files
 from graph_agent.cli.other_rules import print_other_rules
-from graph_agent.cli.pending_action import answer_by_id, show_pending, type_answer
+from graph_agent.cli.pending_action import type_answer
 from graph_agent.cli.printed_answer import failed, print_hints, print_reason, send_and_print
 from graph_agent.cli.running import FAILED, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
@@ -48,11 +48,6 @@ def ask(
     role: Roles = None,
     conversation: Conversation = None,
     go_on: Continue = False,
-    yes: Annotated[
-        str | None, option("--yes", "ID", "Confirm the action with this id: it is shown, and you type the answer.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Print the whole action that waits in --conversation ID.")] = False,
-    no: Annotated[str | None, option("--no", "ID", "Decline the action with this id.")] = None,
     token_file: TokenFile = None,
     model: Model = None,
     *,
@@ -77,18 +72,16 @@ def ask(
 
     Before it comes what was decided about your calls that waited for an approval, since your last message there.
     Exits with 1 if the message could not be served. To answer a question in the reply, run the command with -c alone in a
-    terminal: it shows the question again, and you type yes or no. --yes ID and --no ID do the same for the action with this id,
-    which -v prints. With --token-file the answer needs no terminal.
+    terminal: it shows the question again, and you type yes or no. `questions answer ID` does the same for the question with
+    this id, which -v prints. With --token-file a typed yes needs no terminal.
     """
-    answers, roles = answer_by_id(yes, no), known_roles(settings.role_names, role)
-    if dry_run and (show or go_on or answers is not None):
-        wrong_usage("--dry-run sends a message that answers no question: leave out --show, -c, --yes and --no")
-    if show:
-        show_pending(settings, user, conversation)
-    elif text is None and answers is None and (not go_on or token_file is not None):
+    roles = known_roles(settings.role_names, role)
+    if dry_run and go_on:
+        wrong_usage("--dry-run sends a message that answers no question: leave out -c")
+    if text is None and (not go_on or token_file is not None):
         wrong_usage("there is no message: graph-agent ask TEXT")
-    elif go_on and not (conversation is None and answers is None):
-        wrong_usage("--continue finds the conversation and its question itself: leave out --conversation, --yes and --no")
+    elif go_on and conversation is not None:
+        wrong_usage("--continue finds the conversation and its question itself: leave out --conversation")
     else:
         before = last_shown(settings)
         named = verbose or before is None
@@ -105,14 +98,15 @@ def ask(
             if conversation is not None and ended.print_new(conversation):
                 seen = seen or ShownConversation(user_id=user, conversation_id=conversation, pending=None)
                 remember(settings, seen.replace(ended=ended.printed))
-                if content is None and answers is None and run(runtime.chat.pending_action(user, conversation)) is None:
+                if content is None and run(runtime.chat.pending_action(user, conversation)) is None:
                     return
+            answers = None
             if not authorized:
                 shown = ShownQuestion()
-                if answers is not None or content is None or read_consent(content) in _ANSWERS:
-                    content, answers = type_answer(run, runtime, user, conversation, content, answers)
+                if content is None or read_consent(content) in _ANSWERS:
+                    content, answers = type_answer(run, runtime, user, conversation, content)
             asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run}
-            sending = send_with_key(runtime.chat, user, content, **asked, roles=roles)
+            sending = send_with_key(runtime.chat.send, user, content, **asked, roles=roles)
             answer = send_and_print(run, sending, as_json=as_json)
             if conversation is not None:
                 ended.print_new(conversation, answer.decision_id)

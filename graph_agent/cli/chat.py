@@ -71,7 +71,7 @@ def chat(
                 # A yes answers the question on this screen, and no later one of another client.
                 shown = ShownQuestion(pending_action=pending.id if pending is not None and answers else None)
                 try:
-                    answer = run(send_with_key(runtime.chat, user, sent, conversation_id=conversation, shown=shown))
+                    answer = run(send_with_key(runtime.chat.send, user, sent, conversation_id=conversation, shown=shown))
                 except ServiceError as exc:
                     print_text((exc.message, "red"))
                     continue
@@ -120,7 +120,7 @@ def step(
         conversation = conversation_id_of(conversation, runtime.chat, user, run)
         # It has shown no question, so it answers none.
         asked = {"conversation_id": conversation, "shown": None if answers else ShownQuestion()}
-        answer = run(send_with_key(runtime.chat, user, text, **asked, hooks=[StepPrinter()]))
+        answer = run(send_with_key(runtime.chat.send, user, text, **asked, hooks=[StepPrinter()]))
         print_text()
         print_answer(answer.decision)
         print_other_rules(runtime, run, user, answer, asking_as(user))

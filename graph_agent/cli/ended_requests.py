@@ -6,10 +6,15 @@ from itertools import takewhile
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.conversations.reading import StoredMessage
+from graph_agent.chat.questions import Person
 from graph_agent.cli.running import Run, print_stderr
 from graph_agent.cli.show import print_answer
 from graph_agent.models.record import DecisionRecord
+from graph_agent.question.inbox import Which
 from graph_agent.reply.text import visible
+
+_NEWEST = 200
+"""The number of the user's newest requests that are looked at."""
 
 
 class EndedRequests:
@@ -26,10 +31,8 @@ class EndedRequests:
 
         `answered` is the decision about a message that was sent just now: it and what came later do not count.
         """
-        if (approvals := self._runtime.chat.approvals) is None:
-            return False
-        requests = self._run(approvals.of_requester(self._user))
-        closing = {one.closing_decision for one in requests if one.conversation_id == conversation_id}
+        own = self._run(self._runtime.chat.questions.inbox(Person(self._user), Which.OWN, _NEWEST)).questions
+        closing = {one.closing_decision for one in own if one.conversation_id == conversation_id}
         if not closing - {None}:
             return False
         messages = self._run(self._runtime.chat.conversation(self._user, conversation_id)).messages

@@ -67,18 +67,6 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "Run a witness: it cosigns each checkpoint of a log that continues the last one, and refuses all others.",
         ),
     },
-    "approvals": {
-        "list": Command("approvals:list_approvals", "List the calls that wait for your approval."),
-        "show": Command("approvals:show_approval", "Print everything about a request, and what your approval would do now."),
-        "approve": Command(
-            "approvals:approve", "Approve a call. If that is enough, it is made at once, and its result is printed."
-        ),
-        "deny": Command(
-            "approvals:deny",
-            "Deny a call, which ends its request. The requester reads the reason. You are asked first, as by `approve`.",
-        ),
-        "cancel": Command("approvals:cancel", "Withdraw a request of your own. You are asked first, as by `approve`."),
-    },
     "due": {
         "list": Command("due:list_due", "List the work that waits: what is stuck, then what is due next."),
         "retry": Command("due:retry", "Make work due now, as if it was not tried. A server does it within seconds."),
@@ -141,6 +129,20 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "prove": Command("policy_analysis:prove_promises", "Check promises about every call that the policy accepts.", "prove"),
         "schema": Command("rules:schema", "Print the Cedar schema of the tools, for an editor and for Cedar's own tools."),
     },
+    "questions": {
+        "list": Command(
+            "questions:list_questions",
+            "List the questions that wait for your answer: your own for a yes, and calls of others for your approval.",
+        ),
+        "show": Command("questions:show_question", "Print everything about a question, and what your approval would do now."),
+        "answer": Command(
+            "questions:answer",
+            "Answer a question, and print what came of it. What is confirmed, or approved by enough people, is done at once.",
+        ),
+        "cancel": Command(
+            "questions:cancel", "Withdraw a question about a call of your own. You are asked first, as by `answer`."
+        ),
+    },
     "tools": {
         "list": Command("tools:list_tools", "List the tools that the constitution allows and the server serves."),
         "call": Command("tool_call:call", "Call one tool over MCP and print its result as JSON."),
@@ -196,7 +198,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _help in {
-    "approvals": "Approve calls of other people, or withdraw your own requests.",
+    "questions": "Answer what waits for your yes or your approval, or withdraw what you asked for.",
     "due": "Show the work that waits for a server, and try again what is stuck.",
     "log": "Read the record of decisions.",
     "db": "Update the database, or copy it to another one.",

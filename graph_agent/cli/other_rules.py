@@ -34,10 +34,9 @@ def print_other_rules(runtime: Runtime, run: Run, user: str, answer: ChatAnswer,
     here = runtime.settings.rule_files
     for line in _differences(differing, asked, here):
         print_stderr(line)
-    read = f":{pending.whole_digest}" if pending.by_id_only else ""
     print_stderr(
         f"the question waits until {pending.expires_at.isoformat(timespec='seconds')}; to answer it there: "
-        + _command(asked, here, [*whose, "--yes", pending.id + read])
+        + _command(asked, here, [pending.id, *whose])
         if any(asked.get(name) != here.get(name) for name in _OPTIONS)
         else "what has changed is no longer there to answer it: ask again"
     )
@@ -64,4 +63,4 @@ def _command(asked: Mapping[str, str], here: Mapping[str, str], answer: Sequence
     # No option says that there is no file.
     unset = [part for name in _OPTIONS if name not in asked and name in here for part in ("-u", variables[name])]
     files = [part for name in _OPTIONS if name in asked for part in (f"--{name}", asked[name])]
-    return shlex.join([*(["env", *unset] if unset else []), PROGRAM, "ask", *files, *answer])
+    return shlex.join([*(["env", *unset] if unset else []), PROGRAM, "questions", "answer", *answer, *files])

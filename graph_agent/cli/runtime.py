@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from graph_agent.bootstrap.adapters import choose_model
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.bootstrap.stores import temporary_settings
-from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.service import ChatService
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.progress import ToolProgress
 from graph_agent.turn.hooks import HookedToolCall, TurnHook
+
+T = TypeVar("T")
 
 _MAX_PROGRESS_LINES: Final = 100
 """For one turn, so that a server cannot flood the terminal."""
@@ -86,14 +86,17 @@ _WAITS = (0.5, 1.0, 2.0)
 _REPEATED = frozenset({ServiceErrorCode.OUTCOME_UNKNOWN, ServiceErrorCode.REQUEST_IN_PROGRESS})
 
 
-async def send_with_key(chat: ChatService, user_id: str, content: str | None, **fields: Any) -> ChatAnswer:
-    """Send a message under a new key; ask again with it while its outcome is not known. `fields` are those of `send`."""
+async def send_with_key(send: Callable[..., Awaitable[T]], *sent: Any, **fields: Any) -> T:
+    """Send a message or an answer under a new key; ask again with it while its outcome is not known.
+
+    `send` is a method of the chat service or of its questions, and the rest are its arguments.
+    """
     key = str(uuid.uuid4())
     for wait in _WAITS:
         try:
-            return await chat.send(user_id, content, idem_key=key, **fields)
+            return await send(*sent, idem_key=key, **fields)
         except ServiceError as exc:
             if exc.code not in _REPEATED:
                 raise
         await asyncio.sleep(wait)
-    return await chat.send(user_id, content, idem_key=key, **fields)
+    return await send(*sent, idem_key=key, **fields)

@@ -42,9 +42,9 @@ def undo(
         pending = answer.decision.pending_action
         if pending is not None and not as_json and (yes or shows_questions()):
             given = ConfirmationAnswer(pending_action=pending.id, yes=True, read=pending.whole_digest)
-            answers = given if yes else type_answer(run, runtime, user, answer.conversation_id, None, given)[1]
+            answers = given if yes else type_answer(run, runtime, user, answer.conversation_id, None)[1]
             asked_in = answer.conversation_id
-            answer = run(send_with_key(runtime.chat, user, None, conversation_id=asked_in, answers=answers, roles=roles))
+            answer = run(send_with_key(runtime.chat.send, user, None, conversation_id=asked_in, answers=answers, roles=roles))
         print_reply(answer, as_json=as_json)
         print_hints(answer, asking_as(user, roles), named=False, verbose=False)
         decided = answer.decision

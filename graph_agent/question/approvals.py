@@ -38,7 +38,7 @@ from graph_agent.reply.fixed import denied_by
 KEEP_QUESTIONS = timedelta(days=30)
 """The time for which a question is kept after its end."""
 LISTED = 200
-"""The number of requests that a list has at most."""
+"""The number of requests that a list for the operator has at most."""
 
 _COPIED = "it was open when the database was copied, and is decided where it was made"
 _CLOSINGS = uuid.UUID("5f6d1c0e-93c7-4b63-9d0f-2b6a3f0e8c11")
@@ -123,7 +123,7 @@ class ApprovalStore:
             own = (_Q.user_id == user_id, _Q.asks == Asks.OTHERS, _Q.state == QuestionState.OPEN, self._questions.in_time)
             found = connection.execute(select(_Q.id, _Q.call_digest, _Q.renewals).where(*own)).all()
             denied = self._questions.denied(connection, Asks.OTHERS, call_digest, user_id, conversation_id)
-            denial = None if denied is None else next((one for one in self._stored(denied).answers if not one.approve), None)
+            denial = None if denied is None else next((one for one in self.request_of(denied).answers if not one.approve), None)
             return KnownRequests(
                 origin=self._origin,
                 evidence=self.evidence.required,
@@ -185,29 +185,13 @@ class ApprovalStore:
 
         return await self.database.read(find)
 
-    async def waiting_for(self, user_id: str, roles: Sequence[str]) -> list[StoredRequest]:
-        """Return the open requests that wait for an answer of a user with these roles, the oldest first."""
-        return await self._listed(
-            lambda connection, after: inbox.waiting_for(self._questions, connection, user_id, roles, after), Asks.OTHERS
-        )
-
-    async def list_of(self, user_id: str) -> list[StoredRequest]:
-        """Return the requests of a user, the newest first."""
-        return await self._listed(
-            lambda connection, after: inbox.asked_by(self._questions, connection, user_id, Asks.OTHERS, after)
-        )
-
-    async def list_ended(self, user_id: str, roles: Sequence[str]) -> list[StoredRequest]:
-        """Return the requests of others that have ended and that a user might have answered, the newest first."""
-        return await self._listed(lambda connection, after: inbox.ended_for(self._questions, connection, user_id, roles, after))
-
     async def list_open(self) -> list[StoredRequest]:
         """Return open requests of all users, the oldest first, for their operator."""
         wanted = self._questions.select().where(_Q.asks == Asks.OTHERS, _Q.state == QuestionState.OPEN)
 
         def find(connection: Connection) -> list[StoredRequest]:
             rows = connection.execute(wanted.order_by(_Q.opened_at, _Q.id).limit(LISTED)).all()
-            return [self._stored(one) for one in self._questions.macs.read(connection, rows)]
+            return [self.request_of(one) for one in self._questions.macs.read(connection, rows)]
 
         return await self.database.read(find)
 
@@ -217,7 +201,7 @@ class ApprovalStore:
         wanted = self._questions.select().where(*same, _Q.asks == Asks.OTHERS).order_by(_Q.opened_at.desc()).limit(LISTED)
         return await self.database.read(
             lambda connection: [
-                self._stored(one) for one in self._questions.macs.read(connection, connection.execute(wanted).all())
+                self.request_of(one) for one in self._questions.macs.read(connection, connection.execute(wanted).all())
             ]
         )
 
@@ -248,8 +232,8 @@ class ApprovalStore:
     async def answer(self, request_id: str, answer: ApprovalAnswer) -> StoredRequest:
         """Store an answer, whose time is set to that of the database; a denial ends the request.
 
-        The same answer again changes nothing. Raises `ServiceError`: APPROVAL_NOT_FOUND, ACCESS_DENIED for the requester,
-        APPROVAL_CLOSED, APPROVAL_CONFLICT for another answer of the same person or for another digest.
+        The same answer again changes nothing. Raises `ServiceError`: QUESTION_NOT_FOUND, ACCESS_DENIED for the requester,
+        QUESTION_CLOSED, QUESTION_CONFLICT for another answer of the same person or for another digest.
         """
         return await self.database.write(lambda connection: self.answer_now(connection, request_id, answer))
 
@@ -267,12 +251,12 @@ class ApprovalStore:
         try:
             question = self._questions.answer(connection, request_id, given, self._counts)
         except QuestionRefusedError as refused:
-            raise _error_of(refused) from refused
+            raise error_of(refused) from refused
         if question.state is QuestionState.OPEN:
             self._due.put(connection, WorkKind.DECIDE, request_id, lane=question.rules, user_id=question.user_id)
         else:
             self._ended(connection, question)
-        return self._stored(question)
+        return self.request_of(question)
 
     async def cancel(self, request_id: str, user_id: str) -> StoredRequest:
         """End an open request of the user. Raises `ServiceError` as `answer`; another user's is not found."""
@@ -281,10 +265,10 @@ class ApprovalStore:
             try:
                 question = self._questions.cancel(connection, request_id, user_id)
             except QuestionRefusedError as refused:
-                raise _error_of(refused) from refused
+                raise error_of(refused) from refused
             if question.closed_by is None:
                 self._ended(connection, question)
-            return self._stored(question)
+            return self.request_of(question)
 
         return await self.database.write(cancel_now)
 
@@ -300,14 +284,14 @@ class ApprovalStore:
         An open request that `may_run` with its answers is approved by the claim, and by nothing else. The caller rolls back if
         there is none.
         """
-        closed = self._questions.claim(connection, request_id, decision_id, lambda one: may_run(self._stored(one)))
+        closed = self._questions.claim(connection, request_id, decision_id, lambda one: may_run(self.request_of(one)))
         if closed is None:
             return None
         for kind in (WorkKind.DECIDE, WorkKind.END):
             self._due.remove(connection, kind, request_id)
         if closed.state is QuestionState.APPROVED:
             self._put_notice(connection, request_id, closed.user_id, NoticeKind.CLOSED)
-        stored = self._stored(closed)
+        stored = self.request_of(closed)
         return ClosedRequest(request=stored.request, answers=stored.answers, end=stored.state, why=stored.why)
 
     async def set_right(self, stored: StoredRequest, state: ApprovalState, closing_decision: str | None) -> None:
@@ -336,28 +320,9 @@ class ApprovalStore:
                 self._due.remove(connection, WorkKind.NOTICE, notice_key(request_id, NoticeKind.REMINDER))
             self._due.put(connection, WorkKind.NOTICE, notice_key(request_id, kind), user_id=user_id, after=after)
 
-    async def _listed(
-        self,
-        page_after: Callable[[Connection, inbox.Key | None], inbox.Page],
-        asks: Asks | None = None,
-    ) -> list[StoredRequest]:
-        """Return the requests of pages up to `LISTED`, all of one snapshot."""
-
-        def find(connection: Connection) -> list[StoredRequest]:
-            found: list[StoredQuestion] = []
-            after: inbox.Key | None = None
-            while len(found) < LISTED:
-                page = page_after(connection, after)
-                found += [one for one in page.questions if asks is None or one.asks is asks]
-                if (after := page.next) is None:
-                    break
-            return [self._stored(one) for one in found[:LISTED]]
-
-        return await self.database.read(find)
-
     def _find(self, connection: Connection, request_id: str) -> StoredRequest | None:
         question = self._questions.find(connection, request_id)
-        return None if question is None or question.asks is not Asks.OTHERS else self._stored(question)
+        return None if question is None or question.asks is not Asks.OTHERS else self.request_of(question)
 
     def _counts(self, question: StoredQuestion, answer: Answer) -> bool:
         request = ApprovalRequest.model_validate(question.subject)
@@ -366,7 +331,8 @@ class ApprovalStore:
             return True
         return self.evidence.problem_of(request, _approval_answer(question, answer)) is None
 
-    def _stored(self, question: StoredQuestion) -> StoredRequest:
+    def request_of(self, question: StoredQuestion) -> StoredRequest:
+        """Return a question to others as a request, with the answers that count."""
         given = [one for one in question.answers if one.evidence >= question.least and self._counts(question, one)]
         return StoredRequest(
             ApprovalRequest.model_validate(question.subject),
@@ -460,8 +426,8 @@ def erase_questions(connection: Connection, user_id: str) -> None:
 
 
 def not_found() -> ServiceError:
-    """Return the error for a request that does not exist, or that the caller may not see."""
-    return ServiceError(ServiceErrorCode.APPROVAL_NOT_FOUND, "There is no such request for your approval.")
+    """Return the error for a question that does not exist, or that the caller may not see."""
+    return ServiceError(ServiceErrorCode.QUESTION_NOT_FOUND, "There is no such question.")
 
 
 def closing_id(request_id: str) -> str:
@@ -509,16 +475,17 @@ def _least(evidence: RequiredEvidence) -> Evidence:
     return Evidence.SIGNED_IN if evidence.sign_in else Evidence.ASSERTED
 
 
-def _error_of(refused: QuestionRefusedError) -> ServiceError:
+def error_of(refused: QuestionRefusedError) -> ServiceError:
+    """Return the error for a transition that does not apply."""
     question, code = refused.question, ServiceErrorCode
     match refused.reason:
         case Refused.OTHER_ANSWER:
-            return ServiceError(code.APPROVAL_CONFLICT, "You have answered this request already. An answer is final.")
+            return ServiceError(code.QUESTION_CONFLICT, "You have answered this question already. An answer is final.")
         case Refused.OTHER_TEXT:
-            text = "The answer is about another text than that of this request. Read it again, then answer."
-            return ServiceError(code.APPROVAL_CONFLICT, text)
+            text = "The answer is about another text than that of this question. Read it again, then answer."
+            return ServiceError(code.QUESTION_CONFLICT, text)
         case Refused.CLOSED if question is not None:
-            return ServiceError(code.APPROVAL_CLOSED, f"This request has ended: {question.state_now}.")
+            return ServiceError(code.QUESTION_CLOSED, f"This question has ended: {question.state_now}.")
         case Refused.OWN:
             return ServiceError(code.ACCESS_DENIED, "Nobody answers a request of their own.")
         case Refused.WEAK:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, Subquery, exists, func, literal, or_, select, tuple_, union
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, exists, func, literal, or_, select, tuple_, union, union_all
 
 from graph_agent.db import UtcDateTime
 from graph_agent.models.person import is_same_person
@@ -26,6 +27,17 @@ Key = tuple[datetime, str]
 _Q = questions.c
 
 
+class Which(StrEnum):
+    """The lists of questions."""
+
+    FOR_ME = "for_me"
+    """Questions that wait for the user's answer, the oldest first."""
+    OWN = "own"
+    """The user's own to others, open and ended, the newest first."""
+    ENDED = "ended"
+    """Questions that have ended and that the user answered, or might have answered, the newest first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page of questions, and the key after which the next one begins; None after the last one."""
@@ -42,8 +54,8 @@ def audience_of(user_id: str, roles: Sequence[str]) -> list[str]:
 def waiting_for(
     store: Questions, connection: Connection, user_id: str, roles: Sequence[str], after: Key | None = None, size: int = PAGE
 ) -> Page:
-    """Return what waits for an answer of a person, the oldest first: open, in time, not answered, and not the person's own
-    if it asks others."""
+    """Return what waits for an answer of a person, the oldest first: open, in time, not answered, not read by a running turn,
+    and not the person's own if it asks others."""
     keys = _waiting_keys(store, user_id, roles, after, size)
     found = connection.execute(select(keys.c.opened_at, keys.c.id).order_by(keys.c.opened_at, keys.c.id).limit(size)).all()
     page = _page(store, connection, found, size)
@@ -68,17 +80,16 @@ def asked_by(
 def ended_for(
     store: Questions, connection: Connection, user_id: str, roles: Sequence[str], after: Key | None = None, size: int = PAGE
 ) -> Page:
-    """Return the questions to others that have ended and that a person answered, or might have answered, the newest first.
+    """Return the questions that have ended and that a person answered, or might have answered, the newest first.
 
-    Those are the ones whose `roles` in the subject name a role of the person.
+    Those are the ones to the person, and those to others whose `roles` in the subject name a role of the person.
     """
     found: list[StoredQuestion] = []
-    ended: list[ColumnElement[bool]] = [_Q.ended_at.is_not(None), _Q.asks == Asks.OTHERS, _Q.user_id != user_id]
     for _ in range(_SCANNED_PAGES):
-        page = _page(store, connection, connection.execute(_newest(_Q.ended_at, ended, after, size)).all(), size)
+        page = _page(store, connection, connection.execute(_ended(user_id, after, size)).all(), size)
         for one in page.questions:
             assert one.ended_at is not None
-            if not is_same_person(one.user_id, user_id) and _was_asked(one, user_id, roles):
+            if one.asks is Asks.REQUESTER or _was_asked(one, user_id, roles):
                 found.append(one)
             after = one.ended_at, one.id
             if len(found) == size:
@@ -87,6 +98,14 @@ def ended_for(
             return Page(found, None)
         after = page.next
     return Page(found, after)
+
+
+PAGES: Final[dict[Which, Callable[..., Page]]] = {
+    Which.FOR_ME: waiting_for,
+    Which.OWN: lambda store, connection, user_id, _, *page: asked_by(store, connection, user_id, Asks.OTHERS, *page),
+    Which.ENDED: ended_for,
+}
+"""Return a page of each list; the arguments are those of `waiting_for`."""
 
 
 def count_open(store: Questions, connection: Connection, asks: Asks) -> int:
@@ -107,12 +126,20 @@ def _waiting(store: Questions, user_id: str, who: str, after: Key | None, size: 
     wanted = (
         select(audience.c.opened_at, _Q.id)
         .join(questions, _Q.id == audience.c.question_id)
-        .where(audience.c.who == who, _Q.state == QuestionState.OPEN, store.in_time)
+        .where(audience.c.who == who, _Q.state == QuestionState.OPEN, store.in_time, _Q.taken_by.is_(None))
         .where(or_(_Q.asks == Asks.REQUESTER, _Q.user_id != user_id), ~answered)
     )
     if after is not None:
         wanted = wanted.where(tuple_(audience.c.opened_at, audience.c.question_id) > _literal(after))
     return wanted.order_by(audience.c.opened_at, audience.c.question_id).limit(size)
+
+
+def _ended(user_id: str, after: Key | None, size: int) -> Select[Any]:
+    """Return the SELECT of the keys of ended questions: those to the user, and all to others about calls of other users."""
+    own, others = (_Q.asks == Asks.REQUESTER, _Q.user_id == user_id), (_Q.asks == Asks.OTHERS, _Q.user_id != user_id)
+    ranges = [_newest(_Q.ended_at, [_Q.ended_at.is_not(None), *whose], after, size).subquery() for whose in (own, others)]
+    keys = union_all(*map(select, ranges)).subquery()
+    return select(keys.c.ended_at, keys.c.id).order_by(keys.c.ended_at.desc(), keys.c.id.desc()).limit(size)
 
 
 def _newest(time: ColumnElement[Any], conditions: Sequence[ColumnElement[bool]], after: Key | None, size: int) -> Select[Any]:
@@ -139,5 +166,7 @@ def _waits_for(question: StoredQuestion, user_id: str) -> bool:
 
 
 def _was_asked(question: StoredQuestion, user_id: str, roles: Sequence[str]) -> bool:
+    if is_same_person(question.user_id, user_id):
+        return False
     named = (*question.subject.get("roles", ()), *question.subject.get("further_roles", ()))
     return any(role in named for role in roles) or any(is_same_person(one.person, user_id) for one in question.answers)

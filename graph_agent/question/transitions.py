@@ -265,13 +265,13 @@ class Questions:
             self._end(connection, question_id, QuestionState.DENIED, None)
         return self._again(connection, question_id)
 
-    def cancel(self, connection: Connection, question_id: str, user_id: str) -> StoredQuestion:
-        """Withdraw a question of the user to others.
+    def cancel(self, connection: Connection, question_id: str, user_id: str, asks: Asks = Asks.OTHERS) -> StoredQuestion:
+        """Withdraw a question about calls of the user.
 
-        Raises `QuestionRefusedError`: NOT_FOUND, also for another user's; CLOSED.
+        Raises `QuestionRefusedError`: NOT_FOUND, also for another user's; CLOSED, also while a turn reads its answer.
         """
         # Looked for before it is read, so that another user's is found no later than one that does not exist.
-        own = (_Q.id == question_id, _Q.user_id == user_id, _Q.asks == Asks.OTHERS)
+        own = (_Q.id == question_id, _Q.user_id == user_id, _Q.asks == asks)
         if connection.execute(select(_Q.id).where(*own)).first() is None:
             raise QuestionRefusedError(Refused.NOT_FOUND)
         question = self.find(connection, question_id, lock=True)
@@ -279,7 +279,7 @@ class Questions:
             raise QuestionRefusedError(Refused.NOT_FOUND)
         if question.state is QuestionState.CANCELLED:
             return question
-        if not self._end(connection, question_id, QuestionState.CANCELLED, None):
+        if not self._end(connection, question_id, QuestionState.CANCELLED, None, _Q.taken_by.is_(None)):
             raise QuestionRefusedError(Refused.CLOSED, question)
         return self._again(connection, question_id)
 

@@ -46,10 +46,10 @@ class Slack(Receiver):
 
     async def click(self, request: dict[str, Any]) -> None:
         """Approve as Bob, who has clicked twice."""
-        answer = {"approve": True, "digest": request["digest"]}
+        answer = {"yes": True, "digest": request["digest"]}
         for _ in range(2):
-            answered = await self.http.post(f"/api/approvals/{request['id']}/answer", json=answer, headers=BOB)
-            self.answers.append((answered.status_code, answered.json()["state"]))
+            answered = await self.http.post(f"/api/questions/{request['id']}/answer", json=answer, headers=BOB)
+            self.answers.append((answered.status_code, answered.json()["question"]["state"]))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_a_scanner_that_opens_the_link_of_a_notice_changes_nothing(environ
         assert notices is not None
         assert await send_due(environment, notices)
         data = json.loads(receiver.posted[0][1])["data"]
-        assert data["link"] == f"{PAGE}/approvals/{data['id']}"
+        assert data["link"] == f"{PAGE}/inbox/{data['id']}"
         for headers in ({}, BOB):
             for method in ("GET", "HEAD"):
                 opened = await http.request(method, data["link"], headers=headers)
@@ -112,5 +112,5 @@ async def test_a_scanner_that_opens_the_link_of_a_notice_changes_nothing(environ
         clock.advance(minutes=5)
         await runtime.chat.sweep()
         assert not await send_due(environment, notices)
-    assert (await http.get(f"/api/approvals/{data['id']}", headers=ANN)).json()["state"] == "open"
+    assert (await http.get(f"/api/questions/{data['id']}", headers=ANN)).json()["state"] == "open"
     assert await environment.descriptions("ann") == []

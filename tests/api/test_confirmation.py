@@ -14,6 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.chat.questions import Person
 from graph_agent.clock import ManualClock
 from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse
@@ -293,6 +294,9 @@ async def test_an_answer_typed_to_a_question_that_is_gone_says_what_became_of_it
     assert void["reply"] == USED
     findings = (await session.http.get(f"/api/decisions/{void['decision_id']}")).json()["findings"]
     assert findings == [f"The answer named the question {answered['id']}, which has been answered before. Nothing was called."]
+    never = await session.answer({"id": "nobody"})
+    [finding] = (await session.http.get(f"/api/decisions/{never['decision_id']}")).json()["findings"]
+    assert finding.endswith("which was not asked of this user in this conversation. Nothing was called.")
     expired = await session.ask_to_delete("call mom")
     clock.advance(minutes=6)
     late = await session.say(typed, shown=shown(expired))
@@ -310,8 +314,8 @@ async def test_an_answer_typed_to_a_question_that_is_gone_says_what_became_of_it
 
 async def inbox(client: Client, **query: Any) -> list[tuple[str, str]]:
     """Return the conversation and the description of every question that waits for this client's user."""
-    found = (await client.http.get("/api/confirmations", params=query)).json()["confirmations"]
-    return [(one["conversation_id"], one["pending_action"]["description"]) for one in found]
+    found = (await client.http.get("/api/questions", params=query)).json()["questions"]
+    return [(one["conversation_id"], one["card"]["description"]) for one in found]
 
 
 async def test_the_inbox_has_the_open_question_of_every_conversation_until_it_is_answered_replaced_or_expired(
@@ -325,8 +329,10 @@ async def test_the_inbox_has_the_open_question_of_every_conversation_until_it_is
     first, second = (phone.conversation, "Delete 'call mom'"), (laptop.conversation, "Delete 'buy bread'")
     assert await inbox(phone) == await inbox(laptop) == [first, second]
     assert await inbox(phone, limit=1) == [first]
-    whole = (await phone.http.get("/api/confirmations", params={"limit": 1})).json()
-    assert (whole["has_more"], whole["confirmations"][0]["title"]) == (True, "delete call mom")
+    page = (await phone.http.get("/api/questions", params={"limit": 1})).json()
+    assert (page["waiting"], page["questions"][0]["conversation_title"]) == (2, "delete call mom")
+    assert await inbox(phone, limit=1, before=page["next"]) == [second]
+    assert (await phone.http.get("/api/questions", params={"before": "x"})).status_code == 422
     # A question that is asked again stays; a later one of its conversation replaces it.
     assert (await phone.say("perhaps"))["decision"]["pending_action"] is not None
     await phone.ask_to_delete("buy bread")
@@ -348,7 +354,15 @@ async def test_the_inbox_has_the_calls_of_mcp_clients_and_nothing_of_other_users
     client = Client(served(runtime))
     ((_, description),) = await inbox(client)
     assert description == "Delete 'call mom'"
-    waiting = (await client.http.get("/api/confirmations")).json()["confirmations"][0]["pending_action"]
-    assert (await client.answer(waiting))["decision"]["effects"] == ["deleted 'call mom'"]
+    [waiting] = (await client.http.get("/api/questions")).json()["questions"]
+    path, given = f"/api/questions/{waiting['id']}/answer", {"yes": True, "digest": waiting["digest"]}
+    for _ in range(2):
+        answered = (await client.http.post(path, json=given)).json()
+        assert answered["reply"]["decision"]["effects"] == ["deleted 'call mom'"]
+        assert answered["question"]["state"] == "approved"
+    other = await client.http.post(path, json={**given, "yes": False})
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "QUESTION_CONFLICT")
+    [ended] = (await client.http.get("/api/questions", params={"which": "ended"})).json()["questions"]
+    assert (ended["id"], ended["state"]) == (waiting["id"], "approved")
     assert await inbox(client) == []
-    assert len((await runtime.chat.confirmations("bob")).confirmations) == 1
+    assert len((await runtime.chat.questions.inbox(Person("bob"))).questions) == 1

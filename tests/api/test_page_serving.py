@@ -42,7 +42,7 @@ def client(environment: Environment) -> httpx.AsyncClient:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/chat/4b", "/inbox", "/approvals/4b", "/decisions/4b?outcome=ERROR", "/lab/4b", "/behavior"]
+    "path", ["/", "/chat/4b", "/inbox", "/inbox/4b", "/decisions/4b?outcome=ERROR", "/lab/4b", "/behavior"]
 )
 async def test_every_view_has_the_same_document_and_a_strict_policy(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)

@@ -44,8 +44,8 @@ _CLOCK = SystemClock()
 _KEY = b"the key of the record in this race"
 _EXPECTED = {
     ServiceErrorCode.ACCESS_DENIED,
-    ServiceErrorCode.APPROVAL_CLOSED,
-    ServiceErrorCode.APPROVAL_CONFLICT,
+    ServiceErrorCode.QUESTION_CLOSED,
+    ServiceErrorCode.QUESTION_CONFLICT,
     ServiceErrorCode.CONVERSATION_BUSY,
 }
 """The answers of a transition that comes too late or is not permitted."""

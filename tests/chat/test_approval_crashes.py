@@ -20,9 +20,10 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.approval import ApprovalState, ApproverIdentity
+from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import DecisionRecord
+from graph_agent.question.tables import QuestionState
 from graph_agent.reply.fixed import UNKNOWN_REPLY
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import ADD, messages, record_of, request_of, requests_of, respond, rules
@@ -185,7 +186,7 @@ async def test_answers_ends_and_claims_of_several_processes_give_one_end(
     each_environment: Environment, clock: ManualClock, seed: int
 ) -> None:
     """Two managers, a double click, the requester, a denial, a withdrawal, the time, and two sweeps race for each request."""
-    environment, random, ends = each_environment, Random(seed), Counter[ApprovalState]()
+    environment, random, ends = each_environment, Random(seed), Counter[QuestionState]()
     for number in range(8):
         user = f"user{number}"
         asked = await environment.chat(ScriptedAdapter([ADD]), conditions=TWO).send(user, "add bread")
@@ -217,16 +218,16 @@ async def test_answers_ends_and_claims_of_several_processes_give_one_end(
         assert user not in approvers
         assert len({given.approver for given in shown.answers}) == len(shown.answers)
         done = await environment.descriptions(user)
-        assert done == (["bread"] if shown.state is ApprovalState.APPROVED else [])
+        assert done == (["bread"] if shown.state is QuestionState.APPROVED else [])
         assert not done or (len(approvers) >= 2 and all(given.approve for given in shown.answers))
-        if shown.state is ApprovalState.OPEN:
+        if shown.state is QuestionState.OPEN:
             continue
         closing = await messages(one, asked, user)
         assert len(closing) == 4
         record: DecisionRecord = await record_of(environment, str(shown.closing_decision))
         assert record.header.context.approval is not None
-        assert record.header.context.approval.end is shown.state
-    assert ends[ApprovalState.APPROVED]
+        assert record.header.context.approval.end.value == shown.state.value
+    assert ends[QuestionState.APPROVED]
 
 
 async def test_aisvs_9_2_8_a_second_claim_runs_nothing(each_environment: Environment) -> None:
@@ -246,6 +247,6 @@ async def test_the_time_of_the_database_counts_and_not_that_of_a_process(
     chat = environment.chat(ScriptedAdapter([ADD]), conditions=rules())
     asked = await chat.send("ann", "add bread")
     clock.advance(hours=-48)
-    with pytest.raises(ServiceError, match="This request has ended: expired"):
+    with pytest.raises(ServiceError, match="This question has ended: expired"):
         await respond(chat, request_of(asked))
     assert await environment.descriptions() == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_agent.chat.approval_view import ApprovalView
+from graph_agent.chat.question_view import ApprovalView
 from graph_agent.chat.service import ChatService
-from graph_agent.cli.approvals import text_of
+from graph_agent.cli.questions import text_of
 from graph_agent.clock import ManualClock
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import ApprovalRequest
@@ -17,7 +17,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from tests.chat.environment import Environment
-from tests.chat.test_approvals import request_of, requests_of, respond
+from tests.chat.test_approvals import own, request_of, requests_of, respond, waiting
 from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
 from tests.scripted_turns import calls, says
 
@@ -50,7 +50,7 @@ async def test_an_approver_sees_where_arguments_come_from_and_what_the_rules_rea
     assert shown.sources == {"order_id": [Source.USER], "reason": [Source.UNTRUSTED]}
     facts = [one.replace(about=("W-2002",)) for one in FACTS]
     assert (shown.facts, shown.facts_now) == (facts, facts)
-    (listed,) = await requests_of(chat).for_approver("bob", ["manager"])
+    (listed,) = await waiting(chat, "bob", ["manager"])
     assert (listed.origins, listed.facts) == (shown.origins, facts)
     printed = text_of(shown)
     assert "    not from the requester's words: it stands in a result of 'Get order'\n" in printed
@@ -97,7 +97,7 @@ async def test_sources_and_facts_are_those_of_the_question_and_replay_alike(envi
     await chat.send("ann", "my reason is card_1", conversation_id=asked.conversation_id)
     assert (await view_of(chat, request)).origins["reason"] == "not from the requester's words: the model wrote it"
     await respond(chat, request)
-    (closed,) = await requests_of(chat).of_requester("ann")
+    (closed,) = await own(chat, "ann")
     assert closed.state == "approved"
     assert closed.facts == FACTS
     for decision_id in (asked.decision_id, str(closed.closing_decision)):
@@ -138,7 +138,7 @@ async def test_a_request_that_is_opened_anew_has_the_facts_of_then(environment: 
     request = request_of(await chat.send("ann", "cancel W2"))
     desk.tables["get_order"]["W2"]["status"] = "packed"
     await respond(chat, request)
-    (renewed,) = await requests_of(chat).for_approver("eve", ["manager"])
+    (renewed,) = await waiting(chat, "eve", ["manager"])
     assert renewed.facts == [ShownFact(name="order", about=("W2",), values={"status": "packed"})]
     shown = await requests_of(chat).view(renewed.id, "eve", ["manager"])
     assert shown.origins["order_id"] == "from the requester's words"

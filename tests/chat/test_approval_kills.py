@@ -69,7 +69,7 @@ async def play(servers: PostgresqlServers, one: Round) -> bool:
 
 async def answered(url: str, approver: str, role: str, request_id: str, *, approve: bool) -> None:
     """Read the request at one server, and answer there."""
-    path, digest = f"/api/approvals/{request_id}", ""
+    path, digest = f"/api/questions/{request_id}", ""
     async with asyncio.timeout(240), httpx.AsyncClient(headers=headers(approver, role), trust_env=False, timeout=30) as http:
         while not digest:
             try:
@@ -77,9 +77,9 @@ async def answered(url: str, approver: str, role: str, request_id: str, *, appro
                 digest = response.json()["digest"] if response.status_code == 200 else ""
             except httpx.TransportError:
                 await asyncio.sleep(0.1)
-    body = {"approve": approve, "digest": digest, "reason": "" if approve else "too much bread"}
+    body = {"yes": approve, "digest": digest, "reason": "" if approve else "too much bread"}
     answer = await posted([url], approver, f"{path}/answer", body, role)
-    assert answer.get("error", {"code": "APPROVAL_CLOSED"})["code"] == "APPROVAL_CLOSED", answer
+    assert answer.get("error", {"code": "QUESTION_CLOSED"})["code"] == "QUESTION_CLOSED", answer
 
 
 async def check(servers: PostgresqlServers, played: Sequence[Round]) -> None:

@@ -14,7 +14,7 @@ from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from tests.chat.environment import Environment
 from tests.chat.test_approval_grounds import CANCEL, UNSENT, chat_of, view_of
-from tests.chat.test_approvals import rename, request_of, requests_of, respond, rules
+from tests.chat.test_approvals import own, rename, request_of, respond, rules
 from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
 from tests.scripted_turns import calls
 
@@ -124,5 +124,5 @@ async def test_a_request_that_waits_for_its_facts_is_read_ever_more_seldom(
     desk.tables["get_order"]["W2"]["status"] = "delivered"
     clock.advance(hours=3)
     await chat.sweep()
-    (closed,) = await requests_of(chat).of_requester("ann")
+    (closed,) = await own(chat, "ann")
     assert closed.state == "approved"

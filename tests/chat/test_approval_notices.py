@@ -120,7 +120,7 @@ async def test_each_kind_is_sent_once_it_was_taken(each_environment: Environment
         "roles": ["manager"],
         "expires_at": request.action.expires_at.isoformat(),
         "digest": request.digest,
-        "link": f"https://agent.example/approvals/{request.id}",
+        "link": f"https://agent.example/inbox/{request.id}",
     }
     assert sent[-1]["data"]["state"] == "approved"
     assert b"bread" not in b"".join(body for _, body in receiver.posted)

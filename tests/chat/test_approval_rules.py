@@ -24,7 +24,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.question.stored import Answer, Macs
 from graph_agent.question.tables import Asks, Evidence, answers
 from tests.chat.environment import Environment
-from tests.chat.test_approvals import ADD, chat_of, messages, request_of, requests_of, respond, rules
+from tests.chat.test_approvals import ADD, chat_of, messages, own, request_of, requests_of, respond, rules, waiting
 from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import calls, says
 
@@ -84,8 +84,8 @@ async def test_a_process_with_other_rules_leaves_a_request_alone_and_says_so(
     assert "Here other ones are in force: " in seen.decided_elsewhere
     assert named in seen.decided_elsewhere
     assert "its requester withdraws it and asks again" in seen.decided_elsewhere
-    (own,) = await requests_of(chat).of_requester("ann")
-    assert (own.state, own.decided_elsewhere) == ("open", "")
+    (mine,) = await own(chat, "ann")
+    assert (mine.state, mine.decided_elsewhere) == ("open", "")
 
     if not enough:
         await respond(chat, request, "eve", roles=["finance"])
@@ -105,7 +105,7 @@ async def test_an_answer_elsewhere_is_stored_and_decided_by_a_process_with_the_r
     request = request_of(asked)
     weaker = other(environment, conditions=rules(approved="context.approvals.finance >= 1"))
     # The roles are those that the rules of the request named: here finance would count.
-    assert await requests_of(weaker).for_approver("eve", ["finance"]) == []
+    assert await waiting(weaker, "eve", ["finance"]) == []
     shown = await requests_of(weaker).view(request.id, "bob", ["manager"])
     assert shown.yours is not None
     assert (shown.yours.roles, shown.yours.effect) == (["manager"], None)
@@ -114,7 +114,7 @@ async def test_an_answer_elsewhere_is_stored_and_decided_by_a_process_with_the_r
     assert await environment.descriptions() == []
     await chat.sweep()
     assert await environment.descriptions() == ["bread"]
-    (closed,) = await requests_of(weaker).of_requester("ann")
+    (closed,) = await own(weaker, "ann")
     assert (closed.state, closed.decided_elsewhere) == ("approved", "")
 
 
@@ -202,7 +202,7 @@ async def test_other_keys_of_the_approvers_decide_nothing(environment: Environme
         with pytest.raises(ServiceError, match="the keys of the approvers are others"):
             await respond(process, request)
         await process.sweep()
-        (seen,) = await requests_of(process).of_requester("ann")
+        (seen,) = await own(process, "ann")
         assert "the keys of the approvers" in seen.decided_elsewhere
     await plant(environment, request, ApproverIdentity.TOKEN)
     await chat.sweep()
@@ -213,12 +213,12 @@ async def test_other_keys_of_the_approvers_decide_nothing(environment: Environme
 async def test_another_spelling_of_the_requester_does_not_answer(environment: Environment, spelling: str) -> None:
     chat = chat_of(environment, ADD)
     request = request_of(await chat.send("ann", "add bread"))
-    assert await requests_of(chat).for_approver(spelling, ["manager"]) == []
+    assert await waiting(chat, spelling, ["manager"]) == []
     with pytest.raises(ServiceError, match="Nobody answers a request of their own"):
         await respond(chat, request, spelling)
     assert (await requests_of(chat).view(request.id, spelling, ["manager"])).yours is None
     # Nor does it withdraw the request of ann.
-    with pytest.raises(ServiceError, match="There is no such request"):
+    with pytest.raises(ServiceError, match="There is no such question"):
         await requests_of(chat).cancel(request.id, spelling)
     assert await environment.descriptions() == []
 
@@ -228,9 +228,9 @@ async def test_two_spellings_are_not_two_people(environment: Environment) -> Non
     request = request_of(await chat.send("ann", "add bread"))
     await respond(chat, request, "bob")
     for spelling, role in (("Bob", "finance"), ("b\N{GREEK SMALL LETTER OMICRON}b", "manager"), ("b0b", "manager")):
-        with pytest.raises(ServiceError, match="You have answered this request already"):
+        with pytest.raises(ServiceError, match="You have answered this question already"):
             await respond(chat, request, spelling, roles=[role], approve=False)
-        assert await requests_of(chat).for_approver(spelling, [role]) == []
+        assert await waiting(chat, spelling, [role]) == []
     await chat.sweep()
     assert await environment.descriptions() == []
     await respond(chat, request, "eve")

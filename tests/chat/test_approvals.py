@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy import Connection, update
 
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.approval_view import ApprovalSummary
 from graph_agent.chat.approvals import ApprovalService
+from graph_agent.chat.question_view import QuestionSummary
+from graph_agent.chat.questions import Person
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
@@ -27,6 +28,7 @@ from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.approval_signature import read_approver_keys
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.question.approvals import ApprovalStore, erase_questions, prune_questions
+from graph_agent.question.inbox import Which
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from graph_agent.task_server.store import tasks
@@ -54,6 +56,16 @@ def requests_of(chat: ChatService) -> ApprovalService:
     return chat.approvals
 
 
+async def waiting(chat: ChatService, user: str, roles: Sequence[str]) -> list[QuestionSummary]:
+    """Return what waits for the approval of a user."""
+    return (await chat.questions.inbox(Person(user, tuple(roles)))).questions
+
+
+async def own(chat: ChatService, user: str) -> list[QuestionSummary]:
+    """Return what asks others about calls of a user, the newest first."""
+    return (await chat.questions.inbox(Person(user), Which.OWN)).questions
+
+
 def request_of(answer: ChatAnswer) -> ApprovalRequest:
     assert answer.decision.approval is not None, answer.reply
     return answer.decision.approval
@@ -67,7 +79,7 @@ async def respond(
     roles: Sequence[str] = ("manager",),
     approve: bool = True,
     **more: Any,
-) -> ApprovalSummary:
+) -> QuestionSummary:
     given = {"digest": request.digest, "identity": ApproverIdentity.TOKEN, "reason": "" if approve else "too much", **more}
     answered = await requests_of(chat).answer(request.id, user, roles, approve=approve, **given)
     await requests_of(chat).closings()
@@ -105,14 +117,14 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
     )
     assert request.action.expires_at - request.action.created_at == timedelta(hours=24)
     assert await environment.descriptions() == []
-    assert [one.id for one in await requests_of(chat).for_approver("bob", ["manager"])] == [request.id]
-    assert await requests_of(chat).for_approver("bob", ["finance"]) == []
-    assert await requests_of(chat).for_approver("ann", ["manager"]) == []
+    assert [one.id for one in await waiting(chat, "bob", ["manager"])] == [request.id]
+    assert await waiting(chat, "bob", ["finance"]) == []
+    assert await waiting(chat, "ann", ["manager"]) == []
 
     assert (await respond(chat, request)).state == "open"
     assert await environment.descriptions() == ["bread"]
-    assert await requests_of(chat).for_approver("bob", ["manager"]) == []
-    (closed,) = await requests_of(chat).of_requester("ann")
+    assert await waiting(chat, "bob", ["manager"]) == []
+    (closed,) = await own(chat, "ann")
     assert closed.state == "approved"
     assert (await messages(chat, asked))[2:] == [
         "The request was approved.",
@@ -150,12 +162,12 @@ async def test_every_end_has_its_own_sentence_and_one_closing_message(
     shown = (await chat.conversation("ann", asked.conversation_id)).messages[2:]
     until = f"{request.action.expires_at:%Y-%m-%d %H:%M} UTC"
     assert [one.content for one in shown[1:]] == [reply.format(until=until)]
-    assert [one.state for one in await requests_of(chat).of_requester("ann")] == [end]
+    assert [one.state for one in await own(chat, "ann")] == [end]
     assert shown[1].notices == (["'bob' says: 'too much'"] if end == "denied" else [])
     assert shown[1].decision_type is DecisionType.CANCEL_PENDING
     assert shown[0].authors is not None
     assert shown[0].authors.message == "code"
-    with pytest.raises(ServiceError, match=f"This request has ended: {end}"):
+    with pytest.raises(ServiceError, match=f"This question has ended: {end}"):
         await respond(chat, request, "eve")
 
 
@@ -172,7 +184,7 @@ async def test_two_people_approve_and_one_person_counts_once(each_environment: E
         await respond(chat, request, "bob", roles=["finance", "manager"], role="finance")
     with pytest.raises(ServiceError, match="Nobody answers a request of their own"):
         await respond(chat, request, "ann", roles=["manager"])
-    with pytest.raises(ServiceError, match="no such request"):
+    with pytest.raises(ServiceError, match="no such question"):
         await respond(chat, request, "dan", roles=["support"])
     assert await environment.descriptions() == []
     await respond(chat, request, "eve", roles=["manager"])
@@ -261,14 +273,14 @@ async def test_what_the_call_acts_on_is_looked_up_again_and_a_change_opens_the_r
         shown = (await chat.conversation("ann", asked.conversation_id)).messages
         assert "It has changed since the request, so nothing was done." in shown[-1].content
         assert f"Delete '{name}'" in shown[-1].content
-        (open_one,) = [one for one in await requests_of(chat).of_requester("ann") if one.state == "open"]
+        (open_one,) = [one for one in await own(chat, "ann") if one.state == "open"]
         stored = await requests_of(chat).state(open_one.id, "ann")
         request = stored.request
     await rename(environment, bread, "wheat")
     await respond(chat, request)
     assert "what it is about has changed again and again" in (await messages(chat, asked))[-1].lower()
     assert await environment.descriptions() == ["wheat"]
-    assert [one.state for one in await requests_of(chat).of_requester("ann")] == ["approved"] * 4
+    assert [one.state for one in await own(chat, "ann")] == ["approved"] * 4
 
 
 async def test_an_answer_names_what_its_approver_was_shown(each_environment: Environment) -> None:
@@ -310,7 +322,7 @@ async def test_no_answer_is_accepted_after_the_end_also_before_its_closing_decis
                 await store.expire(request.id)
     # A denial only takes away: it counts as long as nothing has ended the request.
     for approve in (True, False) if end != "late" else (True,):
-        with pytest.raises(ServiceError, match="This request has ended"):
+        with pytest.raises(ServiceError, match="This question has ended"):
             await answer("bob", approve=approve)
     stored = await store.find(request.id)
     assert stored is not None
@@ -333,7 +345,7 @@ async def test_an_approved_call_counts_for_the_budget_of_its_requester(each_envi
     (call,) = [one for record in await environment.records() for one in record.invocations if one.success]
     assert call.parameters == {"description": "bread"}
     # What waits is not refused for good: it may be made the next day.
-    assert {one.state for one in await requests_of(chat).of_requester("ann")} == {"approved", "open"}
+    assert {one.state for one in await own(chat, "ann")} == {"approved", "open"}
 
 
 async def test_two_calls_that_are_approved_at_once_do_not_exceed_the_budget(each_environment: Environment) -> None:
@@ -351,7 +363,7 @@ async def test_the_closing_decision_replays_identically_and_by_its_recorded_coun
     chat = chat_of(environment, ADD)
     asked = await chat.send("ann", "add bread")
     await respond(chat, request_of(asked))
-    (closed,) = await requests_of(chat).of_requester("ann")
+    (closed,) = await own(chat, "ann")
     for decision_id in (asked.decision_id, str(closed.closing_decision)):
         loaded = await load_from_log(environment.database, decision_id)
         assert isinstance(loaded.record, DecisionRecord)
@@ -387,7 +399,7 @@ async def test_a_rule_about_a_fact_is_judged_by_the_fact_of_then(environment: En
     assert (await requests_of(chat).view(request.id, "eve", ["manager"])).yours is not None
     await respond(chat, request, "eve")
     assert [name for name, _ in desk.sent].count("cancel_order") == 1
-    assert [one.state for one in await requests_of(chat).of_requester("ann")] == ["approved"]
+    assert [one.state for one in await own(chat, "ann")] == ["approved"]
 
 
 async def test_a_request_of_a_host_whose_clock_is_ahead_waits_as_long_as_any_other(
@@ -434,7 +446,7 @@ async def test_aisvs_9_2_9_with_keys_an_answer_that_the_server_has_made_itself_r
     for _ in range(2):
         await chat.sweep()
     assert await environment.descriptions() == []
-    (still,) = await requests_of(chat).of_requester("ann")
+    (still,) = await own(chat, "ann")
     assert still.state == "open"
 
 
@@ -443,7 +455,7 @@ async def test_aisvs_9_2_10_the_approval_of_a_call_covers_no_other_one(each_envi
     chat = chat_of(environment, ADD, calls(("add_task", {"description": "milk"})))
     first = request_of(await chat.send("ann", "add bread"))
     second = request_of(await chat.send("ann", "add milk"))
-    with pytest.raises(ServiceError, match="about another text than that of this request"):
+    with pytest.raises(ServiceError, match="about another text than that of this question"):
         await respond(chat, second, digest=first.digest)
     await respond(chat, first)
     await chat.sweep()
@@ -459,14 +471,14 @@ async def test_requests_are_pruned_a_month_after_their_end_and_erased_with_their
     open_one = request_of(await chat.send("dan", "add bread"))
     clock.advance(days=29)
     await prune_questions(environment.database, environment.clock.now())
-    assert len(await requests_of(chat).of_requester("ann")) == 1
+    assert len(await own(chat, "ann")) == 1
     clock.advance(days=2)
     await prune_questions(environment.database, environment.clock.now())
-    assert await requests_of(chat).of_requester("ann") == []
+    assert await own(chat, "ann") == []
     # One that no sweep has closed is kept.
-    assert [one.id for one in await requests_of(chat).of_requester("dan")] == [open_one.id]
+    assert [one.id for one in await own(chat, "dan")] == [open_one.id]
     await environment.database.write(lambda connection: erase_questions(connection, "dan"))
-    assert await requests_of(chat).of_requester("dan") == []
+    assert await own(chat, "dan") == []
 
 
 async def test_the_newest_request_is_shown_and_carried_out_after_a_crash_however_many_wait(
@@ -485,8 +497,7 @@ async def test_the_newest_request_is_shown_and_carried_out_after_a_crash_however
 
     await environment.database.write(open_many)
     newest = request_of(await chat.send("ann", "add bread"))
-    waiting = [one.id for one in await requests_of(chat).for_approver("bob", ["manager"])]
-    assert waiting == [request.id, newest.id]
+    assert [one.id for one in await waiting(chat, "bob", ["manager"])] == [request.id, newest.id]
     given: Any = {"role": "manager", "digest": newest.digest, "identity": ApproverIdentity.TOKEN}
     answer = ApprovalAnswer(approver="bob", approve=True, answered_at=environment.clock.now(), **given)
     # The process that takes the answer is killed before it closes the request.

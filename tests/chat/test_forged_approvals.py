@@ -22,7 +22,7 @@ from graph_agent.models.decision import ApprovalRequest, DecisionContext
 from graph_agent.question.approvals import ApprovalStore, rules_digest
 from graph_agent.question.tables import Evidence, QuestionState, answers, questions
 from tests.chat.environment import Environment
-from tests.chat.test_approvals import ADD, messages, requests_of, respond, rules
+from tests.chat.test_approvals import ADD, messages, own, requests_of, respond, rules
 from tests.scripted_turns import TableServer
 
 APPROVED, DENIED = ApprovalState.APPROVED, ApprovalState.DENIED
@@ -86,7 +86,7 @@ class Desk:
         await store.answer(request.id, answer)
 
     async def state(self) -> str:
-        return str((await requests_of(self.chat).of_requester("ann"))[0].state)
+        return str((await own(self.chat, "ann"))[0].state)
 
     @property
     def sent(self) -> int:

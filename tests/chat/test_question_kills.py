@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select, update
 
 from graph_agent.chat.conversations.tables import TurnState, turns
+from graph_agent.chat.questions import Person
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import SystemClock
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -58,16 +59,17 @@ class Round:
 
     async def asked(self) -> str:
         """Return the id of the question that waits; it is asked again if the process that asked has died before."""
-        if not (waiting := (await self.chat.confirmations(self.user)).confirmations):
+        if not (waiting := (await self.chat.questions.inbox(Person(self.user))).questions):
             assert await self.states() == []
             card = calls(*[("delete_task", {"task_id": one}) for one in self.tasks])
             await self.environment.chat(ScriptedAdapter([card])).send(self.user, "delete them")
-            waiting = (await self.chat.confirmations(self.user)).confirmations
+            waiting = (await self.chat.questions.inbox(Person(self.user))).questions
         (one,) = waiting
         shown = (await self.chat.conversation(self.user, one.conversation_id)).messages
         assert [message.question for message in shown if message.question] == ["open"]
-        assert len(one.pending_action.each) == len(self.tasks)
-        return one.pending_action.id
+        assert one.card is not None
+        assert len(one.card.each) == len(self.tasks)
+        return one.id
 
     async def states(self) -> list[str]:
         wanted = select(questions.c.state).where(questions.c.user_id == self.user)

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.questions import Person
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.db.backend import Work
@@ -124,14 +125,13 @@ async def test_the_third_time_it_is_asked_a_question_can_still_be_confirmed(envi
 
 async def test_a_question_that_a_running_turn_reads_waits_nowhere_else(environment: Environment) -> None:
     asked = await asked_to_delete(environment)
-    assert [one.pending_action.id for one in (await environment.chat().confirmations("ann")).confirmations] == [
-        yes_to(asked).pending_action
-    ]
+    waiting = await environment.chat().questions.inbox(Person("ann"))
+    assert [one.id for one in waiting.questions] == [yes_to(asked).pending_action]
     model = GatedModel([says("It is fine.")])
     turn = await environment.chat(model).start("ann", "how is the weather?", conversation_id=asked.conversation_id)
     assert not isinstance(turn, ChatAnswer)
     await model.asked.acquire()
-    assert (await environment.chat().confirmations("ann")).confirmations == []
+    assert (await environment.chat().questions.inbox(Person("ann"))).questions == []
     model.gate.set()
     await turn.result()
     assert await shown(environment, asked) == ["superseded"]

@@ -24,7 +24,7 @@ from graph_agent.replays.replayer import Replayer
 from graph_agent.turn.sent_calls import SentCalls
 from tests.address_desk import CONSTITUTION, AddressDesk, move, note, schema
 from tests.chat.environment import Environment
-from tests.chat.test_approvals import request_of, requests_of, respond, rules
+from tests.chat.test_approvals import own, request_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
 from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import calls, done, failed, says
@@ -128,7 +128,7 @@ async def test_an_undo_that_a_rule_lets_wait_is_done_once_it_is_approved_and_cla
     assert desk.notes == {"n1": "call back"}
     await respond(chat, request)
     assert desk.notes == {}
-    (closed,) = await requests_of(chat).of_requester("ann")
+    (closed,) = await own(chat, "ann")
     assert closed.state == "approved"
     with pytest.raises(ServiceError, match="has undone it already"):
         await chat.undo("ann", made.decision_id)

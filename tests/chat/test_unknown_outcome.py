@@ -127,7 +127,7 @@ async def test_the_commands_send_a_key_and_ask_again_with_it(environment: Enviro
         database.lost = 1_000_000
 
     chat = environment.chat(FailureBeforeAnswer([ADD, says("Added.")], lose_every_confirmation), database=database)
-    answer = await pass_time(clock, send_with_key(chat, "ann", "add milk"))
+    answer = await pass_time(clock, send_with_key(chat.send, "ann", "add milk"))
     assert answer.reply == "Added."
     assert await environment.descriptions() == ["milk"]
     forgotten = OperationLedger(environment.database, operations)

@@ -234,14 +234,15 @@ def test_a_value_that_cannot_be_used_is_refused_by_the_name_of_its_option(
 def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(cli: Cli, token: tuple[str, str]) -> None:
     cli("ask", "add a task to call mom")
     asked = cli("ask", "delete the call mom task", "-v")
-    (pending_id,) = re.findall(r"by id: --yes (\S+)", asked.err)
-    declined = cli("ask", "--no", pending_id, *token)
+    (pending_id,) = re.findall(r"questions answer (\S+)", asked.err)
+    declined = cli("questions", "answer", "--no", pending_id, *token)
     assert (declined.code, declined.out) == (0, "OK, I won't do that. Nothing was changed.\n")
-    late = cli("ask", "--yes", pending_id, *token)
-    assert (late.code, late.out) == (1, "That question has already been answered, so nothing was done now.\n")
+    late = cli("questions", "answer", "--yes", pending_id, *token)
+    assert (late.code, late.out) == (1, "")
+    assert "You have answered this question already." in late.err
     again = cli("ask", "delete the call mom task", "-v")
-    (pending_id,) = re.findall(r"by id: --yes (\S+)", again.err)
-    assert "deleted 'call mom'" in cli("ask", "--yes", pending_id, *token).out
+    (pending_id,) = re.findall(r"questions answer (\S+)", again.err)
+    assert "deleted 'call mom'" in cli("questions", "answer", "--yes", pending_id, *token).out
 
 
 def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_that_answers_it_and_uses_nothing_up(
@@ -253,19 +254,19 @@ def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_t
     files = ["--constitution", str(constitution), "--conditions", str(policy)]
     cli("ask", "add a task to call mom")
     asked = cli("ask", "delete the call mom task", "-v", *files)
-    (pending_id,) = re.findall(r"by id: --yes (\S+)", asked.err)
-    for answer in (["--yes", pending_id], ["yes", "-c"]):
-        refused = cli("ask", *answer, *token)
+    (pending_id,) = re.findall(r"questions answer (\S+)", asked.err)
+    for answer in (["questions", "answer", "--yes", pending_id], ["ask", "yes", "-c"]):
+        refused = cli(*answer, *token)
         assert (refused.code, refused.out) == (1, f"{void_answer_reply(AnswerState.OTHER_RULES)}\n")
         assert f"the constitution differs: asked with {constitution}, answered with the shipped one\n" in refused.err
         assert f"the conditions file differs: asked with {policy}, answered with none\n" in refused.err
     (command,) = re.findall(r"to answer it there: (.*)", refused.err)
-    assert command == shlex.join(["graph-agent", "ask", *files, "--yes", pending_id])
+    assert command == shlex.join(["graph-agent", "questions", "answer", pending_id, *files])
     policy.write_text("permit (principal, action, resource) when { true };")
-    changed = cli(*shlex.split(command)[1:], *token)
+    changed = cli(*shlex.split(command)[1:], "--yes", *token)
     assert f"the conditions file {policy} (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE) has changed since" in changed.err
     policy.write_text("permit (principal, action, resource);")
-    assert "✓ deleted 'call mom'" in cli(*shlex.split(command)[1:], *token).out
+    assert "✓ deleted 'call mom'" in cli(*shlex.split(command)[1:], "--yes", *token).out
 
 
 def test_a_question_without_a_policy_is_answered_without_the_one_of_the_environment(
@@ -274,11 +275,11 @@ def test_a_question_without_a_policy_is_answered_without_the_one_of_the_environm
     policy = tmp_path / "policy.cedar"
     policy.write_text("permit (principal, action, resource);")
     cli("ask", "add a task to call mom")
-    (pending_id,) = re.findall(r"by id: --yes (\S+)", cli("ask", "delete the call mom task", "-v").err)
+    (pending_id,) = re.findall(r"questions answer (\S+)", cli("ask", "delete the call mom task", "-v").err)
     monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(policy))
-    refused = cli("ask", "--yes", pending_id, *token)
+    refused = cli("questions", "answer", "--yes", pending_id, *token)
     assert f"the conditions file differs: asked with none, answered with {policy}\n" in refused.err
-    assert f"to answer it there: env -u GRAPH_AGENT_CONDITIONS graph-agent ask --yes {pending_id}\n" in refused.err
+    assert f"to answer it there: env -u GRAPH_AGENT_CONDITIONS graph-agent questions answer {pending_id}\n" in refused.err
 
 
 def test_a_dropped_action_is_printed_as_a_notice(cli: Cli) -> None:

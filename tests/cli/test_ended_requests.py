@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.cli.test_approvals import BOB, asked, policy
+from tests.cli.test_questions import BOB, asked, policy
 
 __all__ = ["policy"]
 pytestmark = pytest.mark.usefixtures("policy")
@@ -17,7 +17,7 @@ APPROVED = "Approved by 'bob' as manager. Done: added 'buy bread'.\n  ✓ added 
 def test_what_was_decided_is_printed_once_before_the_next_reply(cli: Cli, launched: tuple[str, str]) -> None:
     request_id = asked(cli)
     assert cli("ask", "hello", *ANN, "-c").out.count("Approved by") == 0
-    cli("approvals", "approve", request_id, *BOB, *launched)
+    cli("questions", "answer", "--yes", request_id, *BOB, *launched)
     told = cli("ask", "show my tasks", *ANN, "-c")
     assert told.out.startswith(APPROVED)
     assert told.out.count("Approved by") == 1
@@ -28,7 +28,7 @@ def test_what_was_decided_is_printed_once_before_the_next_reply(cli: Cli, launch
 def test_continuing_without_a_message_prints_it_and_then_says_that_nothing_waits(cli: Cli, launched: tuple[str, str]) -> None:
     request_id = asked(cli)
     assert cli("ask", *ANN, "-c").code == 1
-    cli("approvals", "deny", request_id, *BOB, *launched, "--reason", "not\u202e now")
+    cli("questions", "answer", "--no", request_id, *BOB, *launched, "--reason", "not\u202e now")
     told = cli("ask", *ANN, "-c")
     assert told.code == 0
     assert told.out.startswith("Denied by 'bob' as manager, so nothing was done: add task (description 'buy bread').\n")
@@ -41,15 +41,15 @@ def test_continuing_without_a_message_prints_it_and_then_says_that_nothing_waits
 def test_the_ends_of_several_requests_are_printed_in_their_order(cli: Cli, launched: tuple[str, str]) -> None:
     first = asked(cli)
     second = str(cli("ask", "add a task to buy milk", *ANN, "-c", "--json").json()["decision"]["approval"]["action"]["id"])
-    cli("approvals", "approve", second, *BOB, *launched)
-    cli("approvals", "cancel", first, *ANN, *launched)
+    cli("questions", "answer", "--yes", second, *BOB, *launched)
+    cli("questions", "cancel", first, *ANN, *launched)
     lines = cli("ask", *ANN, "-c").out.splitlines()
     assert [line.partition(" ")[0] for line in lines if not line.startswith(" ")] == ["Approved", "You"]
 
 
 def test_json_stays_one_line_and_other_conversations_and_users_are_told_nothing(cli: Cli, launched: tuple[str, str]) -> None:
     request_id = asked(cli)
-    cli("approvals", "approve", request_id, *BOB, *launched)
+    cli("questions", "answer", "--yes", request_id, *BOB, *launched)
     assert "Approved" not in cli("ask", "hello", *ANN).out
     assert "Approved" not in cli("ask", "hello", "--user", "eve").out
     told = cli("ask", "hello", *ANN, "--json", "--conversation", conversation_of(cli, request_id))
@@ -59,12 +59,12 @@ def test_json_stays_one_line_and_other_conversations_and_users_are_told_nothing(
 
 
 def conversation_of(cli: Cli, request_id: str) -> str:
-    return str(cli("approvals", "show", request_id, *ANN, "--json").json()["conversation_id"])
+    return str(cli("questions", "show", request_id, *ANN, "--json").json()["conversation_id"])
 
 
 def test_a_chat_prints_what_was_decided_before_it_once(cli: Cli, launched: tuple[str, str]) -> None:
     request_id = asked(cli)
-    cli("approvals", "approve", request_id, *BOB, *launched)
+    cli("questions", "answer", "--yes", request_id, *BOB, *launched)
     ended = cli("chat", *ANN, "--conversation", conversation_of(cli, request_id), stdin=b"show my tasks\nhello\n")
     assert ended.out.startswith(APPROVED)
     assert ended.out.count("Approved by") == 1

@@ -32,10 +32,9 @@ def tasks(cli: Cli) -> int:
     return int(cli("tools", "call", "list_tasks").json()["data"]["count"])
 
 
-@pytest.mark.parametrize("answer", [["-c"], ["-c", "yes"], ["-c", "no"], ["yes", "--conversation"], ["--yes"], ["--no"]])
+@pytest.mark.parametrize("answer", [["-c"], ["-c", "yes"], ["-c", "no"], ["yes", "--conversation"]])
 def test_no_command_without_a_terminal_answers_a_question(cli: Cli, asked: Any, answer: list[str]) -> None:
-    ids = {"--yes": pending_id(asked), "--no": pending_id(asked), "--conversation": asked["conversation_id"]}
-    command = ["ask", *answer, *([ids[answer[-1]]] if answer[-1] in ids else [])]
+    command = ["ask", *answer, *([asked["conversation_id"]] if answer[-1] == "--conversation" else [])]
     for stdin in (b"", b"yes\n", b"y\nyes\nyes\n"):
         refused = cli(*command, stdin=stdin)
         assert (refused.code, refused.out) == (2, "")
@@ -46,7 +45,7 @@ def test_no_command_without_a_terminal_answers_a_question(cli: Cli, asked: Any, 
 def test_a_pseudo_terminal_alone_is_no_person(cli: Cli, asked: Any) -> None:
     # The standard input of a program that has no controlling terminal.
     side = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
-    command = [PROGRAM, "ask", "--yes", pending_id(asked)]
+    command = [PROGRAM, "questions", "answer", pending_id(asked)]
     ended = subprocess.run(command, stdin=side, capture_output=True, text=True, start_new_session=True, check=False)
     os.close(side)
     assert (ended.returncode, ended.stderr.endswith(NEEDS_A_PERSON)) == (2, True)
@@ -68,17 +67,18 @@ def test_words_that_a_rule_of_the_policy_reads_as_a_yes_only_ask_again(cli: Cli,
     [
         (["-c"], "yes", 0, 0, "Done: deleted 'call mom'."),
         (["-c", "no"], "yes", 0, 0, "Done: deleted 'call mom'."),
-        (["--yes"], "yes", 0, 0, "Done: deleted 'call mom'."),
+        (["answer"], "yes", 0, 0, "Done: deleted 'call mom'."),
         (["-c", "yes"], "no", 0, 1, "OK, I won't do that. Nothing was changed."),
-        (["--yes"], "no", 0, 1, "OK, I won't do that. Nothing was changed."),
-        (["--yes"], "perhaps", 1, 1, "that is neither yes nor no: the question is still open"),
-        (["--no"], "", 1, 1, "that is neither yes nor no: the question is still open"),
+        (["answer"], "no", 0, 1, "OK, I won't do that. Nothing was changed."),
+        (["answer", "--yes"], "no", 0, 1, "OK, I won't do that. Nothing was changed."),
+        (["answer"], "perhaps", 1, 1, "that is neither yes nor no: the question is still open"),
+        (["answer", "--no"], "", 1, 1, "that is neither yes nor no: the question is still open"),
     ],
 )
 def test_the_question_is_shown_again_in_the_terminal_and_what_is_typed_below_it_counts(
     cli: Cli, asked: Any, words: list[str], answer: str, code: int, left: int, reply: str
 ) -> None:
-    command = [PROGRAM, "ask", *words, *([pending_id(asked)] if words[0].startswith("--") else [])]
+    command = [PROGRAM, *(("questions", *words, pending_id(asked)) if words[0] == "answer" else ("ask", *words))]
     ended, shown = typed(command, [answer])
     assert ended == code
     assert f"{QUESTION}> {answer}\n{reply}\n" in shown
@@ -86,12 +86,12 @@ def test_the_question_is_shown_again_in_the_terminal_and_what_is_typed_below_it_
 
 
 def test_what_was_typed_before_the_question_was_shown_does_not_answer_it(cli: Cli, asked: Any) -> None:
-    ended, _ = typed([PROGRAM, "ask", "--yes", pending_id(asked)], [], early="yes\nyes\n")
+    ended, _ = typed([PROGRAM, "questions", "answer", pending_id(asked)], [], early="yes\nyes\n")
     assert (ended, tasks(cli)) == (1, 1)
 
 
 def test_a_pipe_does_not_answer_in_a_terminal(cli: Cli, asked: Any) -> None:
-    ended, shown = typed(["sh", "-c", f"echo yes | {PROGRAM} ask --yes {pending_id(asked)}"], ["yes"])
+    ended, shown = typed(["sh", "-c", f"echo yes | {PROGRAM} questions answer {pending_id(asked)}"], ["yes"])
     assert (ended, tasks(cli)) == (2, 1)
     assert shown.endswith(NEEDS_A_PERSON)
 
@@ -109,11 +109,11 @@ def test_the_launch_token_answers_without_a_terminal_and_no_other_text_does(
 ) -> None:
     for text in ("", "\n", "Authorization: Bearer \n", "Authorization: Bearer nonsense\n", "x" * 10_000):
         (tmp_path / "wrong").write_text(text, encoding="utf-8")
-        refused = cli("ask", "--yes", pending_id(asked), "--token-file", str(tmp_path / "wrong"))
+        refused = cli("questions", "answer", "--yes", pending_id(asked), "--token-file", str(tmp_path / "wrong"))
         assert (refused.code, "does not have the launch token" in refused.err) == (2, True)
-    assert cli("ask", "--yes", pending_id(asked), "--token-file", str(tmp_path / "none")).code == 2
+    assert cli("questions", "answer", "--yes", pending_id(asked), "--token-file", str(tmp_path / "none")).code == 2
     assert tasks(cli) == 1
-    assert "✓ deleted 'call mom'" in cli("ask", "--yes", pending_id(asked), *token).out
+    assert "✓ deleted 'call mom'" in cli("questions", "answer", "--yes", pending_id(asked), *token).out
 
 
 def test_a_tool_that_needs_a_yes_is_called_by_a_person_or_with_the_launch_token(cli: Cli, token: tuple[str, str]) -> None:

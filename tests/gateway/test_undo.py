@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from graph_agent.chat.questions import Person
 from graph_agent.gateway.server import WAITING
 from graph_agent.policy.constitution import Constitution
 from tests.chat.environment import Environment
@@ -51,7 +52,7 @@ async def test_without_elicitation_an_undo_waits_for_a_yes_on_the_page(environme
             added = await client.call_tool("add_task", {"description": "call mom"})
             failed, said = await undo(client, added)
             assert (failed, said["state"]) == (True, WAITING)
-        (one,) = (await runtime.chat.confirmations("ann")).confirmations
+        (one,) = (await runtime.chat.questions.inbox(Person("ann"))).questions
         assert announced[-1:] == [f"a call waits for its user's yes on http://127.0.0.1:8000/chat/{one.conversation_id}"]
 
 

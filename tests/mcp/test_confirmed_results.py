@@ -40,8 +40,7 @@ def confirmed(
     files = ("--mcp", str(servers()), "--constitution", str(constitution))
     asked = cli("ask", "go", *files, "--model", script(requested), "--json").json()
     pending = PendingAction.model_validate(asked["decision"]["pending_action"])
-    conversation = ("--conversation", asked["conversation_id"])
-    answered = cli("ask", "--yes", pending.id, *conversation, *files, *token, "--model", script(SAID), "--json").json()
+    answered = cli("questions", "answer", "--yes", pending.id, *files, *token, "--model", script(SAID), "--json").json()
     assert cli("replay", answered["decision_id"]).code == 0
     return asked["reply"], answered
 
@@ -78,14 +77,17 @@ def test_a_call_that_is_too_long_for_its_question_is_confirmed_by_the_id_that_it
     asked = cli("ask", "go", *files, "--model", script(call("write_note", name="b.txt", text=text)))
     assert "the end" not in asked.out
     conversation = asked.err.split("conversation: ")[1].strip()
-    answer = ("--conversation", conversation, *files, *token, "--model", script(SAID))
-    whole = cli("ask", "--show", *answer)
-    assert f"  Name: 'b.txt'\n  Text: '{text}'" in whole.out
-    identified = whole.err.split("--yes ")[1].split()[0]
-    for unread in (["yes"], ["--yes", identified.partition(":")[0]]):
-        assert "a typed yes does not confirm it" in cli("ask", *unread, *answer).out
-        assert not (notes / "b.txt").exists()
-    assert "✓ Write note (name 'b.txt'" in cli("ask", "--yes", identified, *answer).out
+    [listed] = cli("questions", "list", *files).out.splitlines()
+    question = listed.split()[0]
+    whole = cli("questions", "show", question, *files).out
+    assert f"  Name: 'b.txt'\n  Text: '{text}'" in whole
+    more = (*files, *token, "--model", script(SAID))
+    assert "a typed yes does not confirm it" in cli("ask", "yes", "--conversation", conversation, *more).out
+    answer = ("questions", "answer", question, "--yes", *more)
+    unread = cli(*answer)
+    assert (unread.code, "give the --digest that it prints" in unread.err) == (2, True)
+    assert not (notes / "b.txt").exists()
+    assert "✓ Write note (name 'b.txt'" in cli(*answer, "--digest", whole.split("Digest: ")[1].strip()).out
     assert (notes / "b.txt").read_text(encoding="utf-8") == text
 
 

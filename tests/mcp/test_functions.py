@@ -130,7 +130,7 @@ def test_a_question_of_a_function_is_answered_and_a_refusal_is_quoted(
     asked = cli("ask", "20 bolts", *options, "--model", model)
     assert "Order an item\n  Count: 20\n  Item: 'bolt'\nShould I go ahead?" in asked.out
     pending = json.loads(cli("ask", "20 bolts", *options, "--model", model, "--json").out)["decision"]["pending_action"]["id"]
-    refused = cli("ask", "--yes", pending, *token, *options, "--model", model)
+    refused = cli("questions", "answer", "--yes", pending, *token, *options, "--model", model)
     assert "That was refused, so nothing was changed.\n\nThe tool says:\n> Only 10 of bolt are in stock." in refused.out
     done = cli("tools", "call", "order", '{"item": "bolt", "count": 2}', "--yes", *token, *options)
     assert json.loads(done.out)["data"] == {"result": "2 of bolt for local"}

@@ -83,6 +83,7 @@ MORE: dict[str, list[str]] = {
     "tools call": ["list_tasks"],
     "tools pin": [],
     "tools diff": [],
+    "questions list": [],
 }
 """The arguments of each command that is run, in this order: what `ask` has recorded is there for the later ones."""
 NOT_RUN = {
@@ -91,7 +92,7 @@ NOT_RUN = {
     "undo",  # it needs a decision that can be undone
     *("stop", "resume", "due retry"),  # a stop keeps the others from running; the others need one, or work that is stuck
     *("db copy", "policy diff", "policy prove"),
-    *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "cancel")),  # they need a request that waits
+    *(f"questions {name}" for name in ("show", "answer", "cancel")),  # they need a question that waits
 }
 SENDING = {"ask", "step", "tools call"}
 

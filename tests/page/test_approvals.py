@@ -207,11 +207,11 @@ def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_s
     with desk_site.page(refusals=True) as ann, desk_site.page(refusals=True, viewport={"width": width, "height": 800}) as bob:
         sign_in(bob, "bob", "manager")
         bob.get_by_role("link", name="Inbox").click()
-        expect(bob.get_by_text("No call of another person waits for your approval.")).to_be_visible()
+        expect(bob.get_by_text("Nothing waits for you.")).to_be_visible()
         sign_in(ann, "ann", "manager")
         say(ann, "cancel W-2002")
         card = bob.get_by_role("region", name="Request", exact=True)
-        expect(bob.get_by_role("link", name="Inbox 1 approval waits")).to_be_visible()
+        expect(bob.get_by_role("link", name="Inbox 1 question waits")).to_be_visible()
         # Nobody is told of a request of their own.
         expect(ann.get_by_role("link", name="Inbox", exact=True)).to_be_visible()
         expect(card.locator("dt")).to_have_text(["order_id", "reason", "order W-2002"])
@@ -222,7 +222,7 @@ def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_s
         assert bob.evaluate("document.documentElement.scrollWidth") <= width
         desk.tables["get_order"]["W-2002"]["status"] = "returned"
         card.get_by_role("link", name="Read all of it").click()
-        expect(bob.get_by_role("heading", name="Approval", exact=True)).to_be_visible()
+        expect(bob.get_by_role("heading", name="Question", exact=True)).to_be_visible()
         value = bob.locator("dt", has_text="reason").locator("+ dd")
         # Every character of the value, also spaces, lines and what is invisible.
         assert value.locator("> span").first.inner_text() == "paid twice  (see\n1,250.00) ‹U+202E›evil"
@@ -235,7 +235,7 @@ def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_s
         bob.get_by_role("button", name="Deny").click()
         expect(bob.get_by_role("heading", name="Denied")).to_be_visible()
         bob.get_by_role("link", name="Inbox", exact=True).click()
-        expect(bob.get_by_text("No call of another person waits for your approval.")).to_be_visible()
+        expect(bob.get_by_text("Nothing waits for you.")).to_be_visible()
 
 
 LONG = "".join(f"{number}  \u202e\u2066<i>\u200b\n" for number in range(820))
@@ -248,7 +248,7 @@ def test_aisvs_9_2_2_the_page_shows_every_character_of_the_longest_value(desk_si
         sign_in(ann, "ann")
         say(ann, "cancel W-2002")
         open_request(bob, "bob", "manager")
-        expect(bob.get_by_role("heading", name="Approval", exact=True)).to_be_visible()
+        expect(bob.get_by_role("heading", name="Question", exact=True)).to_be_visible()
         value = bob.locator("dt", has_text="reason").locator("+ dd > span").first
         shown: dict[str, str | int | None] = {"\u202e": "‹U+202E›", "\u2066": "‹U+2066›", "\u200b": "‹U+200B›"}
         assert value.text_content() == reason.translate(str.maketrans(shown))

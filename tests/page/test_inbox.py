@@ -34,7 +34,7 @@ def test_the_questions_of_all_conversations_are_counted_and_answered_in_the_inbo
         inbox = page.get_by_role("link", name="Inbox 2 questions wait")
         inbox.click()
         expect(page).to_have_title("Inbox · graph_agent")
-        cards = page.locator(".waiting > li")
+        cards = page.locator(".waiting > li > div")
         expect(cards.locator(".change")).to_have_text(["Delete 'call mom'", "Delete 'buy bread'"])
         top = cards.nth(1).evaluate(TOP)
         cards.first.get_by_role("button", name="Confirm").click()
@@ -104,6 +104,6 @@ def test_a_hidden_page_asks_for_nothing(site: Site) -> None:
         )
         # The browser handles the message before it answers this.
         page.evaluate("new Promise((done) => setTimeout(done))")
-        assert [url for url in asked if "confirmations" in url] == []
-        with page.expect_request(re.compile("/api/confirmations")):
+        assert [url for url in asked if "questions" in url] == []
+        with page.expect_request(re.compile("/api/questions")):
             page.evaluate("delete document.visibilityState; document.dispatchEvent(new Event('visibilitychange'))")

@@ -104,7 +104,7 @@ async def test_what_waited_waits_for_the_same_people_under_the_same_rules(
         (requests[3], "open", []),
         (requests[4], "open", []),
     ]
-    assert [one.request.id for one in await moved.waiting_for("eve", ["finance"])] == ["r0", "r3", "r4"]
+    assert store.waiting("eve", "finance") == ["r0", "r3", "r4"]
     lane = rules_digest(RULES, requests[0].evidence)
     assert store.sql("SELECT kind, key, lane FROM due ORDER BY kind, key") == [
         ("decide", "r0", lane),
@@ -123,4 +123,4 @@ async def test_what_waits_in_a_copied_database_is_void_there(
     found = await requests.find("r1")
     assert found is not None
     assert (found.state, found.closing_decision, "copied" in found.why) == ("void", None, True)
-    assert await requests.waiting_for("bob", ["finance"]) == []
+    assert store.waiting("bob", "finance") == []

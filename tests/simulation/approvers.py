@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from graph_agent.chat.approval_view import ApprovalSummary
 from graph_agent.chat.approvals import ApprovalService
+from graph_agent.chat.question_view import QuestionSummary
 from graph_agent.errors import ServiceError
 from graph_agent.models.approval import ApprovalState, ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest
@@ -107,7 +107,7 @@ class Person:
         failure = served.exception()
         if failure is None:
             result = served.result()
-            return str(result.state) if isinstance(result, ApprovalSummary) else "is shown"
+            return str(result.state) if isinstance(result, QuestionSummary) else "is shown"
         if isinstance(failure, ServiceError):
             return str(failure.code)
         self._world.history.violated(f"what a person did with a request raises {failure!r}")

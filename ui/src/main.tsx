@@ -8,7 +8,6 @@ import { DecisionsView, prepareDecisions } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
 import { HelpView } from "./help/view";
 import { InboxLink } from "./inbox/link";
-import type { ApprovalsView } from "./approvals/view";
 import type { InboxView } from "./inbox/view";
 import type { DecisionRulesView } from "./decisions/rules";
 import type { LabView } from "./lab/view";
@@ -29,7 +28,6 @@ import "./style.css";
 const TITLES: Readonly<Record<string, string>> = {
   chat: "Chat",
   inbox: "Inbox",
-  approvals: "Approvals",
   decisions: "Decisions",
   lab: "Lab",
   behavior: "Behavior",
@@ -86,7 +84,6 @@ function Page(): VNode {
 
 const loadInboxView = async (): Promise<typeof InboxView> => (await import("./inbox/view")).InboxView;
 const loadDecisionRules = async (): Promise<typeof DecisionRulesView> => (await import("./decisions/rules")).DecisionRulesView;
-const loadApprovals = async (): Promise<typeof ApprovalsView> => (await import("./approvals/view")).ApprovalsView;
 const loadLab = async (): Promise<typeof LabView> => (await import("./lab/view")).LabView;
 
 function View({ name, id, part }: { name: string; id: string | null; part: string | null }): VNode {
@@ -97,8 +94,6 @@ function View({ name, id, part }: { name: string; id: string | null; part: strin
       return id === null ? <DecisionsView /> : <DecisionView id={id} />;
     case "inbox":
       return <Later load={loadInboxView} id={id} />;
-    case "approvals":
-      return <Later load={loadApprovals} id={id} />;
     case "lab":
       return <Later load={loadLab} id={id} />;
     case "behavior":

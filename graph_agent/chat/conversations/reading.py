@@ -13,7 +13,6 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType, PendingAction
-from graph_agent.question import inbox
 from graph_agent.question.confirmations import action_of, find_confirmation
 from graph_agent.question.tables import Asks, QuestionState, questions
 from graph_agent.question.transitions import Questions
@@ -91,22 +90,6 @@ class Conversation(ConversationSummary):
     pending_action: PendingAction | None
 
 
-class OpenConfirmation(Frozen):
-    """A question that waits for the user's yes or no, and the conversation in which it was asked."""
-
-    conversation_id: str
-    title: str
-    """The title of the conversation."""
-    pending_action: PendingAction
-
-
-class OpenConfirmations(Frozen):
-    """The questions that wait for a user, in any conversation: the one that expires next first."""
-
-    confirmations: list[OpenConfirmation]
-    has_more: bool
-
-
 class ConversationStore:
     """Reads conversations. Raises `ServiceError`: SERVICE_UNAVAILABLE, and the errors of `owned_conversation`."""
 
@@ -141,27 +124,6 @@ class ConversationStore:
             return action_of(waiting) if waiting is not None and waiting.is_open else None
 
         return await self._database.read(find)
-
-    async def open_confirmations(self, user_id: str, limit: int = 50) -> OpenConfirmations:
-        """Return up to `limit` questions that the user can answer now, in any conversation."""
-
-        def find(connection: Connection) -> tuple[list[OpenConfirmation], bool]:
-            page = inbox.waiting_for(self._questions, connection, user_id, (), size=limit + 1)
-            # One that a running turn answers does not wait any more.
-            asked = [one for one in page.questions if one.asks is Asks.REQUESTER and one.taken_by is None]
-            named = conversations.c.id.in_([one.conversation_id for one in asked])
-            wanted = select(conversations.c.id, conversations.c.title).where(named)
-            titles = {row.id: row.title for row in connection.execute(wanted)}
-            found = [
-                OpenConfirmation(conversation_id=where, title=titles[where], pending_action=action_of(one))
-                for one in asked
-                if (where := one.conversation_id) in titles
-            ]
-            return found, page.next is not None
-
-        waiting, has_more = await self._database.read(find)
-        waiting.sort(key=lambda one: one.pending_action.expires_at)
-        return OpenConfirmations(confirmations=waiting[:limit], has_more=has_more or len(waiting) > limit)
 
     async def page(self, user_id: str, limit: int = 50, before: str | None = None) -> ConversationPage:
         """Return up to `limit` conversations of a user: those after the conversation `before` in the list."""

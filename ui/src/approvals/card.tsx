@@ -2,11 +2,10 @@
 import { useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
-import type { ApprovalSummary, Conversation } from "../shared/client";
+import type { Conversation, QuestionSummary } from "../shared/client";
 import { shortTime } from "../shared/format";
 import { Visible } from "../shared/visible";
-import { cancelApproval, listApprovals } from "./store";
-import { useEvery } from "./view";
+import { cancelQuestion, listQuestions, useEvery } from "../inbox/store";
 
 interface Props {
   readonly conversation: Conversation;
@@ -15,12 +14,12 @@ interface Props {
 }
 
 export function OwnRequests({ conversation, onEnded }: Props): VNode {
-  const [open, setOpen] = useState<readonly ApprovalSummary[]>([]);
+  const [open, setOpen] = useState<readonly QuestionSummary[]>([]);
   useEvery(
     () =>
-      void listApprovals("own").then(
-        (found) => {
-          const own = found.filter((one) => one.conversation_id === conversation.id);
+      void listQuestions("own").then(
+        ({ questions }) => {
+          const own = questions.filter((one) => one.conversation_id === conversation.id);
           setOpen(own.filter((one) => one.state === "open"));
           if (own.some((one) => isUnseen(one, conversation))) onEnded();
         },
@@ -45,10 +44,10 @@ export function OwnRequests({ conversation, onEnded }: Props): VNode {
             </p>
           )}
           <div class="buttons">
-            <button type="button" onClick={() => void cancelApproval(one.id).catch(() => undefined)}>
+            <button type="button" onClick={() => void cancelQuestion(one.id).catch(() => undefined)}>
               Withdraw
             </button>
-            <a href={addressOf(`/approvals/${one.id}`)}>Details</a>
+            <a href={addressOf(`/inbox/${one.id}`)}>Details</a>
           </div>
         </section>
       ))}
@@ -57,7 +56,7 @@ export function OwnRequests({ conversation, onEnded }: Props): VNode {
 }
 
 /** True if the end of a request is not among the messages that are shown. Those before them are not fetched yet. */
-function isUnseen({ closing_decision, ended_at }: ApprovalSummary, { messages }: Conversation): boolean {
+function isUnseen({ closing_decision, ended_at }: QuestionSummary, { messages }: Conversation): boolean {
   const isLater = Date.parse(ended_at ?? "") >= Date.parse(messages[0]?.created_at ?? "");
   return closing_decision !== null && isLater && !messages.some(({ decision_id, role }) => decision_id === closing_decision && role === "assistant");
 }

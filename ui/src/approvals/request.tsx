@@ -1,7 +1,7 @@
-// A request in a list, and the parts of one that are shown there and in its own view.
+// A question in a list, and the parts of one that are shown there and in its own view.
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
-import type { ApprovalSummary, ShownFact } from "../shared/client";
+import type { QuestionSummary, ShownFact } from "../shared/client";
 import { shortTime } from "../shared/format";
 import { textOf } from "../shared/json";
 import { Visible } from "../shared/visible";
@@ -10,17 +10,18 @@ export const STATES: Readonly<Record<string, string>> = {
   open: "Waits",
   approved: "Approved",
   denied: "Denied",
+  replaced: "Replaced",
   cancelled: "Withdrawn",
   expired: "Expired",
   void: "Void",
 };
 
-export function when(one: ApprovalSummary): string {
+export function when(one: QuestionSummary): string {
   return one.state === "open" ? `until ${shortTime(one.expires_at)}` : shortTime(one.ended_at ?? one.created_at);
 }
 
-/** A request in a list. It is answered where all of it is shown. */
-export function Listed({ request: one }: { request: ApprovalSummary }): VNode {
+/** A question in a list. It is answered where all of it is shown. */
+export function Listed({ request: one }: { request: QuestionSummary }): VNode {
   return (
     <section class="card" aria-label="Request">
       <header>
@@ -34,7 +35,7 @@ export function Listed({ request: one }: { request: ApprovalSummary }): VNode {
       <p class="quiet">
         <Visible text={one.requester} />
         {" · "}
-        <a href={addressOf(`/approvals/${one.id}`)}>Read all of it</a>
+        <a href={addressOf(`/inbox/${one.id}`)}>Read all of it</a>
       </p>
     </section>
   );
@@ -67,7 +68,7 @@ export function LookedUp({ at }: { at: string }): VNode {
 }
 
 /** Where the arguments come from, and what the rules read of a server about the call. */
-function Grounds({ request }: { request: ApprovalSummary }): VNode | null {
+function Grounds({ request }: { request: QuestionSummary }): VNode | null {
   const origins = Object.entries(request.origins);
   if (origins.length === 0 && request.facts.length === 0) return null;
   return (

@@ -1,24 +1,21 @@
-// The link to the inbox in the bar, with the number of questions and of requests for approval that wait.
+// The link to the inbox in the bar, with the number of questions that wait for the user.
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
-import { approvals, openCount, useInbox } from "./store";
+import { openCount, useInbox } from "./store";
+
+/** The greatest number that the server counts to. */
+const MANY = 100;
 
 export function InboxLink({ current }: { current: boolean }): VNode {
   useInbox(current);
-  const questions = openCount.value;
-  const requests = approvals.value?.length ?? 0;
-  const count = questions + requests;
-  const kind = requests === 0 ? " question" : questions === 0 ? " approval" : "";
+  const count = openCount.value;
   return (
     <a href={addressOf("/inbox")} {...(current ? { "aria-current": "page" as const } : {})}>
       Inbox
       {count > 0 && (
         <span class="badge">
-          {count}
-          <span class="visually-hidden">
-            {kind}
-            {kind && count > 1 && "s"} {count === 1 ? "waits" : "wait"}
-          </span>
+          {count < MANY ? count : `${MANY}+`}
+          <span class="visually-hidden">{count === 1 ? " question waits" : " questions wait"}</span>
         </span>
       )}
     </a>

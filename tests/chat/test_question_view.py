@@ -6,8 +6,8 @@ import json
 from random import Random
 from typing import Any
 
-from graph_agent.chat.approval_view import ApprovalView, view_of
-from graph_agent.cli.approvals import text_of
+from graph_agent.chat.question_view import ApprovalView, view_of
+from graph_agent.cli.questions import text_of
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction

@@ -1,4 +1,4 @@
-"""`graph-agent approvals`: one person tries the rules without sign-in, and a signed answer where keys are asked for."""
+"""`graph-agent questions`: one person tries the rules without sign-in, and a signed answer where keys are asked for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 BOB = ("--user", "bob", "--role", "manager")
 LEFT = "and left to a server with the rules of then"
-NEEDS_A_PERSON = "a request is answered by a person: in a terminal, on the page, or with --token-file FILE"
+NEEDS_A_PERSON = "a question is answered by a person: in a terminal, on the page, or with --token-file FILE"
 
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
@@ -43,23 +43,23 @@ def asked(cli: Cli, text: str = "add a task to buy bread") -> str:
 @pytest.mark.usefixtures("policy")
 def test_one_person_can_try_the_rules(cli: Cli, launched: tuple[str, str]) -> None:
     request_id = asked(cli)
-    assert cli("approvals", "list", "--user", "ann", "--role", "manager").out == ""
-    listed = cli("approvals", "list", *BOB).out
+    assert cli("questions", "list", "--user", "ann", "--role", "manager").out == ""
+    listed = cli("questions", "list", *BOB).out
     assert listed.startswith(f"{request_id}  open  until ")
     assert "ann: Add task (description 'buy bread')" in listed
 
-    shown = cli("approvals", "show", request_id, *BOB).out
+    shown = cli("questions", "show", request_id, *BOB).out
     assert 'description = "buy bread"\n' in shown
     assert 'Message: "add a task to buy bread"' in shown
     assert "Rules: additions need a manager" in shown
     assert "Your approval now: runs" in shown
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 0
 
-    ended = cli("approvals", "approve", request_id, *BOB, *launched)
+    ended = cli("questions", "answer", "--yes", request_id, *BOB, *launched)
     assert ended.code == 0, ended.err
     assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: added 'buy bread'."
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 1
-    assert "bob as manager (asserted)" in cli("approvals", "show", request_id, *BOB).out
+    assert "bob as manager (asserted)" in cli("questions", "show", request_id, *BOB).out
 
 
 @pytest.mark.usefixtures("policy")
@@ -72,18 +72,18 @@ def test_a_dry_run_of_an_erasure_names_the_requests_that_wait(cli: Cli) -> None:
 @pytest.mark.usefixtures("policy")
 def test_a_request_is_denied_with_a_reason_and_withdrawn_by_its_requester(cli: Cli, launched: tuple[str, str]) -> None:
     denied = asked(cli)
-    assert cli("approvals", "deny", denied, *BOB, *launched, "--reason", " ").code == 2
-    ended = cli("approvals", "deny", denied, *BOB, *launched, "--reason", "not now")
+    assert cli("questions", "answer", "--no", denied, *BOB, *launched, "--reason", " ").code == 2
+    ended = cli("questions", "answer", "--no", denied, *BOB, *launched, "--reason", "not now")
     assert ended.out.splitlines()[-1].startswith("Denied by 'bob' as manager, so nothing was done")
-    assert cli("approvals", "approve", denied, "--user", "eve", "--role", "manager").err.count("\n") == 1
+    assert cli("questions", "answer", "--yes", denied, "--user", "eve", "--role", "manager").err.count("\n") == 1
 
     withdrawn = asked(cli, "add a task to buy milk")
-    assert cli("approvals", "cancel", withdrawn, *BOB).code == 2
+    assert cli("questions", "cancel", withdrawn, *BOB).code == 2
     assert (
-        cli("approvals", "cancel", withdrawn, "--user", "bob").err == cli("approvals", "cancel", UNKNOWN, "--user", "bob").err
+        cli("questions", "cancel", withdrawn, "--user", "bob").err == cli("questions", "cancel", UNKNOWN, "--user", "bob").err
     )
-    assert cli("approvals", "cancel", withdrawn, "--user", "ann", *launched).out.startswith("cancelled: ")
-    assert [line.split()[1] for line in cli("approvals", "list", "--own", "--user", "ann").out.splitlines()] == [
+    assert cli("questions", "cancel", withdrawn, "--user", "ann", *launched).out.startswith("cancelled: ")
+    assert [line.split()[1] for line in cli("questions", "list", "--own", "--user", "ann").out.splitlines()] == [
         "cancelled",
         "denied",
     ]
@@ -93,19 +93,21 @@ def test_a_request_is_denied_with_a_reason_and_withdrawn_by_its_requester(cli: C
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("approve", "ID", "--user", "ann", "--role", "manager"),
-        ("approve", "ID", "--user", "bob", "--role", "finance"),
-        ("approve", "ID", *BOB, "--digest", "0" * 64),
-        ("approve", "ID", *BOB, "--as", "finance"),
-        ("approve", "ID", *BOB, "--key", "/nothing"),
-        ("approve", UNKNOWN, *BOB),
+        ("answer", "ID", "--yes", "--user", "ann", "--role", "manager"),
+        ("answer", "ID", "--yes", "--user", "bob", "--role", "finance"),
+        ("answer", "ID", "--yes", *BOB, "--digest", "0" * 64),
+        ("answer", "ID", "--yes", *BOB, "--as", "finance"),
+        ("answer", "ID", "--yes", *BOB, "--key", "/nothing"),
+        ("answer", UNKNOWN, "--yes", *BOB),
+        ("answer", "ID", *BOB),
+        ("answer", "ID", "--yes", "--no", *BOB),
         ("show", "ID", "--user", "eve"),
     ],
 )
 def test_what_does_not_count_is_one_sentence(cli: Cli, arguments: tuple[str, ...], launched: tuple[str, str]) -> None:
     request_id = asked(cli)
     given = () if arguments[0] == "show" else launched
-    ended = cli("approvals", *(request_id if one == "ID" else one for one in arguments), *given)
+    ended = cli("questions", *(request_id if one == "ID" else one for one in arguments), *given)
     assert ended.code in (1, 2)
     assert ended.out == ""
     assert ended.err.count("\n") == 1
@@ -113,26 +115,28 @@ def test_what_does_not_count_is_one_sentence(cli: Cli, arguments: tuple[str, ...
 
 
 @pytest.mark.usefixtures("policy")
-@pytest.mark.parametrize("command", [("approve", *BOB), ("deny", *BOB, "--reason", "no"), ("cancel", "--user", "ann")])
+@pytest.mark.parametrize(
+    "command", [("answer", "--yes", *BOB), ("answer", "--no", *BOB, "--reason", "no"), ("cancel", "--user", "ann")]
+)
 def test_no_command_without_a_terminal_approves_denies_or_withdraws(cli: Cli, command: tuple[str, ...]) -> None:
     request_id = asked(cli)
     for stdin in (b"", b"yes\n"):
-        refused = cli("approvals", command[0], request_id, *command[1:], stdin=stdin)
+        refused = cli("questions", command[0], request_id, *command[1:], stdin=stdin)
         assert (refused.code, refused.out) == (2, "")
         assert NEEDS_A_PERSON in refused.err
-    forged = cli("approvals", command[0], request_id, *command[1:], "--token-file", "/dev/null")
+    forged = cli("questions", command[0], request_id, *command[1:], "--token-file", "/dev/null")
     assert (forged.code, "does not have the launch token" in forged.err) == (2, True)
-    assert cli("approvals", "list", "--own", "--user", "ann").out.split()[1] == "open"
+    assert cli("questions", "list", "--own", "--user", "ann").out.split()[1] == "open"
 
 
 @pytest.mark.usefixtures("policy")
 @pytest.mark.parametrize(
     ("command", "word", "line", "code", "state"),
     [
-        (("approve", *BOB), "approve", "yes", 0, "approved"),
-        (("approve", *BOB), "approve", "no", 1, "open"),
-        (("approve", *BOB), "approve", "", 1, "open"),
-        (("deny", *BOB, "--reason", "no"), "deny", "yes", 0, "denied"),
+        (("answer", *BOB), "approve", "yes", 0, "approved"),
+        (("answer", "--yes", *BOB), "approve", "no", 1, "open"),
+        (("answer", "--yes", *BOB), "approve", "", 1, "open"),
+        (("answer", "--no", *BOB, "--reason", "no"), "deny", "yes", 0, "denied"),
         (("cancel", "--user", "ann"), "withdraw", "yes", 0, "cancelled"),
         (("cancel", "--user", "ann"), "withdraw", "perhaps", 1, "open"),
     ],
@@ -141,11 +145,11 @@ def test_the_whole_request_is_shown_in_the_terminal_and_what_is_typed_below_it_c
     cli: Cli, command: tuple[str, ...], word: str, line: str, code: int, state: str
 ) -> None:
     request_id = asked(cli)
-    ended, shown = typed([PROGRAM, "approvals", command[0], request_id, *command[1:]], [line])
+    ended, shown = typed([PROGRAM, "questions", command[0], request_id, *command[1:]], [line])
     assert ended == code, shown
     assert 'description = "buy bread"\n' in shown
     assert f"Should I {word} it" in shown
-    assert cli("approvals", "list", "--own", "--user", "ann").out.split()[1] == state
+    assert cli("questions", "list", "--own", "--user", "ann").out.split()[1] == state
 
 
 @pytest.mark.usefixtures("policy")
@@ -156,14 +160,14 @@ def test_a_command_that_answers_nothing_carries_out_no_request(
     weaker = tmp_path / "weaker.cedar"
     weaker.write_text(RULES.replace("manager >= 1", "manager >= 2"))
     monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(weaker))
-    answered = cli("approvals", "approve", request_id, *BOB, *launched)
-    assert answered.out.startswith("Stored. It is decided by a server with the rules under which it was asked. ")
-    assert "Here other ones are in force: the conditions" in cli("approvals", "show", request_id, *BOB).out
+    answered = cli("questions", "answer", "--yes", request_id, *BOB, *launched)
+    assert answered.err.startswith("Stored. It is decided by a server with the rules under which it was asked. ")
+    assert "Here other ones are in force: the conditions" in cli("questions", "show", request_id, *BOB).out
     left = f"1 request open, 1 of them asked where the conditions, their roles or their time zone differ, {LEFT}: {request_id}"
     assert cli("doctor").line("approvals").endswith(left)
     monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(tmp_path / "policy.cedar"))
     cli("ask", "show my tasks", "--user", "eve")
-    assert cli("approvals", "list", "--own", "--user", "ann").out.split()[1] == "open"
+    assert cli("questions", "list", "--own", "--user", "ann").out.split()[1] == "open"
 
 
 def ssh_key(folder: Path, name: str) -> Path:
@@ -181,11 +185,11 @@ def test_aisvs_9_2_9_with_keys_only_an_answer_that_its_approver_signed_counts(
     keys.write_text(f"# who may approve\nbob {public['bob']}\neve {public['eve']} eve@example.org\n")
     monkeypatch.setenv("GRAPH_AGENT_APPROVER_KEYS", str(keys))
     request_id = asked(cli)
-    assert "it has no signature" in cli("approvals", "approve", request_id, *BOB).err
-    assert "it was made with another key" in cli("approvals", "approve", request_id, *BOB, "--key", str(eve)).err
-    ended = cli("approvals", "approve", request_id, *BOB, "--key", str(bob))
+    assert "it has no signature" in cli("questions", "answer", "--yes", request_id, *BOB).err
+    assert "it was made with another key" in cli("questions", "answer", "--yes", request_id, *BOB, "--key", str(eve)).err
+    ended = cli("questions", "answer", "--yes", request_id, *BOB, "--key", str(bob))
     assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: added 'buy bread'."
-    assert "bob as manager (key)" in cli("approvals", "show", request_id, *BOB).out
+    assert "bob as manager (key)" in cli("questions", "show", request_id, *BOB).out
 
 
 @pytest.mark.usefixtures("policy")
@@ -196,6 +200,6 @@ def test_a_line_of_the_keys_that_cannot_be_used_is_an_error_with_its_number(
     keys = tmp_path / "approvers"
     keys.write_text(f"\n{line}\n")
     monkeypatch.setenv("GRAPH_AGENT_APPROVER_KEYS", str(keys))
-    ended = cli("approvals", "list", *BOB)
+    ended = cli("questions", "list", *BOB)
     assert ended.code != 0
     assert "line 2: " in ended.err

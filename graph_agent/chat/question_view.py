@@ -1,4 +1,4 @@
-"""Approval requests as their approvers and requesters see them."""
+"""Questions as those who are asked, and the requesters, see them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,38 @@ from graph_agent.chat.approval_looks import Circumstances
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.decision import ApprovalRequest
+from graph_agent.models.decision import ApprovalRequest, PendingAction
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.models.sources import CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.question.approvals import StoredRequest
+from graph_agent.question.confirmations import action_of
+from graph_agent.question.stored import StoredQuestion
+from graph_agent.question.tables import Asks, QuestionState
 from graph_agent.words.origins import describe_origin
 from graph_agent.words.said import brief_of
 
 
-class ApprovalSummary(Frozen):
-    """A request in a list."""
+class QuestionSummary(Frozen):
+    """A question in a list: one to the requester for a yes, or one to others for their approval."""
 
     id: str
+    asks: Asks
     digest: str
-    """An answer names it: the digest of everything that its approver was shown."""
-    state: ApprovalState
+    """An answer names it: the digest of everything that was shown."""
+    state: QuestionState
     requester: str
     conversation_id: str
+    conversation_title: str
+    """For a question to the requester: the title of its conversation."""
+    card: PendingAction | None
+    """For a question to the requester: everything that a yes confirms."""
     decision_id: str
     closing_decision: str | None
     """The decision that closes it, once there is one."""
     tool: str
+    """The tool of the first call."""
     title: str
     description: str
     """The action as the requester's reply describes it."""
@@ -108,7 +117,7 @@ class YourAnswer(Frozen):
     """The rules by which the call would still wait, or be refused."""
 
 
-class ApprovalView(ApprovalSummary):
+class ApprovalView(QuestionSummary):
     """Everything that an approver is shown."""
 
     arguments: dict[str, Any]
@@ -141,10 +150,14 @@ class ApprovalView(ApprovalSummary):
     """None for the requester."""
 
 
-class ApprovalList(Frozen):
-    """A list of requests."""
+class QuestionList(Frozen):
+    """A page of questions."""
 
-    approvals: list[ApprovalSummary]
+    questions: list[QuestionSummary]
+    next: str | None
+    """The `before` of the next page; None after the last one."""
+    waiting: int
+    """The number of questions that wait for the caller's answer, at most 100."""
 
 
 def state_of(stored: StoredRequest) -> ApprovalState:
@@ -152,16 +165,19 @@ def state_of(stored: StoredRequest) -> ApprovalState:
     return ApprovalState.EXPIRED if stored.state is ApprovalState.OPEN and not stored.in_time else stored.state
 
 
-def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere: str) -> ApprovalSummary:
+def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere: str) -> QuestionSummary:
     """Return a request for a list."""
     request, action = stored.request, stored.request.action
     rule = policy.rules.get(action.tool_name)
-    return ApprovalSummary(
+    return QuestionSummary(
         id=request.id,
+        asks=Asks.OTHERS,
         digest=request.digest,
-        state=state_of(stored),
+        state=QuestionState(state_of(stored)),
         requester=request.user_id,
         conversation_id=request.conversation_id,
+        conversation_title="",
+        card=None,
         decision_id=request.decision_id,
         closing_decision=stored.closing_decision,
         tool=action.tool_name,
@@ -179,6 +195,38 @@ def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere:
         ended_at=stored.ended_at,
         why=stored.why,
         decided_elsewhere=decided_elsewhere,
+    )
+
+
+def summary_of_card(question: StoredQuestion, title: str) -> QuestionSummary:
+    """Return a question to its requester for a list, with the title of its conversation."""
+    card = action_of(question)
+    return QuestionSummary(
+        id=question.id,
+        asks=Asks.REQUESTER,
+        digest=question.digest,
+        state=question.state_now,
+        requester=question.user_id,
+        conversation_id=question.conversation_id,
+        conversation_title=title,
+        card=card,
+        decision_id=question.decision_id,
+        closing_decision=question.closed_by,
+        tool=card.tool_name,
+        title=card.description.partition("\n")[0],
+        description=card.description,
+        brief=brief_of(card),
+        origins={},
+        facts=[],
+        by_program=False,
+        roles=[],
+        rules=list(card.because),
+        approvals={},
+        created_at=question.opened_at,
+        expires_at=question.expires_at,
+        ended_at=question.ended_at,
+        why=question.why,
+        decided_elsewhere="",
     )
 
 

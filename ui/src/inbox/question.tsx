@@ -1,86 +1,44 @@
-// Approvals: what waits for this user's approval, one at a time, with everything that the call would do.
-import { useEffect, useState } from "preact/hooks";
+// One question with everything that its call would do: a request for approval, or a card of the user's own.
+import { useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import { ApiError } from "../shared/client";
-import type { ApprovalSummary, ApprovalView as Shown } from "../shared/client";
+import type { ApprovalView as Shown, QuestionSummary } from "../shared/client";
 import { textOf } from "../shared/json";
 import { Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
-import { Facts, Listed, LookedUp, Row, STATES, when } from "./request";
-import { answerApproval, cancelApproval, EVERY_MS, listApprovals, readApproval } from "./store";
-import type { Which } from "./store";
+import { Facts, LookedUp, Row, STATES, when } from "../approvals/request";
+import { Confirmation } from "./confirmation";
+import { answerQuestion, cancelQuestion, readQuestion, useEvery } from "./store";
 
-const TABS: readonly (readonly [Which, string, string])[] = [
-  ["waiting", "For me", "Nothing waits for your approval."],
-  ["own", "Mine", "None of your calls waits for an approval, or did lately."],
-  ["ended", "Ended", "No request that you could answer has ended lately."],
-];
 const EFFECTS: Readonly<Record<string, string>> = {
   runs: "If you approve it, it is done at once.",
   waits: "If you approve it, it still waits for others",
   refused: "If you approve it, it is refused",
 };
 
-export function ApprovalsView({ id }: { id: string | null }): VNode {
-  return (
-    <main class="inbox approvals" tabindex={0}>
-      <header class="view-title">
-        <h1>{id === null ? "Approvals" : "Approval"}</h1>
-      </header>
-      {id === null ? <Lists /> : <One key={id} id={id} />}
-    </main>
-  );
-}
-
-/** Ask again and again while the page is in sight. */
-export function useEvery(load: () => void, by: readonly unknown[]): void {
-  useEffect(() => {
-    load();
-    const timer = window.setInterval(() => document.visibilityState === "visible" && load(), EVERY_MS);
-    return () => window.clearInterval(timer);
-  }, by);
-}
-
-function Lists(): VNode {
-  const [which, setWhich] = useState<Which>("waiting");
-  const [found, setFound] = useState<readonly ApprovalSummary[] | null>(null);
-  useEffect(() => setFound(null), [which]);
-  useEvery(() => void listApprovals(which).then(setFound, () => undefined), [which]);
-  const empty = TABS.find(([name]) => name === which)?.[2];
-  return (
-    <>
-      <div class="tabs" role="group" aria-label="Which requests">
-        {TABS.map(([name, text]) => (
-          <button key={name} type="button" aria-pressed={which === name} onClick={() => setWhich(name)}>
-            {text}
-          </button>
-        ))}
-      </div>
-      {!found ? (
-        <Loading what="the requests" />
-      ) : found.length === 0 ? (
-        <p class="state-text">{empty}</p>
-      ) : (
-        <ul class="waiting">
-          {found.map((one) => (
-            <li key={one.id}>
-              <Listed request={one} />
-            </li>
-          ))}
-        </ul>
-      )}
-    </>
-  );
-}
-
-function One({ id }: { id: string }): VNode {
-  const [shown, setShown] = useState<Shown | null>(null);
+export function Question({ id }: { id: string }): VNode {
+  const [shown, setShown] = useState<Shown | QuestionSummary | null>(null);
   const [failure, setFailure] = useState("");
   const load = (): void =>
-    void readApproval(id).then(setShown, (error: unknown) => error instanceof ApiError && setFailure(error.message));
+    void readQuestion(id).then(setShown, (error: unknown) => error instanceof ApiError && setFailure(error.message));
   useEvery(load, [id]);
-  if (!shown) return failure ? <p role="alert">{failure}</p> : <Loading what="the request" />;
+  if (!shown) return failure ? <p role="alert">{failure}</p> : <Loading what="the question" />;
+  if (shown.card) return <Confirmation question={shown} card={shown.card} open={shown.state === "open"} />;
+  return <Request shown={shown as Shown} failure={failure} setFailure={setFailure} load={load} />;
+}
+
+interface RequestProps {
+  readonly shown: Shown;
+  readonly failure: string;
+  readonly setFailure: (failure: string) => void;
+  readonly load: () => void;
+}
+
+function Request({ shown, failure, setFailure, load }: RequestProps): VNode {
+  const { id } = shown;
+  // Pressed again after a lost connection, it is the same request.
+  const key = useRef(crypto.randomUUID());
   const act = async (work: Promise<unknown>): Promise<void> => {
     setFailure("");
     try {
@@ -147,14 +105,14 @@ function One({ id }: { id: string }): VNode {
           shown={shown}
           onAnswer={(approve, reason, signature) => {
             const signed = signature && { signature };
-            void act(answerApproval(id, { approve, digest: shown.digest, reason, ...signed }));
+            void act(answerQuestion(id, { yes: approve, digest: shown.digest, reason, ...signed }, key.current));
           }}
         />
       )}
       {shown.yours?.answer && <p role="status">You have answered this request.</p>}
       {open && shown.yours === null && (
         <div class="buttons">
-          <button type="button" onClick={() => void act(cancelApproval(id))}>
+          <button type="button" onClick={() => void act(cancelQuestion(id))}>
             Withdraw
           </button>
         </div>

@@ -1,0 +1,95 @@
+// A question that waits for the user's yes or no, and after the answer what became of it.
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { addressOf } from "../shared/address";
+import { PendingCard } from "../chat/card";
+import { announce } from "../chat/store";
+import { Reply } from "../shared/authored";
+import { ApiError } from "../shared/client";
+import type { ChatReply, PendingAction, QuestionSummary } from "../shared/client";
+import { CodeLines } from "../shared/code_lines";
+import { Visible } from "../shared/visible";
+import { answerQuestion, loadInbox } from "./store";
+
+interface Props {
+  readonly question: QuestionSummary;
+  readonly card: PendingAction;
+  readonly open: boolean;
+}
+
+export function Confirmation({ question, card: pending, open }: Props): VNode {
+  const { conversation_id, conversation_title: title } = question;
+  const [busy, setBusy] = useState(false);
+  const [reply, setReply] = useState<ChatReply | null>(null);
+  const [failure, setFailure] = useState("");
+  // Pressed again after a lost connection, it is the same request: it takes effect once.
+  const key = useRef(crypto.randomUUID());
+  const place = useRef<HTMLDivElement>(null);
+  const height = useRef(0);
+  const answered = useRef<boolean | null>(null);
+  const isOpen = reply === null && (open || busy);
+  useLayoutEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    element.style.minHeight = isOpen ? "" : element.style.minHeight || `${height.current}px`;
+    if (isOpen) height.current = element.getBoundingClientRect().height;
+  });
+
+  const answer = async (yes: boolean): Promise<void> => {
+    // Another answer is another request.
+    if (answered.current !== null && answered.current !== yes) key.current = crypto.randomUUID();
+    answered.current = yes;
+    setBusy(true);
+    setFailure("");
+    try {
+      setReply((await answerQuestion(question.id, { yes, digest: question.digest }, key.current)).reply);
+      announce(conversation_id);
+      await loadInbox();
+    } catch (error) {
+      if (error instanceof ApiError) setFailure(error.message);
+    }
+    setBusy(false);
+  };
+
+  return (
+    <div ref={place}>
+      {isOpen ? (
+        <PendingCard pending={pending} busy={busy} onAnswer={(yes) => void answer(yes)} />
+      ) : (
+        <section class="card closed" data-closed={reply ? "answered" : "gone"} aria-label="Confirmation">
+          <header>
+            <h2>{reply ? (answered.current ? "You confirmed" : "You declined") : "Answered elsewhere, replaced, or expired"}</h2>
+          </header>
+          <p class="change">
+            <Visible text={pending.description} />
+          </p>
+          {reply && (
+            <div role="status">
+              <div class="content">
+                <Reply text={reply.reply} parts={reply.decision.authors?.reply} />
+              </div>
+              <CodeLines effects={reply.decision.effects} notices={reply.decision.notices} authors={reply.decision.authors} />
+            </div>
+          )}
+        </section>
+      )}
+      {failure && (
+        <p class="failure" role="alert">
+          {failure}
+        </p>
+      )}
+      <p class="quiet">
+        Asked in{" "}
+        <a href={addressOf(`/chat/${conversation_id}`)}>
+          <Visible text={title} />
+        </a>
+        {reply && (
+          <>
+            {" · "}
+            <a href={addressOf(`/decisions/${reply.decision_id}`)}>Decision</a>
+          </>
+        )}
+      </p>
+    </div>
+  );
+}
