@@ -1,0 +1,54 @@
+"""Planted mistakes: changes of the package, made while it is imported, that a run of the processes must find.
+
+This module imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.simulation.planted import Edit
+
+_QUESTIONS = "graph_agent.question.transitions"
+_APPROVALS = "graph_agent.chat.approvals"
+_DUE = "graph_agent.due.table"
+_DONE = "        return connection.execute(delete(due).where(*_is(work))).rowcount == 1\n"
+
+MISTAKES: Mapping[str, Sequence[Edit]] = {
+    "a question ends without its condition": [
+        Edit(_QUESTIONS, "where(_Q.id == question_id, _IS_OPEN, *conditions)", "where(_Q.id == question_id, *conditions)"),
+        Edit(
+            _QUESTIONS,
+            "        if question.state is QuestionState.OPEN:\n            if not question.in_time",
+            "        if True:\n            if not question.in_time",
+        ),
+    ],
+    "the time of a question is not compared": [
+        Edit(
+            _QUESTIONS,
+            "and_(_Q.expires_at > self.now, _Q.opened_at <= database.time(TOLERANCE))",
+            "and_(_Q.id == _Q.id, _Q.opened_at == _Q.opened_at)",
+        ),
+    ],
+    "a worker takes the lanes of other rules": [
+        Edit(
+            _APPROVALS,
+            "            if not decides or self._other_rules(request, policy) or not _can_be",
+            "            if not decides or not _can_be",
+        ),
+        Edit(
+            _DUE,
+            "        is_due = (due.c.kind == kind, due.c.lane == lane, due.c.due_at <= self._now)\n",
+            "        is_due = (due.c.kind == kind, due.c.due_at <= self._now)\n",
+        ),
+        Edit(
+            _DUE,
+            "            select(func.min(due.c.due_at)).where(due.c.kind == kind, due.c.lane == lane).scalar_subquery()\n",
+            "            select(func.min(due.c.due_at)).where(due.c.kind == kind).scalar_subquery()\n",
+        ),
+    ],
+    "work is done without its token": [
+        Edit(_DUE, _DONE, _DONE.replace("*_is(work)", "due.c.kind == work.kind, due.c.key == work.key")),
+    ],
+    "the work of all users has one order": [Edit(_DUE, "            own.c.user_id == user,\n", "")],
+}
