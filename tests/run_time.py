@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-CPU_MINUTES = 20
-"""The processor time of `make test`, about: an estimate until it has run once."""
+CPU_MINUTES = 15
+"""The processor time of `make test`, about, from samples of its tests: an estimate until it has run once."""
 
 
 def expected_time(last: Path) -> str:
