@@ -5,6 +5,7 @@ A question to its requester is answered by a turn of its conversation, one to ot
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +23,7 @@ from graph_agent.question.approvals import error_of, not_found
 from graph_agent.question.confirmations import action_of
 from graph_agent.question.inbox import Key, Which
 from graph_agent.question.stored import StoredQuestion
-from graph_agent.question.tables import Asks
+from graph_agent.question.tables import Asks, QuestionState
 from graph_agent.question.transitions import QuestionRefusedError, Refused
 
 
@@ -46,7 +47,12 @@ class GivenAnswer:
     reason: str = ""
     """For a question to others: a no needs one."""
     signature: str = ""
+    words: str | None = None
+    """For a question to the requester: the message in its conversation, which is shown and not read."""
 
+
+_LOOK_SECONDS = 1.0
+"""The time between two looks at a question that somebody waits for."""
 
 Admission = Callable[[Callable[[], Awaitable[StartedTurn]]], Awaitable[StartedTurn]]
 """Starts the turn of an answer, once there is room for it."""
@@ -133,9 +139,34 @@ class QuestionService:
             card = action_of(question)
             answers = ConfirmationAnswer(pending_action=question_id, yes=given.yes, read=card.whole_digest)
             fields = {"answers": answers, "idem_key": idem_key, "arrived_at": arrived_at, "roles": person.roles}
-            started = await admit(partial(self._start, person.user_id, None, **fields))
+            started = await admit(partial(self._start, person.user_id, given.words, **fields))
             reply = started if isinstance(started, ChatAnswer) else await started.result()
         return AnsweredQuestion(await self.view(question_id, person), reply)
+
+    async def asked_by(self, decision_id: str, user_id: str) -> StoredQuestion | None:
+        """Return the question that a decision of the user has asked, to whomever; None if it asked none."""
+        return await self._store.find_asked(decision_id, user_id)
+
+    async def wait(self, question_id: str, user_id: str) -> ChatAnswer | None:
+        """Wait until a question to the user has ended; return the answer of the turn that followed its yes or no.
+
+        None if it has ended in another way.
+        """
+        while True:
+            question, _ = await self._store.find_own(question_id, user_id)
+            if question is None or question.state_now is not QuestionState.OPEN:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        if question is None or question.state not in (QuestionState.APPROVED, QuestionState.DENIED):
+            return None
+        while True:
+            assert question.closed_by is not None
+            try:
+                return await self._load_answer(question.closed_by)
+            except ServiceError as exc:
+                if exc.code is not ServiceErrorCode.REQUEST_IN_PROGRESS:
+                    raise
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def cancel(self, question_id: str, person: Person) -> QuestionSummary:
         """Withdraw a question about calls of the user. Raises QUESTION_NOT_FOUND, QUESTION_CLOSED."""

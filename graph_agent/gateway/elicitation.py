@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from mcp import MCPError, types
 from mcp.server import ServerRequestContext
 from pydantic import ValidationError
 
+from graph_agent.chat.answer import ChatAnswer
 from graph_agent.gateway.answer import Answer
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 
@@ -73,8 +74,27 @@ def given_answer(responses: Mapping[str, Any] | None) -> FormAnswer | None:
     return _read(response) if isinstance(response, types.ElicitResult) else UNUSABLE
 
 
-async def ask_mid_call(context: Context, question: Answer[str]) -> FormAnswer | None:
-    """Ask the user while the call waits, as long as the question can be answered; None if the client did not answer."""
+async def ask_mid_call(
+    context: Context, question: Answer[str], answered: Coroutine[Any, Any, ChatAnswer | None]
+) -> FormAnswer | ChatAnswer | None:
+    """Ask the user while the call waits, as long as the question can be answered; None if the client did not answer.
+
+    `answered` waits for an answer at another front door, which counts as well: its turn is returned, and the form is given up.
+    """
+    form, elsewhere = asyncio.ensure_future(_ask(context, question)), asyncio.ensure_future(answered)
+    try:
+        await asyncio.wait({form, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+        if form.done():
+            return form.result()
+        # A question that has ended without an answer is still shown: its form says so when it is sent.
+        return elsewhere.result() or await form
+    finally:
+        form.cancel()
+        elsewhere.cancel()
+        await asyncio.wait({form, elsewhere})
+
+
+async def _ask(context: Context, question: Answer[str]) -> FormAnswer | None:
     try:
         async with asyncio.timeout(CONFIRMATION_LIFETIME.total_seconds()):
             result = await context.session.elicit_form(question.result, _FORM, related_request_id=context.request_id)

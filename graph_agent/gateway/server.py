@@ -29,6 +29,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.questions import GivenAnswer, Person
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import ConfigurationError, RecordError, RecordUnavailableError, ServiceError, StoppedError
 from graph_agent.gateway.answer import Answer, by_code, by_operator, foreign, with_origin
@@ -56,6 +57,8 @@ from graph_agent.net.scopes import WRITE_SCOPE
 from graph_agent.net.user_token import UserToken, keep_user_token
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.tool_rule import ToolRule
+from graph_agent.question.stored import StoredQuestion
+from graph_agent.question.tables import Asks, QuestionState
 from graph_agent.record.audit_writer import read_calls
 from graph_agent.tools.parts import AnswerParts, collected_parts
 from graph_agent.tools.passed_on import ServerWordsError, as_read
@@ -74,17 +77,17 @@ WATCH_SECONDS: Final = 2.0
 WAITING: Final = "waiting_for_the_user"
 """The state of a result whose call waits for its user."""
 WAITING_FOR_APPROVAL: Final = "waiting_for_approval"
-_ASK_STATUS: Final = "Do not call it again: it is done when it is approved. `approval_status` says if it was."
+_ASK_STATUS: Final = "Do not call it again: it is done when it is approved. `question_status` says if it was."
 _BY_ID: Final = {
     "type": "object",
     "properties": {"id": {"type": "string"}},
     "required": ["id"],
     "additionalProperties": False,
 }
-_APPROVAL_STATUS: Final = types.Tool(
-    name="approval_status",
-    title="State of an approval request",
-    description="Say whether a call that waits for the approval of another person was made, and with which result.",
+_QUESTION_STATUS: Final = types.Tool(
+    name="question_status",
+    title="State of a question",
+    description="Say whether a call that waits for a person was made, and with which result. `id` of its result names it.",
     input_schema=_BY_ID,
     annotations=types.ToolAnnotations(read_only_hint=True),
 )
@@ -96,6 +99,8 @@ _UNDO: Final = types.Tool(
     annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
 )
 _WAITS: Final = "the user has to confirm it"
+_WAITS_FOR: Final = {Asks.REQUESTER: ("the user's yes", WAITING), Asks.OTHERS: ("an approval", WAITING_FOR_APPROVAL)}
+_BEING_DONE: Final = ToolResult(success=False, error="It is being done: ask again.")
 _LEFT_OPEN: Final = {
     CLOSED: "the user closed the question without an answer, and can still confirm it",
     UNUSABLE: "the user's answer was neither yes nor no, and the user can still confirm it",
@@ -236,7 +241,7 @@ class Gateway:
         self._client(context)
         policy = (await self._engine.prepare()).policy
         listed = [_listed(rule) for rule in policy.rules.values()]
-        own = [*([_APPROVAL_STATUS] if _has_approvals(policy) else []), *([_UNDO] if _has_undo(policy) else [])]
+        own = [*([_QUESTION_STATUS] if _has_questions(policy) else []), *([_UNDO] if _has_undo(policy) else [])]
         # A definition that differs from the pinned one is refused.
         return by_operator(types.ListToolsResult(tools=[*listed, *(one for one in own if one.name not in policy.rules)]))
 
@@ -257,8 +262,8 @@ class Gateway:
     ) -> ToolAnswer:
         policy = (await self._engine.prepare()).policy
         rule = policy.rules.get(params.name)
-        if rule is None and params.name == _APPROVAL_STATUS.name and _has_approvals(policy):
-            return await self._approval_status(client, (params.arguments or {}).get("id"))
+        if rule is None and params.name == _QUESTION_STATUS.name and _has_questions(policy):
+            return await self._question_status(client, (params.arguments or {}).get("id"))
         undoes = rule is None and params.name == _UNDO.name and _has_undo(policy)
         if (undoes or (rule is not None and rule.mutating)) and not _may_write(context):
             return _answer(_READ_ONLY_TOKEN)
@@ -289,15 +294,19 @@ class Gateway:
                     return self._waiting(client, answer, given)
                 if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
                     return foreign(input_request(answer.decision.reply, pending), answer.decision_id)
-                given = await ask_mid_call(context, foreign(answer.decision.reply, answer.decision_id))
-                if given is None:
+                answered = self._chat.questions.wait(pending.id, client.user_id)
+                found = await ask_mid_call(context, foreign(answer.decision.reply, answer.decision_id), answered)
+                if found is None:
                     return self._waiting(client, answer)
+                if isinstance(found, ChatAnswer):
+                    answer = found
+                    continue
+                given = found
                 answer = await self._confirm(context, client, pending.id, given)
-        if (request := answer.decision.approval) is not None:
+        if answer.decision.approval is not None:
             error = f"Not done yet: {answer.decision.reply} {_ASK_STATUS}"
-            return _answer(
-                ToolResult(success=False, error=error), answer.decision_id, state=WAITING_FOR_APPROVAL, id=request.id
-            )
+            waits = ToolResult(success=False, error=error)
+            return _answer(waits, answer.decision_id, state=WAITING_FOR_APPROVAL, id=answer.decision_id)
         if undoes:
             # The reply says for each of the calls if it was undone.
             done, text = bool(answer.decision.effects), " ".join([answer.reply, *answer.decision.notices])
@@ -312,30 +321,43 @@ class Gateway:
         can_be_undone = result.success and called is not None and called.grant.undone_by is not None
         return _answer(result, answer.decision_id, blocks, **({"undo": answer.decision_id} if can_be_undone else {}))
 
-    async def _approval_status(self, client: Client, request_id: Any) -> ToolAnswer:
-        """Return the state of a request of the client's user, or the result of the decision that closed it."""
-        requests = self._chat.approvals
-        if requests is None or not isinstance(request_id, str):
-            return _answer(ToolResult(success=False, error="There is no such request."))
-        stored = await requests.state(request_id.lower(), client.user_id)
-        if stored.closing_decision is None:
+    async def _question_status(self, client: Client, decision_id: Any) -> ToolAnswer:
+        """Return the state of the question that a decision of the client's user asked, or the result of what ended it."""
+        asked = None
+        if isinstance(decision_id, str):
+            asked = await self._chat.questions.asked_by(decision_id.lower(), client.user_id)
+        if asked is None:
+            return _answer(ToolResult(success=False, error="This call has asked no question."))
+        if asked.asks is Asks.OTHERS and asked.closed_by is None and self._chat.approvals is not None:
             # It may have been decided, and no process that serves the chat may have closed it.
             with suppress(ServiceError):
-                await requests.close(stored.request.id)
-        await requests.closings()
-        if stored.closing_decision is None:
-            stored = await requests.state(request_id.lower(), client.user_id)
-        if (decision_id := stored.closing_decision) is None:
-            error = f"Not done yet: it waits for an approval until {stored.request.action.expires_at:%Y-%m-%d %H:%M} UTC."
-            return _answer(ToolResult(success=False, error=error), state=WAITING_FOR_APPROVAL, id=stored.request.id)
-        record = await self._engine.audit.load(decision_id)
+                await self._chat.approvals.close(asked.id)
+            await self._chat.approvals.closings()
+            asked = await self._chat.questions.asked_by(asked.decision_id, client.user_id) or asked
+        if (closing_id := asked.closed_by) is None:
+            return self._not_closed(asked)
+        record = await self._engine.audit.load(closing_id)
         if not isinstance(record, DecisionRecord):
-            doing = ToolResult(success=False, error="It is being done: ask again.")
-            return _answer(doing, decision_id, state=str(stored.state))
+            return _answer(_BEING_DONE, closing_id, state=str(asked.state))
+        if record.decision.approval is not None:
+            # The yes was one of two answers that the call needs.
+            return await self._question_status(client, closing_id)
         closed, conversation_id = ToolResult(success=False, error=record.decision.reply), record.header.context.conversation_id
-        result = next((one.tool_result for one in record.invocations), closed)
-        await self._read_elsewhere(client, conversation_id, decision_id, canonical_json(result.to_json()))
-        return _answer(result, decision_id, state=str(stored.state))
+        made = record.invocations if asked.state is QuestionState.APPROVED else []
+        result = next((one.tool_result for one in made), closed)
+        await self._read_elsewhere(client, conversation_id, closing_id, canonical_json(result.to_json()))
+        return _answer(result, closing_id, state=str(asked.state))
+
+    def _not_closed(self, asked: StoredQuestion) -> ToolAnswer:
+        """Return that a question waits, or that it has ended without an answer."""
+        if not asked.is_open:
+            ended = str(asked.state_now)
+            return _answer(ToolResult(success=False, error=f"Not done: the question has ended: {ended}."), state=ended)
+        if asked.taken_by is not None:
+            return _answer(_BEING_DONE, state=WAITING, id=asked.decision_id)
+        whom, state = _WAITS_FOR[asked.asks]
+        error = f"Not done yet: it waits for {whom} until {asked.expires_at:%Y-%m-%d %H:%M} UTC."
+        return _answer(ToolResult(success=False, error=error), state=state, id=asked.decision_id)
 
     async def _read_elsewhere(self, client: Client, conversation_id: str, decision_id: str, text: str) -> None:
         """Record that a client reads what a decision of another conversation says."""
@@ -441,9 +463,17 @@ class Gateway:
             self._announce(f"no MCP server has these prompts of the constitution now: {', '.join(missing)}")
 
     async def _confirm(self, context: Context, client: Client, pending_id: str, given: FormAnswer) -> ChatAnswer:
-        answers = ConfirmationAnswer(pending_action=pending_id, yes=given.yes)
         async with client.turns:
-            return await self._chat.send(client.user_id, given.words, answers=answers, roles=_roles_of(context))
+            if given.yes is None:
+                answers = ConfirmationAnswer(pending_action=pending_id, yes=None)
+                return await self._chat.send(client.user_id, given.words, answers=answers, roles=_roles_of(context))
+            person = Person(client.user_id, _roles_of(context))
+            # The form has shown what has this digest: it stays the same as long as the question is asked.
+            digest = (await self._chat.questions.view(pending_id, person)).digest
+            answer = GivenAnswer(yes=given.yes, digest=digest, words=given.words)
+            answered = await self._chat.questions.answer(pending_id, person, answer)
+        assert answered.reply is not None, "a question with a card is answered by a turn"
+        return answered.reply
 
     async def _outcome(self, answer: ChatAnswer) -> tuple[str, ToolResult]:
         """Return the tool and the result of the one call of a decision; its reply, if no call was made."""
@@ -462,7 +492,10 @@ class Gateway:
         where, then = "on the graph-agent page or in a terminal", "Do not call it again: it is done when the user confirms it."
         error = f"Not done yet: {why} {where}. {then}"
         # An error, because clients show and models read a result without it as done.
-        return _answer(ToolResult(success=False, error=error), answer.decision_id if answer else None, state=WAITING)
+        waits = ToolResult(success=False, error=error)
+        if answer is None:
+            return _answer(waits, state=WAITING)
+        return _answer(waits, answer.decision_id, state=WAITING, id=answer.decision_id)
 
     def _client(self, context: Context) -> Client:
         """Return the client of a request, whose requests share a conversation."""
@@ -496,8 +529,9 @@ async def _with_user_token(ctx: Context, call_next: CallNext) -> HandlerResult:
     return await call_next(ctx)
 
 
-def _has_approvals(policy: CompiledPolicy) -> bool:
-    return policy.conditions is not None and policy.conditions.reads.has("approvals")
+def _has_questions(policy: CompiledPolicy) -> bool:
+    counts_approvals = policy.conditions is not None and policy.conditions.reads.has("approvals")
+    return counts_approvals or any(rule.asks_without_message for rule in policy.rules.values())
 
 
 def _has_undo(policy: CompiledPolicy) -> bool:

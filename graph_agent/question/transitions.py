@@ -216,6 +216,12 @@ class Questions:
         found = _FIND_WAITING.first(connection, {"conversation": conversation_id})
         return None if found is None else self.find(connection, found.id)
 
+    def find_asked(self, connection: Connection, decision_id: str, user_id: str) -> StoredQuestion | None:
+        """Return the question about calls of this user that a decision has asked; None if there is none."""
+        asked = self.select().where(_Q.user_id == user_id, _Q.decision_id == decision_id)
+        found = self.macs.read(connection, connection.execute(asked).all())
+        return found[0] if found else None
+
     def has_replaced(self, connection: Connection, conversation_id: str) -> bool:
         """True if a question to the requester in a conversation was replaced before its time was over."""
         replaced = (_Q.conversation_id == conversation_id, _Q.asks == Asks.REQUESTER, _Q.state == QuestionState.REPLACED)

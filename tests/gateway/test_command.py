@@ -75,7 +75,13 @@ def test_a_client_over_stdio_lists_reads_and_changes_and_a_changed_definition_is
         program, *arguments = command(servers(), constitution)
         process = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
         async with Client(process, mode=mode, elicitation_callback=user, message_handler=on_message) as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == ["read_note", "write_note", "redefine", "hang"]
+            assert [tool.name for tool in (await client.list_tools()).tools] == [
+                "read_note",
+                "write_note",
+                "redefine",
+                "hang",
+                "question_status",
+            ]
             note = {"name": "a", "text": "buy milk"}
             declined = await client.call_tool("write_note", note)
             assert (declined.is_error, content(notes)) == (True, {})

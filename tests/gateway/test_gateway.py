@@ -12,6 +12,7 @@ from mcp import Client
 from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitResult, Implementation, InputRequiredResult
 
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.chat.questions import GivenAnswer, Person
 from graph_agent.clock import ManualClock
 from graph_agent.gateway.server import DECISION_META, WAITING, Gateway
 from graph_agent.models.decision import ConfirmationAnswer
@@ -95,7 +96,7 @@ async def test_a_client_sees_the_granted_tools_and_each_call_is_a_recorded_decis
 ) -> None:
     async with opened(environment) as (gateway, runtime), connect(gateway, mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert sorted(tools) == ["add_task", "complete_task", "delete_task", "list_tasks", "update_task"]
+        assert sorted(tools) == ["add_task", "complete_task", "delete_task", "list_tasks", "question_status", "update_task"]
         hints = [tools[name].annotations for name in ("list_tasks", "add_task", "delete_task")]
         assert [hint and (hint.read_only_hint, hint.destructive_hint) for hint in hints] == [
             (True, False),
@@ -152,8 +153,11 @@ async def test_without_elicitation_a_call_waits_for_a_yes_on_the_page_and_reads_
         announced.clear()
         waiting = await client.call_tool("delete_task", {"task_id": task})
         (conversation,) = (await runtime.chat.conversations("ann")).conversations
+        asked = value(waiting)["id"]
         assert waiting.is_error
-        assert value(waiting) == {"success": False, "error": NOT_DONE, "state": WAITING}
+        assert value(waiting) == {"success": False, "error": NOT_DONE, "state": WAITING, "id": asked}
+        status = await client.call_tool("question_status", {"id": asked})
+        assert (status.is_error, value(status)["state"]) == (True, WAITING)
         # The user is told, and the client is not.
         assert announced == [f"a call waits for its user's yes on {PAGE}/chat/{conversation.id}"]
         await client.call_tool("list_tasks", {})
@@ -163,7 +167,28 @@ async def test_without_elicitation_a_call_waits_for_a_yes_on_the_page_and_reads_
         assert pending is not None
         answer = await runtime.chat.send("ann", "yes", conversation_id=conversation.id)
         assert answer.decision.effects == ["deleted 'call mom'"]
+        done = await client.call_tool("question_status", {"id": asked})
+        assert (done.is_error, value(done)["state"]) == (False, "approved")
+        assert value(done)["data"]["receipt"] == "deleted 'call mom'"
     assert await environment.descriptions() == ["call dad"]
+
+
+async def test_while_the_form_of_a_client_is_open_an_answer_of_the_page_counts(environment: Environment) -> None:
+    class Away(User):
+        async def __call__(self, context: Any, params: Any) -> ElicitResult:
+            await super().__call__(context, params)
+            waiting = runtime.chat.questions
+            (question,) = (await waiting.inbox(Person("ann"))).questions
+            await waiting.answer(question.id, Person("ann"), GivenAnswer(yes=True, digest=question.digest))
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    user = Away(NO)
+    async with opened(environment) as (gateway, runtime), connect(gateway, "legacy", user) as client:
+        task = await add(client, "call mom")
+        deleted = await client.call_tool("delete_task", {"task_id": task})
+        assert value(deleted)["data"]["receipt"] == "deleted 'call mom'"
+    assert await environment.descriptions() == []
 
 
 @MODES
@@ -254,9 +279,10 @@ async def test_a_form_that_is_answered_after_the_question_has_expired_does_nothi
     user = Late(ElicitResult(action="cancel"), YES)
     async with opened(environment) as (gateway, _), connect(gateway, mode, user) as client:
         task = await add(client, "call mom")
-        for _ in range(2):
+        closed = "That question has expired, so nothing was done. Please ask me again."
+        for error in (closed, "This question has ended: expired."):
             late = await client.call_tool("delete_task", {"task_id": task})
-            assert value(late)["error"] == "That question has expired, so nothing was done. Please ask me again."
+            assert value(late)["error"] == error
     assert await environment.descriptions() == ["call mom"]
 
 

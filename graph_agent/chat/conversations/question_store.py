@@ -48,6 +48,10 @@ class QuestionStore:
 
         return await self._database.read(find)
 
+    async def find_asked(self, decision_id: str, user_id: str) -> StoredQuestion | None:
+        """Return the question that a decision of this user has asked; None if it asked none, or is another user's."""
+        return await self._database.read(lambda connection: self._questions.find_asked(connection, decision_id, user_id))
+
     async def cancel(self, question_id: str, user_id: str) -> StoredQuestion:
         """Withdraw a question to this user. Raises `ServiceError`: QUESTION_NOT_FOUND, QUESTION_CLOSED."""
 
