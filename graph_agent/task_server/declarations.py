@@ -48,7 +48,7 @@ TOOL_DECLARATIONS = [
         task_id={"description": "Task ID to delete"},
     ),
 ]
-"""The declarations of the adapter contract (docs/your_own_tools.md), word for word."""
+"""The declarations of the adapter contract (docs/library.md), word for word."""
 
 TASK_TOOLS = tuple(ToolDeclaration.model_validate(declaration) for declaration in TOOL_DECLARATIONS)
 """`TOOL_DECLARATIONS` as models; the default declarations of every adapter."""

@@ -318,7 +318,7 @@ def python_names() -> str:
     parts = [
         "# Python",
         "Every public name can be imported from `graph_agent`. A name's module is loaded when the name is first used. "
-        "[The library example](../your_own_tools.md#your-own-adapter-and-executor) shows how they work together.",
+        "[The library example](../library.md#your-own-adapter-and-executor) shows how they work together.",
     ]
     for module, names in graph_agent._NAMES.items():  # type: ignore[attr-defined]  # noqa: SLF001 (it is not in the stub, which is made of it)
         parts += [

@@ -2,7 +2,7 @@
 
 The documents are not part of the repository. `GRAPH_AGENT_DOCUMENTS` names their folder; without it these tests are skipped.
 `tests/turn/test_contract_calls.py` and `tests/models/test_documented_entities.py` cover the same signatures without them.
-Every difference that is allowed here is explained in `docs/your_own_tools.md`.
+Every difference that is allowed here is explained in `docs/library.md`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.turn.test_contract_calls import PlainAdapter, PlainExecutor
 FOLDER = os.environ.get("GRAPH_AGENT_DOCUMENTS")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="GRAPH_AGENT_DOCUMENTS is not set")
 
-EXPLAINED = (Path(__file__).parents[2] / "docs/your_own_tools.md").read_text(encoding="utf-8")
+EXPLAINED = (Path(__file__).parents[2] / "docs/library.md").read_text(encoding="utf-8")
 
 DIFFERENT = {
     "GeminiAdapter.model",
