@@ -9,8 +9,9 @@ from typing import Any
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.decision import DecisionContext, RulesDigests
+from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMResponse, ToolDeclaration
+from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.compiled import compile_policy

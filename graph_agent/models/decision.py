@@ -18,6 +18,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
 from graph_agent.models.origin import Origin
+from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.said import Said, SaidCall
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolCall
@@ -151,17 +152,6 @@ class Message(Frozen, kw_only=False):
     origin: Origin | None = Field(default=None, exclude_if=not_)
     """The origin, if it is not the one that the role says: FOREIGN for another agent of an application, whose words taint, and
     MODEL for a message in place of the user's, which names the calls of a program."""
-
-
-class RulesDigests(Frozen):
-    """The rules under which a question is asked: SHA-256 digests, in hex. A yes counts only where they are in force."""
-
-    constitution: str = ""
-    """The digest of the constitution's text."""
-    conditions: str | None = Field(default=None, exclude_if=not_)
-    """The digest of the conditions, with the roles and the time zone that belong to them; None without conditions."""
-    tools: dict[str, str] = Field(default_factory=dict)
-    """The name of each tool that would be called -> the digest of its definition."""
 
 
 class AfterYes(StrEnum):

@@ -10,8 +10,8 @@ from typing import Any
 
 from graph_agent.errors import ConfigurationError, ConstitutionError, ToolDefinitionError, ToolGrantError
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import RulesDigests
 from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.tools import ToolTraits, Transport
 from graph_agent.policy import outcome_reads, sentence_check, undo
 from graph_agent.policy.cedar.compiled import Conditions, compile_conditions

@@ -23,8 +23,9 @@ from graph_agent.due.table import DueTable, WorkKind
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, KnownRequests, RequiredEvidence
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import ApprovalRequest, ClosedRequest, RulesDigests
+from graph_agent.models.decision import ApprovalRequest, ClosedRequest
 from graph_agent.models.record import DecisionRecord, RecordHeader
+from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.question import inbox
 from graph_agent.question.stored import Answer, NewQuestion, StoredQuestion

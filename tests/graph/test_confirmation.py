@@ -19,9 +19,9 @@ from graph_agent.models.decision import (
     DecisionType,
     OutcomeCategory,
     PendingAction,
-    RulesDigests,
 )
 from graph_agent.models.record import EntryKind
+from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution

@@ -12,7 +12,8 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database, UtcDateTime
 from graph_agent.models.approval import ApprovalAnswer, ApproverIdentity
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.decision import ApprovalRequest, PendingAction, RulesDigests
+from graph_agent.models.decision import ApprovalRequest, PendingAction
+from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.question.approvals import ApprovalStore, rules_digest, void_copied
 from graph_agent.question.migrations.old_approvals import move_old_approvals
 from graph_agent.record.tree.leaves import Sealer
