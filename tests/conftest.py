@@ -188,7 +188,7 @@ def migrated_postgresql_url(postgresql_copies: PostgresqlCopies) -> Iterator[str
 def patient_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many writes wait for one row: on PostgreSQL without the limit of seconds, which the last ones reach on a busy machine."""
     # No setting changes the limit.
-    monkeypatch.setattr("graph_agent.db.postgresql._BEGIN_WRITE", "BEGIN ISOLATION LEVEL READ COMMITTED")
+    monkeypatch.setattr("graph_agent.db.postgresql.BEGIN_WRITE", "BEGIN ISOLATION LEVEL READ COMMITTED")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""Tests use what the code under test offers: where one replaces an attribute or reads a private one, a comment says why."""
+"""Tests use what the code under test offers: where one replaces an attribute or reads a private one, a comment says why.
+
+None replaces a private one.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,36 @@ def without_reason(text: str) -> list[int]:
     found = [line for line in replaced if not lines[line - 2].lstrip().startswith("# ")]
     found += [line for line, comment in comments.items() if comment.endswith(COMMAND)]
     return sorted(found)
+
+
+def private_names(text: str) -> list[int]:
+    """Return the lines of a program that call `setattr` with a private name."""
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    replaced = (node for node in calls if getattr(node.func, "attr", getattr(node.func, "id", "")) == "setattr")
+    return [
+        node.lineno
+        for node in replaced
+        for given in node.args[:2]
+        if isinstance(given, ast.Constant) and str(given.value).rpartition(".")[2].startswith("_")
+    ]
+
+
+def test_no_test_replaces_a_private_name() -> None:
+    found = [f"{file.relative_to(FOLDER)}:{line}" for file in FOLDER.rglob("*.py") for line in private_names(file.read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("monkeypatch.setattr(a, 'b', '_c')", []),
+        ("monkeypatch.setattr(a, '_b', 1)", [1]),
+        ("\nmonkeypatch.setattr('a._b', 1)", [2]),
+        ("setattr(a, name, 1)", []),
+    ],
+)
+def test_a_private_name_is_the_last_part_of_what_is_replaced(text: str, lines: list[int]) -> None:
+    assert private_names(text) == lines
 
 
 def test_each_replaced_and_each_private_attribute_has_a_reason() -> None:

@@ -36,7 +36,8 @@ MAX_BACK_OFF_SECONDS = 5.0
 _RESTARTS_WITHIN_SECONDS = 300.0
 _MAX_LATER_SECONDS = 60.0
 """The same for one that has not answered for longer than that."""
-_TIMEOUT_SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
+"""The time that a server has to say what became of a call."""
 _BACK_OFF = BackOff(timedelta(seconds=1), timedelta(seconds=60))
 _NOT_PERMITTED = BackOff(timedelta(seconds=1), timedelta(minutes=10))
 """The waits for a call about which no request is permitted now, as when the server of its read is away."""
@@ -134,9 +135,9 @@ class OutcomeSettler:
     async def _outcome(self, call: UnknownCall) -> ToolResult | None:
         if self._tools.traits(call.tool_name).ledger:
             if self._sent_calls is None:
-                return await self._tools.settle(call, deadline=_TIMEOUT_SECONDS)
-            return await self._sent_calls.ask_ledger(call, _TIMEOUT_SECONDS)
+                return await self._tools.settle(call, deadline=TIMEOUT_SECONDS)
+            return await self._sent_calls.ask_ledger(call, TIMEOUT_SECONDS)
         if self._sent_calls is None or call.tool_name not in await self._sent_calls.tools():
             return None
         work = partial(request_of, decision_id=call.decision_id, sequence=call.sequence, sealer=self._sealer)
-        return await self._sent_calls.outcome(call, await read(self.log, work), _TIMEOUT_SECONDS)
+        return await self._sent_calls.outcome(call, await read(self.log, work), TIMEOUT_SECONDS)

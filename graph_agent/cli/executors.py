@@ -19,7 +19,7 @@ from graph_agent.cli.options import option, replace_parameter
 from graph_agent.errors import ConfigurationError
 from graph_agent.replays.parallel import Checkpoint, J, P, Results, Work, run_in_order, start_worker
 
-_DASK_SECONDS = 10
+DASK_SECONDS = 10
 """The time limit for connecting to a Dask scheduler."""
 
 
@@ -68,7 +68,7 @@ class Division:
             return
         distributed = import_extra("distributed", "dask")
         try:
-            client = distributed.Client(self.dask, timeout=_DASK_SECONDS)
+            client = distributed.Client(self.dask, timeout=DASK_SECONDS)
         except (OSError, ValueError) as exc:
             raise ConfigurationError(f"there is no Dask scheduler at {self.dask}") from exc
         with client:

@@ -30,7 +30,8 @@ LOCK_TIMEOUT_MS = 5000
 # Sent as one query, for one round trip. LOCAL, because a pooler such as PgBouncer in transaction mode may give each
 # transaction another connection of the server: a setting of the session would be missing there, or apply to others.
 # READ COMMITTED, so that a statement behind a lock sees what its last holder has committed.
-_BEGIN_WRITE = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"
+BEGIN_WRITE = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"
+"""The begin of a transaction that writes; it waits for a lock for a limited time."""
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58", "XX")
@@ -74,7 +75,7 @@ class PostgresqlBackend(Submissions):
 
     def submit_write(self, work: Work[T], reply: Reply[T], *, closing: bool = False) -> None:
         threads = self._closing if closing else self._threads
-        self._submit(threads.submit, self._run, _BEGIN_WRITE, work, reply)
+        self._submit(threads.submit, self._run, BEGIN_WRITE, work, reply)
 
     def submit_read(self, work: Work[T], reply: Reply[T]) -> None:
         self._submit(self._threads.submit, self._run, _BEGIN_READ, work, reply)
@@ -100,7 +101,7 @@ class PostgresqlBackend(Submissions):
                 calls = committed_calls(connection)
                 calls.clear()
                 result = work(connection)
-                if begin == _BEGIN_WRITE:
+                if begin == BEGIN_WRITE:
                     committing = True
                     driver.commit()
                     committing = False

@@ -37,7 +37,8 @@ _UNAVAILABLE = frozenset(
     for name in ("BUSY", "CANTOPEN", "CORRUPT", "FULL", "IOERR", "LOCKED", "NOMEM", "NOTADB", "PERM", "PROTOCOL", "READONLY")
 )
 
-_PRAGMAS = (f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON")
+PRAGMAS = (f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON")
+"""The settings of each connection."""
 
 
 def sqlite_engine(url: URL, begin: str | None, pragmas: tuple[str, ...], pool: dict[str, Any]) -> Engine:
@@ -52,7 +53,7 @@ def sqlite_engine(url: URL, begin: str | None, pragmas: tuple[str, ...], pool: d
 
     def connected(driver: sqlite3.Connection, _record: object) -> None:
         _use_wal(driver)
-        for pragma in (*_PRAGMAS, *pragmas):
+        for pragma in (*PRAGMAS, *pragmas):
             driver.execute(pragma).close()
 
     event.listen(engine, "connect", connected)

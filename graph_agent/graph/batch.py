@@ -157,10 +157,11 @@ async def _sources(turn: Turn, runtime: TurnRuntime, calls: Sequence[FunctionCal
 
 
 def past_calls(turn: Turn) -> tuple[PastCall, ...]:
-    return tuple(map(_past_call, turn.calls))
+    return tuple(map(past_call, turn.calls))
 
 
-def _past_call(call: TurnCall) -> PastCall:
+def past_call(call: TurnCall) -> PastCall:
+    """Return a call as the conditions of a later one see it."""
     # A dry run judges each call as if those before it had been made, and had succeeded.
     supposed = call.gate == DRY_RUN
     if call.disposition is CallDisposition.AWAITING or (supposed and not call.is_because(ReasonCode.WOULD_BE_DONE)):

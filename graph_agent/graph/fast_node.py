@@ -20,7 +20,8 @@ Edge = Mapping[str, str]
 
 _SEND = "__pregel_send"
 _RUNTIME = "__pregel_runtime"
-_BRANCH = "branch:to:{}"
+BRANCH = "branch:to:{}"
+"""LangGraph's name of the channel that triggers a node."""
 
 
 class FastNode(Runnable[Any, Any]):
@@ -38,7 +39,7 @@ class FastNode(Runnable[Any, Any]):
         self._work = work
         # What each outcome writes beside the turn: the trigger of the next node, and nothing before the end.
         self._triggers = {
-            outcome: [] if entered == END else [(_BRANCH.format(entered), None)] for outcome, entered in edge.items()
+            outcome: [] if entered == END else [(BRANCH.format(entered), None)] for outcome, entered in edge.items()
         }
         self._sequence = sequence
 
@@ -61,7 +62,7 @@ def install_fast_nodes(compiled: Any, work: Mapping[str, Node], edges: Mapping[s
     That is so if its internals differ, or without `edges`, because one is not declared by this package. `work` has each node's
     function.
     """
-    triggers = {_BRANCH.format(name) for name in work}
+    triggers = {BRANCH.format(name) for name in work}
     found = {name: getattr(compiled.nodes.get(name), "node", None) for name in work}
     sequences = {name: sequence for name, sequence in found.items() if isinstance(sequence, Runnable)}
     if edges is None or not edges.keys() == work.keys() == sequences.keys() or not triggers <= compiled.channels.keys():

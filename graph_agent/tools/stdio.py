@@ -32,7 +32,7 @@ MAX_STDERR_BYTES = 4 * 1024
 """The end of stderr that is kept, to explain why a server has failed."""
 
 _FLUSH_SECONDS = 0.5
-_EXIT_SECONDS = 2.0
+EXIT_SECONDS = 2.0
 """The time that the process may take to exit after each of: its stdin is closed, SIGTERM, SIGKILL."""
 
 
@@ -150,7 +150,7 @@ async def _stop(process: Process) -> None:
 
 async def _exits(process: Process) -> bool:
     """Return True if the process exits in time. `Process.wait` would also wait for children that have inherited its pipes."""
-    for _ in range(round(_EXIT_SECONDS / 0.01)):
+    for _ in range(round(EXIT_SECONDS / 0.01)):
         if process.returncode is not None:
             return True
         await asyncio.sleep(0.01)

@@ -189,7 +189,7 @@ async def test_a_verdict_that_ignores_how_the_calls_before_it_ended_is_found(
 ) -> None:
     # A planted mistake, which the comparison has to find: every call before another one passes for done.
     monkeypatch.setattr(
-        batch, "_past_call", lambda call: PastCall(call.sequence, call.call.name, call.arguments, succeeded=True)
+        batch, "past_call", lambda call: PastCall(call.sequence, call.call.name, call.arguments, succeeded=True)
     )
     assert (await play(log, 6)).broken != []
 

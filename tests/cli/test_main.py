@@ -159,7 +159,7 @@ def test_a_failure_of_the_database_names_its_reason(cli: Cli, home: Path) -> Non
 def test_a_failure_of_the_open_database_names_its_reason(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("log", "list")
     # A locked database is waited for, for seconds.
-    monkeypatch.setattr(sqlite_engine, "_PRAGMAS", ("PRAGMA busy_timeout=10",))
+    monkeypatch.setattr(sqlite_engine, "PRAGMAS", ("PRAGMA busy_timeout=10",))
     with closing(sqlite3.connect(home / "graph_agent.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE").close()
         ended = cli("ask", "hi")

@@ -177,7 +177,7 @@ def test_wrong_options_of_a_replay_in_slices_get_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, sentence: str
 ) -> None:
     # The command waits ten seconds for a scheduler.
-    monkeypatch.setattr("graph_agent.cli.executors._DASK_SECONDS", 0.1)
+    monkeypatch.setattr("graph_agent.cli.executors.DASK_SECONDS", 0.1)
     ended = cli("replay", *options)
     assert (ended.code, ended.out) == (code, "")
     assert sentence in ended.err

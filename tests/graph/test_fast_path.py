@@ -130,7 +130,7 @@ async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
     plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The name is LangGraph's: a release without it is not installed.
-    monkeypatch.setattr(fast_node, "_BRANCH", "another name:{}")
+    monkeypatch.setattr(fast_node, "BRANCH", "another name:{}")
     graph = build_graph()
     assert not any(isinstance(graph.nodes[name].node, FastNode) for name in NODES)
     context, script = WALKS["tool round"]

@@ -70,7 +70,7 @@ async def test_the_pipes_of_a_process_are_closed_while_its_child_still_has_them(
 
 async def test_a_process_that_ignores_the_end_of_its_input_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     # The process is given the whole time.
-    monkeypatch.setattr(stdio, "_EXIT_SECONDS", 0.1)
+    monkeypatch.setattr(stdio, "EXIT_SECONDS", 0.1)
     code = """if 1:
         import os, signal, time
         signal.signal(15, signal.SIG_IGN)
