@@ -17,6 +17,7 @@ from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.comparing import answered_turns, turn_differences
 from graph_agent.chat.conversations.pruning import prune_conversations
 from graph_agent.db import Database
+from graph_agent.due.table import DueTable
 from graph_agent.ledger.operations import LONGEST_TURN, OperationLedger
 from graph_agent.ports import Clock
 from graph_agent.record.partitions import CREATED_AHEAD, create_days
@@ -47,6 +48,7 @@ def maintenance_jobs(stores: Stores, tree: RecordTree, *, clock: Clock, days: in
 
     create_partitions, seal, push, count = record_jobs(stores, tree, clock=clock)
     return [
+        lambda: stores.database.write(DueTable(stores.database).remove_stuck),
         lambda: prune_conversations(stores.database, clock.now()),
         lambda: OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS),
         create_partitions,

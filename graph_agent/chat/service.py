@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -26,6 +26,7 @@ from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
+from graph_agent.chat.maintenance import MaintenanceJob, MaintenanceJobs
 from graph_agent.chat.questions import QuestionService
 from graph_agent.chat.recovery import TurnRecovery
 from graph_agent.chat.session import ChatSession, ChatStores
@@ -66,9 +67,6 @@ from graph_agent.turn.undo import Undoable, load_own
 
 _log = logging.getLogger(__name__)
 
-MaintenanceJob = Callable[[], Awaitable[int]]
-"""Removes or repairs rows, and returns their number."""
-
 NO_CONVERSATION = "none"
 """The conversation id of a refused message that belongs to no conversation."""
 
@@ -107,8 +105,8 @@ class ChatService:
         """The database of the engine's record has the migrated tables of `graph_agent.chat.conversations` too.
 
         `processes` is the number of processes that share the limit on logged refusals. `maintenance` is what one of the
-        sweepers of the database does besides finishing turns, at most once a minute and in this order; one job that fails stops
-        no other. `settler` settles unknown outcomes while this service sweeps. `endings` tells them when a turn has ended.
+        processes of the database does once a minute, in this order; one job that fails stops no other. `settler` settles
+        unknown outcomes while this service sweeps. `endings` tells them when a turn has ended.
         `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
         they are stored with its questions, for the operator. `approval_messages` is the number of messages before the
         one that asked for a call that its approvers see. Notices about requests are posted to the `webhook` while this service
@@ -117,7 +115,6 @@ class ChatService:
         Raises `ConfigurationError` for an engine with another audit writer.
         """
         self.endings = endings or TurnEndings()
-        self._maintenance = tuple(maintenance)
         if not isinstance(engine.audit, DatabaseAuditWriter):
             raise ConfigurationError("a chat service needs an engine whose audit writer is a DatabaseAuditWriter")
         self._engine = engine
@@ -151,7 +148,9 @@ class ChatService:
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
         works = (each for each in (self.notices, settler) if each is not None)
         handlers = [] if self.approvals is None else self.approvals.handlers
-        self._worker = DueWorker(engine.audit.database, [*handlers, *(each.handler for each in works)], clock)
+        self._jobs = MaintenanceJobs(engine.audit.database, maintenance, clock)
+        handlers = [*handlers, *(each.handler for each in works), self._jobs.handler]
+        self._worker = DueWorker(engine.audit.database, handlers, clock)
 
     async def send(
         self,
@@ -330,13 +329,13 @@ class ChatService:
         return await self._turns.files_of_question(pending_id, user_id)
 
     async def sweep_forever(self) -> None:
-        """Finish the turns of processes that have died, at once and then every minute, and settle outcomes meanwhile."""
+        """Finish the turns of processes that have died, at once and then every minute, and do meanwhile what is due."""
         serving = asyncio.create_task(self._worker.serve_forever())
         try:
             while True:
                 try:
-                    await self._prepare_approvals()
-                    if finished := await self.sweep_turns():
+                    await self._prepare()
+                    if finished := await self._recovery.sweep():
                         _log.info("finished %d turns that were left open", finished)
                 except ServiceError as exc:
                     _log.warning("the sweep is postponed: %s", exc.code)
@@ -352,29 +351,25 @@ class ChatService:
 
         A process that serves does so all the time. No model is asked.
         """
-        finished = await self.sweep_turns()
-        await self._prepare_approvals()
+        finished = await self._recovery.sweep()
+        await self._prepare()
         return finished + await self._worker.serve()
 
-    async def _prepare_approvals(self) -> None:
-        """Read the rules whose requests this process decides."""
-        if self.approvals is not None:
-            with suppress(ServiceError):
-                await self.approvals.prepare()
-
     async def sweep_turns(self) -> int:
-        """Finish the turns that dead processes left open, and do the maintenance that is due; return their number.
+        """Finish the turns that dead processes left open, and do the maintenance that is due; return the number of turns.
 
         Every process does so, also a short-lived command, so that the first of the others notices a dead one; the claim of a
         turn decides which process finishes it.
         """
-        if self._maintenance and await self._turns.claim_maintenance():
-            for job in self._maintenance:
-                try:
-                    await job()
-                except Exception as exc:
-                    _log.warning("maintenance is postponed", exc_info=exc)
+        await self._jobs.serve()
         return await self._recovery.sweep()
+
+    async def _prepare(self) -> None:
+        """Read the rules whose requests this process decides, and let maintenance be due."""
+        await self._jobs.add()
+        if self.approvals is not None:
+            with suppress(ServiceError):
+                await self.approvals.prepare()
 
     async def open_turns(self) -> int:
         """Return the number of turns that are claimed by this service and have no answer yet."""

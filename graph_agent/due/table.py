@@ -37,6 +37,8 @@ LEASE = timedelta(seconds=20)
 TAKEN_AT_ONCE = 8
 CLOCK_TOLERANCE = timedelta(minutes=1)
 """A time that was set later than this from now was set before the database's clock was set back."""
+KEEP_STUCK = timedelta(days=30)
+"""The time for which stuck work is kept, for an operator to retry: as long as a question after its end."""
 _SPACING = timedelta(milliseconds=1)
 """The distance between the places of one user's work."""
 _HORIZON = timedelta(seconds=1)
@@ -65,7 +67,7 @@ class WorkKind(StrEnum):
     DECISION = "decision"
     """Close a decision outside chats that its process has left open. Its id; no lane."""
     JOB = "job"
-    """Run a job of maintenance. Its name; no lane."""
+    """Do the maintenance of the database. Its name; no lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,11 @@ class DueTable:
         again = {"due_at": self._now, "set_at": self._now, "attempts": 0, "taken": None, "error": None}
         self.database.announce(connection, DUE_NOW)
         return connection.execute(update(due).where(due.c.kind == kind, due.c.key == key).values(again)).rowcount == 1
+
+    def remove_stuck(self, connection: Connection) -> int:
+        """Remove what has been stuck for longer than `KEEP_STUCK`; return the number of rows."""
+        old = (due.c.due_at.is_(None), due.c.set_at < self.database.time(-KEEP_STUCK))
+        return connection.execute(delete(due).where(*old)).rowcount
 
     def first_due(
         self, connection: Connection, lanes: Sequence[tuple[str, str]]

@@ -95,7 +95,14 @@ class DueWorker:
                 await self._stop()
 
     async def serve(self) -> int:
-        """Do what is due until nothing is, and wait for it; return how many works were done."""
+        """Do what is due until nothing is, and wait for it; return how many works were done.
+
+        It has slots of its own: what `serve_forever` does meanwhile goes on, and is not waited for.
+        """
+        beside = DueWorker(self._database, tuple(self._handlers.values()), self._clock)
+        return await beside._serve_until_idle()
+
+    async def _serve_until_idle(self) -> int:
         done = 0
         try:
             while True:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from graph_agent.chat.service import ChatService, MaintenanceJob
+from graph_agent.chat.maintenance import MaintenanceJob
+from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from tests.chat.environment import Environment
 

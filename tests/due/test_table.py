@@ -146,6 +146,20 @@ def test_the_waits_double_to_a_limit_and_the_last_try_makes_work_stuck_until_it_
     assert work.attempts == 1
 
 
+def test_stuck_work_is_removed_after_a_time_in_which_nobody_retried_it(table: Table) -> None:
+    table.put("a")
+    [first] = table.take()
+    assert table.postpone(first, None, "it failed")
+    table.clock.advance(days=29)
+    table.put("b")
+    [second] = table.take()
+    assert table.postpone(second, None, "it failed")
+    assert table.run(table.due.remove_stuck) == 0
+    table.clock.advance(days=2)
+    assert table.run(table.due.remove_stuck) == 1
+    assert table.run(table.due.remove_stuck) == 0
+
+
 def test_put_makes_stuck_work_due(table: Table) -> None:
     table.put("q")
     [work] = table.take()

@@ -159,6 +159,25 @@ async def test_a_process_that_is_cancelled_gives_back_what_it_has_taken(installa
     assert (row.taken, row.attempts, row.due_at) == (None, 0, installation.clock.now())
 
 
+async def test_to_serve_until_nothing_is_due_leaves_alone_what_the_same_worker_does_meanwhile(
+    installation: Installation,
+) -> None:
+    await installation.put("a")
+    slow, quick = Handled(), Handled(WorkKind.NOTICE)
+    slow.may_end = asyncio.Event()
+    worker = installation.worker(slow, quick)
+    serving = asyncio.create_task(worker.serve_forever())
+    await slow.begun.wait()
+    assert await worker.serve() == 0
+    slow.may_end.set()
+    async with asyncio.timeout(30):
+        while await installation.rows():  # noqa: ASYNC110 (the row has no event)
+            await asyncio.sleep(0.01)
+    serving.cancel()
+    await asyncio.wait({serving})
+    assert slow.keys == ["a"]
+
+
 async def test_the_lease_of_work_that_takes_long_is_renewed(installation: Installation) -> None:
     await installation.put("a")
     handled = Handled()

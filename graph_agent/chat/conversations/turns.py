@@ -49,8 +49,6 @@ from graph_agent.reply import fixed
 
 _TITLE_LENGTH = 80
 _NO_USER = ""
-_MAINTENANCE = " "
-"""Maintenance is counted like the turns of a user. No user id is blank."""
 _TRIES = 5
 """The number of attempts to insert a claim. Each may conflict with a turn that ends before it can be read."""
 
@@ -304,21 +302,6 @@ class TurnStore:
     async def check_writable(self) -> None:
         """Count a turn of no user, which is one write."""
         await self._database.write(lambda connection: self._limit.count(connection, _NO_USER, sys.maxsize))
-
-    async def claim_maintenance(self) -> bool:
-        """Return True if the caller shall do the maintenance of the database now: the first process of each minute does.
-
-        This is a row instead of an advisory lock, because a session lock has no owner behind PgBouncer in transaction mode, and
-        a lock of a transaction would hold a connection as long as the maintenance takes. If the process dies, another one gets
-        the next minute.
-        """
-        try:
-            await self._database.write(lambda connection: self._limit.count(connection, _MAINTENANCE, 1))
-        except ServiceError as exc:
-            if exc.code is ServiceErrorCode.RATE_LIMITED:
-                return False
-            raise
-        return True
 
     async def open(self, user_id: str, about: str) -> str:
         """Begin a conversation without a turn, and return its id. `about` is the text of its title."""
