@@ -88,6 +88,12 @@ def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
     assert len(entries) == len(linked), "an entry is a link and one sentence"
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_a_page_begins_with_what_its_reader_can_do_after_it(page: Path) -> None:
+    _, first, *_ = page.read_text(encoding="utf-8").split("\n\n")
+    assert first.startswith(("With this page ", "With the page ", "With this API ")), "say it in the first sentence"
+
+
 def test_links_of_llms_txt_lead_to_the_markdown_of_the_site(site: Path) -> None:
     text = (site / "llms.txt").read_text(encoding="utf-8")
     assert [link[1] for link in LINK.finditer(text) if not (site / link[1]).is_file()] == []
