@@ -73,7 +73,7 @@ async def open_lossy_desk(tool_name: str, *faults: Fault) -> AsyncGenerator[Loss
 async def test_a_credit_whose_answer_is_lost_is_sent_again_under_its_key_and_given_once(fault: Fault) -> None:
     async with open_lossy_desk("give_store_credit", fault) as lossy:
         decision = await lossy.asked(calls("give_store_credit", **CREDIT))
-        assert decision.effects == ["Give store credit (amount 10.0, order FH-2079, reason late)"]
+        assert decision.effects == ["Give €10.00 of store credit for order FH-2079: late"]
         assert decision.notices == []
         assert lossy.connection.requests == 2
         assert await lossy.store_credit() == 25.0
@@ -83,7 +83,7 @@ async def test_a_mail_whose_answer_is_lost_is_found_done_and_sent_once() -> None
     async with open_lossy_desk("send_mail", Fault.CUT_AFTER) as lossy:
         decision = await lossy.asked(calls("send_mail", **MAIL))
         [effect] = decision.effects
-        assert effect.startswith("found done: Send mail (order FH-2079, reference late-parcel")
+        assert effect.startswith("found done: Send the customer of order FH-2079 a mail (reference late-parcel")
         assert lossy.connection.requests == 1
         assert await lossy.mails() == [{"text": MAIL["text"]}]
 
@@ -91,7 +91,7 @@ async def test_a_mail_whose_answer_is_lost_is_found_done_and_sent_once() -> None
 async def test_a_mail_that_did_not_arrive_is_not_known_to_be_sent_and_never_sent_again() -> None:
     async with open_lossy_desk("send_mail", Fault.CUT_BEFORE) as lossy:
         decision = await lossy.asked(calls("send_mail", **MAIL))
-        assert "known whether this was done: Send mail" in str(decision)
+        assert "known whether this was done: Send the customer of order FH-2079 a mail" in str(decision)
         assert lossy.connection.requests == 1
         assert await lossy.mails() == []
 
