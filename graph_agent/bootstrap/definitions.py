@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from graph_agent.bootstrap.proposed_facts import proposed_facts
 from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, connect, lock_file_of, open_tools, pins_of
@@ -17,18 +18,23 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.schema import ToolAction, is_group
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
-from graph_agent.policy.constitution import SECTION, Constitution, grant_line, require_readable
+from graph_agent.policy.constitution import SECTION, Constitution, require_readable, sentence_line
 from graph_agent.policy.fact_lines import FACTS_SECTION
 from graph_agent.policy.facts import Fact, FactKind, Source
 from graph_agent.policy.operation_key import takes_key
+from graph_agent.policy.sentence import ARGUMENTS, PREVIEW, escaped
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.undo import in_words
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.server_group import Claims, McpServerGroup
 from graph_agent.words.reasons import NOT_SERVED
+from graph_agent.words.values import label, lowered
 
 _SUMMARY_CHARS = 100
+_MOST_VALUES = 4
+_SAID_TYPES = ("string", "number", "integer", "boolean")
+_PLACE = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
 _NO_MARKUP = str.maketrans("<>", "()")
 
 _CLOSED = (
@@ -69,7 +75,8 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
     Every tool requires confirmation, but for those that a trusted server declares as a read. What another server says about its
     tools is only shown, as a comment, also which ones only read. Raises `ConfigurationError`.
     """
-    drafted, closed, left_out = [], [], {}
+    granted: list[_Granted] = []
+    closed, left_out = [], {}
     hinted: defaultdict[str, list[str]] = defaultdict(list)
     actions: list[ToolAction] = []
     async with open_tools(database, settings) as tools:
@@ -79,34 +86,65 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
             assert claims is not None
             # With several servers a name says whose it is, so that no other server can take it over.
             name = tool.name if len(tools.executors) == 1 else f"{claims.server.name}.{claims.tool}"
-            line = _draft_line(name, claims)
             if is_group(name):
                 left_out[name] = "conditions would take its name for a group of tools"
                 continue
             try:
-                granted = Constitution.parse(f"{SECTION}\n{line}\n")
-                policy = compile_policy(granted, [tool.replace(name=name)], {name: tools.traits(tool.name)})
+                alone = Constitution.parse(f"{SECTION}\n{_draft_line(name, claims)}\n")
+                policy = compile_policy(alone, [tool.replace(name=name)], {name: tools.traits(tool.name)})
             except ConfigurationError as exc:
                 left_out[name] = str(exc)
             else:
-                drafted.append(line)
                 actions += policy.actions
                 closed += [name] if claims.server.trusted and claims.hints.get("openWorldHint") is False else []
                 if claims.reads and not claims.server.trusted and not claims.hints.get("destructiveHint"):
                     hinted[claims.server.name].append(name)
-                drafted += [*_key_comments(tool, tools.traits(tool.name)), *_read_comments(tool, claims, tools)]
-    if not drafted:
+                comments = [*_key_comments(tool, tools.traits(tool.name)), *_read_comments(tool, claims, tools)]
+                granted.append(_Granted(name, claims, tool.parameters, tools.traits(tool.name).preview, comments))
+    if not granted:
         raise ConfigurationError("no tool of these servers can be granted")
+    facts = proposed_facts(actions)
+    names = {fact.name for fact in facts}
+    drafted = [line for one in granted for line in (_draft_line(one.name, one.claims, _values_said(one, names)), *one.comments)]
     said = [_HINTED.format(server=server, names=", ".join(names)) for server, names in hinted.items()]
-    grants = [*drafted, *said, *([_CLOSED.format(names=", ".join(closed))] if closed else []), *_facts(actions)]
+    declared = ["", FACTS_SECTION, *(fact.declaration for fact in facts)] if facts else []
+    grants = [*drafted, *said, *([_CLOSED.format(names=", ".join(closed))] if closed else []), *declared]
     text = _TEMPLATE.read_text(encoding="utf-8").format(grants="\n".join(grants))
     return require_readable(text, "constitution"), left_out
 
 
-def _facts(actions: Sequence[ToolAction]) -> list[str]:
-    """Return the section of the facts that rules may need: the object of each change, as a read finds it."""
-    declared = [fact.declaration for fact in proposed_facts(actions)]
-    return ["", FACTS_SECTION, *declared] if declared else []
+class _Granted(NamedTuple):
+    """A tool that a new constitution grants."""
+
+    name: str
+    claims: Claims
+    schema: Mapping[str, Any]
+    """The schema of its arguments."""
+    has_preview: bool
+    """True if its server describes the object of a call."""
+    comments: Sequence[str]
+    """The comments below its line."""
+
+
+def _values_said(granted: _Granted, facts: Collection[str]) -> str:
+    """Return how the sentence of a change goes on: with the object, and the plain arguments that every call has, by label.
+
+    Other arguments are rows below the sentence.
+    """
+    properties, required = granted.schema.get("properties"), granted.schema.get("required", ())
+    if not isinstance(properties, dict) or (granted.claims.server.trusted and granted.claims.reads):
+        return ""
+    plain = [name for name, one in properties.items() if isinstance(one, dict) and one.get("type") in _SAID_TYPES]
+    usable = [name for name in plain if name in required and _PLACE.fullmatch(name) and not takes_key(name, granted.schema)]
+    said, *others = usable[:_MOST_VALUES] or [""]
+    if said and granted.has_preview:
+        start = f" {{{PREVIEW} or {said}}}"
+    else:
+        start, others = "", usable[:_MOST_VALUES]
+    # These names would be read as those of something else.
+    taken = {*facts, PREVIEW, ARGUMENTS}
+    values = (f"{lowered(label(name))} {{{f'{ARGUMENTS}.{name}' if name in taken else name}}}" for name in others)
+    return f"{start}{': ' if others else ''}{', '.join(values)}"
 
 
 def _key_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:
@@ -142,16 +180,17 @@ def _read_comments(tool: ToolDeclaration, claims: Claims, tools: McpServerGroup)
     ]
 
 
-def _draft_line(name: str, claims: Claims) -> str:
+def _draft_line(name: str, claims: Claims, said: str = "") -> str:
+    """Return the line of a tool. `said` is how its sentence goes on, with places for values."""
     says = [_first_sentence(text) for text in (claims.title, claims.description) if text]
     if claims.server.trusted:
         summary = (says or [claims.tool])[0].removesuffix(".")
-        return grant_line(name, summary, "(reads)" if claims.reads else "(requires confirmation)")
+        return sentence_line(name, escaped(summary) + said, "(reads)" if claims.reads else "(requires confirmation)")
     says += [_ONLY_READS] if claims.reads else []
     says += [f"{hint}: {json.dumps(value)}" for hint, value in claims.hints.items() if not (hint == "readOnlyHint" and value)]
     comment = f"the server '{claims.server.name}' says: {'; '.join(says) or 'nothing'}".translate(_NO_MARKUP)
     summary = re.sub(r"[^A-Za-z0-9]+", " ", claims.tool).strip().capitalize() or claims.tool
-    return f"<!-- {comment} -->\n{grant_line(name, summary, '(requires confirmation)')}"
+    return f"<!-- {comment} -->\n{sentence_line(name, escaped(summary) + said, '(requires confirmation)')}"
 
 
 async def explain_constitution(settings: Settings, database: Database) -> tuple[list[str], list[str]]:

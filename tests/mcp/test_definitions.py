@@ -75,7 +75,7 @@ def test_the_files_are_written_checked_pinned_and_compared(cli: Cli, servers: Se
     file.write_text(drafted, encoding="utf-8")
     assert {(grant.reads, grant.requires_confirmation) for grant in Constitution.parse(drafted).grants} == {(False, True)}
     assert (
-        "<!-- the server 'notes' says: Read a note.; its server says that it only reads -->\n- read_note: \"Read note\" (req"
+        "<!-- the server 'notes' says: Read a note.; its server says that it only reads -->\n- read_note: \"Read note: name {name}\" (req"
         in drafted
     )
 

@@ -110,7 +110,7 @@ def test_a_constitution_for_functions_has_their_docstrings_and_their_marks(files
     text = Path("constitution.md").read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith(("- in_stock", "- order", "- _"))] == [
         '- in_stock: "List what is in stock" (reads)',
-        '- order: "Order an item" (requires confirmation)',
+        '- order: "Order an item: item {item}, count {count}" (requires confirmation)',
     ]
     listed = [json.loads(line) for line in cli("tools", "list", *options, "--json").out.splitlines()]
     assert [(one["name"], one["description"], one["read_only"]) for one in listed] == [
@@ -128,7 +128,7 @@ def test_a_question_of_a_function_is_answered_and_a_refusal_is_quoted(
     options = files(INVENTORY)
     model = script(call("in_stock"), call("order", item="bolt", count=20))
     asked = cli("ask", "20 bolts", *options, "--model", model)
-    assert "Order an item\n  Count: 20\n  Item: 'bolt'\nShould I go ahead?" in asked.out
+    assert "Order an item: item 'bolt', count 20. Should I go ahead?" in asked.out
     pending = json.loads(cli("ask", "20 bolts", *options, "--model", model, "--json").out)["decision"]["pending_action"]["id"]
     refused = cli("questions", "answer", "--yes", pending, *token, *options, "--model", model)
     assert "That was refused, so nothing was changed.\n\nThe tool says:\n> Only 10 of bolt are in stock." in refused.out
