@@ -164,7 +164,7 @@ def test_the_gateway_serves_functions(files: Files, monkeypatch: pytest.MonkeyPa
                 return [tool.name for tool in listed.tools], called.structured_content
 
     names, result = asyncio.run(serve())
-    assert names == ["in_stock", "order"]
+    assert names == ["in_stock", "order", "question_status"]
     assert "bolt" in json.dumps(result)
 
 
