@@ -74,10 +74,8 @@ def test_the_files_are_written_checked_pinned_and_compared(cli: Cli, servers: Se
     drafted = cli("constitution", "new", *mcp).out
     file.write_text(drafted, encoding="utf-8")
     assert {(grant.reads, grant.requires_confirmation) for grant in Constitution.parse(drafted).grants} == {(False, True)}
-    assert (
-        "<!-- the server 'notes' says: Read a note.; its server says that it only reads -->\n- read_note: \"Read note: name {name}\" (req"
-        in drafted
-    )
+    comment = "<!-- the server 'notes' says: Read a note.; its server says that it only reads -->"
+    assert f'{comment}\n- read_note: "Read note: name {{name}}" (req' in drafted
 
     listed = (
         "<!-- the server 'notes' says that these only read; nothing checks it. Where you believe it, write (reads) instead of "
