@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
-import jwt
 import pytest
-from pydantic import SecretStr
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.questions import Person
@@ -211,18 +208,6 @@ async def test_a_task_renamed_between_question_and_yes_is_asked_about_anew(
     assert await environment.descriptions("local") == ["buy bread"]
 
 
-async def test_after_six_minutes_neither_an_id_nor_a_yes_does_anything(
-    environment: Environment, clients: tuple[Client, Client], clock: ManualClock
-) -> None:
-    phone, laptop = clients
-    pending = await phone.ask_to_delete("call mom")
-    clock.advance(minutes=6)
-    assert (await laptop.answer(pending))["reply"] == EXPIRED
-    late = await phone.say("yes")
-    assert late["decision"]["notices"] == ["Not done: delete 'call mom' (the question has expired)."]
-    assert len(await environment.descriptions("local")) == 2
-
-
 async def test_an_unclear_answer_is_asked_again_twice_with_the_same_id_and_expiry(
     environment: Environment, clients: tuple[Client, Client]
 ) -> None:
@@ -247,26 +232,6 @@ async def test_a_new_request_drops_the_action_and_says_so_in_the_conversation_to
     assert (await phone.messages())[-1]["notices"] == ["Not done: delete 'buy bread'."]
     assert (await phone.answer(pending))["decision"]["effects"] == []
     assert len(await environment.descriptions("local")) == 2
-
-
-async def test_an_id_of_another_user_or_of_nobody_does_nothing(
-    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
-) -> None:
-    secret = "a secret of thirty-two bytes or more"
-    signed_in = {"jwt_secret": SecretStr(secret), "jwt_audience": "graph-agent"}
-
-    def client(user: str) -> Client:
-        token = jwt.encode({"sub": user, "aud": "graph-agent", "exp": int(time.time()) + 600}, secret)
-        http = served(environment.runtime(settings=signed_in))
-        http.headers["Authorization"] = f"Bearer {token}"
-        return Client(http)
-
-    ann, bob = client("ann"), client("bob")
-    await ann.say("add a task to call mom")
-    pending = await ann.ask_to_delete("call mom")
-    assert (await bob.answer(pending))["reply"] == UNKNOWN
-    assert (await ann.answer({"id": "nobody"}))["reply"] == UNKNOWN
-    assert (await ann.answer(pending))["decision"]["effects"] == ["deleted 'call mom'"]
 
 
 async def test_a_user_of_a_server_with_other_rules_reads_one_sentence_and_no_file(

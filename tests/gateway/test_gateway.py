@@ -265,28 +265,6 @@ async def test_the_record_says_what_the_user_did_with_the_form(environment: Envi
 
 
 @MODES
-async def test_a_form_that_is_answered_after_the_question_has_expired_does_nothing(
-    environment: Environment,
-    clock: ManualClock,
-    mode: str,
-) -> None:
-    class Late(User):
-        async def __call__(self, context: Any, params: Any) -> ElicitResult:
-            answer = await super().__call__(context, params)
-            clock.advance(seconds=301)
-            return answer
-
-    user = Late(ElicitResult(action="cancel"), YES)
-    async with opened(environment) as (gateway, _), connect(gateway, mode, user) as client:
-        task = await add(client, "call mom")
-        closed = "That question has expired, so nothing was done. Please ask me again."
-        for error in (closed, "This question has ended: expired."):
-            late = await client.call_tool("delete_task", {"task_id": task})
-            assert value(late)["error"] == error
-    assert await environment.descriptions() == ["call mom"]
-
-
-@MODES
 async def test_a_call_that_waits_for_a_yes_blocks_no_other_call(environment: Environment, mode: str) -> None:
     answer = asyncio.Event()
     user = User(answer, YES)

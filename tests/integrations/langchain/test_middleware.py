@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -18,8 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from mcp import StdioServerParameters
 from pydantic import BaseModel
 
-from graph_agent.clock import ManualClock
-from graph_agent.integrations.langchain import GovernedTools, LangChainTools
+from graph_agent.integrations.langchain import GovernedTools
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.audit_writer import MemoryAuditWriter
@@ -121,44 +119,6 @@ async def test_each_call_of_a_card_that_is_asked_again_halfway_gets_its_own_answ
     expected = ["deleted 'call mom'", *(f"did {tool}" for tool in rest)]
     assert [one["data"]["receipt"] for one in read if one["success"]] == expected
     assert [sent[0] for sent in server.sent] == ["delete_task", *rest]
-
-
-async def test_a_no_and_a_late_yes_do_nothing() -> None:
-    clock = ManualClock()
-    server = TableServer(previews=PREVIEWS)
-    engine = engine_of(server=server, clock=clock)
-    agent, _ = agent_of(engine, requests(DELETE), AIMessage("OK."))
-    (first,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
-    clock.advance(seconds=301)
-    (second,) = (await agent.ainvoke(resume(first, True), THREAD))["__interrupt__"]
-    assert second.value["pending_action"]["id"] != first.value["pending_action"]["id"]
-    ended = await agent.ainvoke(resume(second, False), THREAD)
-    assert answers(ended) == [("id1", "error", "OK, I won't do that. Nothing was changed.")]
-    assert server.sent == []
-
-
-async def test_two_approvals_at_once_make_one_deletion() -> None:
-    deleted, begun, finish = [], asyncio.Event(), asyncio.Event()
-
-    @tool
-    async def delete_file(path: str) -> str:
-        """Delete a file."""
-        deleted.append(path)
-        begun.set()
-        await finish.wait()
-        return f"deleted {path}"
-
-    constitution = "You keep files.\n\n## Available Tools\n- delete_file: Delete file (requires confirmation)\n"
-    engine = LLMAgentEngine(ScriptedAdapter([]), LangChainTools(delete_file), constitution)
-    agent, _ = agent_of(engine, requests(("delete_file", {"path": "a"})), *[AIMessage("Deleted.")] * 2)
-    (asked,) = (await agent.ainvoke(said("delete a"), THREAD))["__interrupt__"]
-    approvals = [asyncio.create_task(agent.ainvoke(resume(asked, True), THREAD)) for _ in range(2)]
-    await begun.wait()
-    finish.set()
-    ended = await asyncio.gather(*approvals)
-    assert deleted == ["a"]
-    assert [answers(one) for one in ended] == [[("id1", "success", "")]] * 2
-    assert len(await records(engine)) == 2
 
 
 async def test_a_tool_of_the_agent_itself_is_not_offered_and_never_run() -> None:

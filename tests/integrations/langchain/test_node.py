@@ -71,29 +71,6 @@ async def test_a_resume_confirms_exactly_the_action_of_the_interrupt(answer: boo
     assert records(engine) == [("REQUEST_CONFIRMATION", "completed"), ("EXECUTE_PENDING", "completed")]
 
 
-async def test_another_user_of_a_thread_neither_reads_nor_confirms_its_turn() -> None:
-    def user(config: RunnableConfig) -> str:
-        return str(config["configurable"]["caller"])
-
-    def as_user(name: str) -> RunnableConfig:
-        return {"configurable": {"thread_id": "1", "caller": name}}
-
-    server = TableServer(previews=PREVIEWS)
-    engine = engine_of(DELETE, says("Hello."), server=server)
-    graph = graph_with(as_node(engine, user=user))
-    (asked,) = (await graph.ainvoke(said("delete it"), as_user("ann")))["__interrupt__"]
-    ended = await graph.ainvoke(resume(asked, True), as_user("bob"))
-    assert (ended["messages"][-1].text, server.sent) == ("Hello.", [])
-
-
-async def test_after_a_no_nothing_is_done() -> None:
-    server = TableServer(previews=PREVIEWS)
-    graph = graph_with(as_node(engine_of(DELETE, server=server)))
-    (asked,) = (await graph.ainvoke(said("delete it"), THREAD))["__interrupt__"]
-    ended = await graph.ainvoke(resume(asked, "no, don't"), THREAD)
-    assert (ended["messages"][-1].text, server.sent) == ("OK, I won't do that. Nothing was changed.", [])
-
-
 async def test_a_node_reads_the_facts_that_its_rules_name_and_a_refusal_names_them() -> None:
     run = conversation(ONLY_PENDING, calls(cancel("W1")), says("Done."), calls(cancel("W2")), says("Sorry."))
     graph = graph_with(as_node(run.engine))
