@@ -79,6 +79,8 @@ class ReadCall(NamedTuple):
     tool_name: str
     arguments: Mapping[str, Any]
     result: ToolResult
+    agreed: bool = False
+    """True if a yes of the user, or a line of a mandate, has covered the call."""
 
 
 class EarlierCalls(NamedTuple):

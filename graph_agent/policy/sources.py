@@ -227,7 +227,7 @@ class SourceFinder:
 
     def _read(self, call: ReadCall) -> _Read:
         trusted = self._is_trusted(call.tool_name)
-        return _Read(call.tool_name, list(_texts_of(call.result)), call.arguments, trusted=trusted)
+        return _Read(call.tool_name, list(texts_of_result(call.result)), call.arguments, trusted=trusted)
 
     def _is_trusted(self, tool_name: str) -> bool:
         rule = self._policy.rules.get(tool_name)
@@ -394,7 +394,7 @@ def _exact(value: str) -> str:
     return _SPACES.sub(" ", value.lower())
 
 
-def _texts_of(result: ToolResult) -> Iterator[str]:
+def texts_of_result(result: ToolResult) -> Iterator[str]:
     """Yield everything in a result that its server, or somebody who writes to it, has chosen."""
     yield from _texts(result.data)
     yield from filter(None, [result.error, *(one.note for one in result.content)])
