@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from graph_agent.analysis.questions import AnalysisResult, Change
-from graph_agent.policy.constitution import UndoneBy, read_limited
+from graph_agent.policy.constitution import InPlans, UndoneBy, read_limited
 from graph_agent.settings import Settings
 
 
@@ -74,6 +74,10 @@ def _undoes_more(before: UndoneBy | None, after: UndoneBy | None) -> bool:
     return replace(before, lifetime=after.lifetime) != after or after.lifetime > before.lifetime
 
 
+def _plans_more(before: InPlans | None, after: InPlans | None) -> bool:
+    return after is not None and after is not before and before is not InPlans.ANY
+
+
 def _has_more_signers(before: Path | None, after: Path | None) -> bool:
     """True if other keys may sign approvals, or if these need no signature any more. Raises `ConfigurationError`."""
     if before is None or after is None:
@@ -103,6 +107,7 @@ GRANT: Final[Rows] = {
     "sentence": WORDS,
     "reads_for_sentence": WORDS,
     "undone_by": Row("it can be undone by another call, for longer, or without a comparison", _undoes_more),
+    "in_plans": Row("a plan may cover calls of it, or may take values of any form from results", _plans_more, Change.WIDER),
     "line": WORDS,
 }
 TRAITS: Final[Rows] = {

@@ -18,7 +18,7 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.schema import ToolAction, is_group
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
-from graph_agent.policy.constitution import SECTION, Constitution, require_readable, sentence_line
+from graph_agent.policy.constitution import SECTION, Constitution, InPlans, require_readable, sentence_line
 from graph_agent.policy.fact_lines import FACTS_SECTION
 from graph_agent.policy.facts import Fact, FactKind, Source
 from graph_agent.policy.operation_key import takes_key
@@ -239,6 +239,9 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
         promises.append(f"undone by {undone_by.tool} for {in_words(undone_by.lifetime)}, after the user's yes, {compared}")
     if grant.max_per_message is not None:
         promises.append(f"at most {grant.max_per_message} times per message")
+    if grant.in_plans is not None:
+        narrowed = "" if grant.in_plans is InPlans.ANY else ", with values from results only in a form"
+        promises.append(f"and a plan that the user has agreed to may cover it{narrowed}")
     if grant.trusted_results:
         promises.append("and its results are trusted: nobody but the user, the operator or the service writes them")
     if grant.bound_argument is not None:

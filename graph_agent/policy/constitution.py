@@ -27,6 +27,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,7 +50,7 @@ MARKERS = (
     "(requires confirmation), (without confirmation), (reads), (trusted results), (at most N per message), "
     "(ARGUMENT is the signed-in user), (operation key in ARGUMENT), (operation key in header HEADER), "
     "(operation key in _meta NAME), (done if FACT PATH), (complete), (complete after N minutes), "
-    "(undone by TOOL(PARAMETER = WHERE) for N minutes)"
+    "(undone by TOOL(PARAMETER = WHERE) for N minutes), (in plans), (in plans, only with a form)"
 )
 
 LEAST_DELAY = 30
@@ -70,7 +71,8 @@ _MARKER = re.compile(
     r"|done if (?P<fact>[A-Za-z_][A-Za-z0-9_]*)(?: (?P<path>\$[!#-'*-~ ]*))?"
     r"|complete(?: after (?P<delay>[1-9][0-9]{0,2}) (?P<unit_of_delay>second|minute)s?)?"
     rf"|undone by (?P<undo>{_NAME}|{_QUOTED_NAME})\((?P<wheres>{_WHERE}(?:, {_WHERE})*)\)"
-    r" for (?P<number>[1-9][0-9]{0,3}) (?P<unit>minute|hour|day)s?)\)"
+    r" for (?P<number>[1-9][0-9]{0,3}) (?P<unit>minute|hour|day)s?"
+    r"|(?P<plans>in plans)(?:, (?P<form>only with a form))?)\)"
 )
 _HEADINGS = ("# ", "## ")
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
@@ -139,6 +141,14 @@ class UndoneBy:
         return tuple(dict.fromkeys(where.path for _, where in self.parameters if where.is_fact))
 
 
+class InPlans(StrEnum):
+    """The plans that may have lines for a tool."""
+
+    ANY = "any"
+    WITH_FORM = "with a form"
+    """Only those in which each value from a result has a form, or a place in the result."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolGrant:
     """One line of the section: a tool that may be called, and its rules."""
@@ -162,6 +172,8 @@ class ToolGrant:
     """The read that tells whether a call was made whose answer was lost."""
     undone_by: UndoneBy | None = None
     """The call that undoes one of this tool."""
+    in_plans: InPlans | None = None
+    """The plans that may cover calls of the tool; None if each call that needs a yes needs one of its own."""
     sentence: Sentence | None = field(default=None, compare=False)
     """The parsed summary, if it is in quotes."""
     reads_for_sentence: tuple[ReadForSentence, ...] = field(default=(), compare=False)
@@ -422,6 +434,8 @@ def _field_of(marker: re.Match[str], number: int, facts: Mapping[str, Fact]) -> 
         if path == "$":
             raise ConstitutionError(f"(done if {marker['fact']}) needs a path to what the change has made", number)
         return "done_if", DoneIf(marker["fact"], read.tool, read.parameters, path)
+    if marker["plans"]:
+        return "in_plans", InPlans.WITH_FORM if marker["form"] else InPlans.ANY
     if marker["undo"]:
         return "undone_by", _undone_by(marker, number, facts)
     return ("bound_argument", marker["argument"]) if marker["argument"] else (marker["words"].replace(" ", "_"), True)

@@ -30,9 +30,9 @@ class Conversation(NamedTuple):
     """The results that a conversation has read, and the words of its user, in view of one mandate."""
 
     before: Sequence[ReadCall] = ()
-    """What was read before the yes: its values were known when the plan was made, and stand in it as they are."""
+    """The results from before the yes: their values were known when the plan was made, and stand in it as they are."""
     since: Sequence[ReadCall] = ()
-    """What was read after the yes, oldest first."""
+    """The results from after the yes, oldest first."""
     said: Sequence[str] = ()
     """The messages of the user."""
     is_whole: bool = True

@@ -94,6 +94,8 @@ def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:
         return False
     if earlier.trusted_results and not grant.trusted_results:
         return False
+    if earlier.in_plans is not None and grant.in_plans is not earlier.in_plans:
+        return False
     # What was a read may be a change today, and what any user could name may be the signed-in user's alone.
     if grant.reads != earlier.reads or grant.bound_argument not in (None, earlier.bound_argument):
         return False

@@ -118,6 +118,14 @@ def test_trusted_results_are_named_with_the_call_that_they_make_possible() -> No
     assert found(new, old) == []
 
 
+def test_a_tool_that_more_plans_may_cover_is_named() -> None:
+    markers = ("", "(in plans, only with a form)", "(in plans)")
+    policies = [policy_of([PAY._replace(marker=marker)], PERMIT) for marker in markers]
+    for at, old in enumerate(policies):
+        loosened = [[one.answer for one in found(old, new)] for new in policies]
+        assert loosened == [[Change.WIDER] if to > at else [] for to in range(3)]
+
+
 def test_an_argument_whose_sources_are_found_otherwise_is_compared_by_them() -> None:
     # A choice of the schema has no source, so that it is never anything else than the user's.
     choice = PAY._replace(parameters=schema("to", "amount", to={**TEXT, "enum": ["x", "y"]}, amount=COUNT))

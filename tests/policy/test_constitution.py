@@ -10,7 +10,7 @@ import pytest
 
 import graph_agent
 from graph_agent.errors import ConfigurationError, ConstitutionError
-from graph_agent.policy.constitution import Constitution, ToolGrant, shipped_constitution
+from graph_agent.policy.constitution import Constitution, InPlans, ToolGrant, shipped_constitution
 
 
 def text(*lines: str, after: str = "") -> str:
@@ -134,6 +134,8 @@ def test_an_invalid_line_is_an_error_with_its_number(lines: list[str], line: int
         (" (reads)", ToolGrant("act", "Act", reads=True)),
         (" (without confirmation)", ToolGrant("act", "Act", without_confirmation=True)),
         (" (reads) (trusted results)", ToolGrant("act", "Act", reads=True, trusted_results=True)),
+        (" (in plans)", ToolGrant("act", "Act", in_plans=InPlans.ANY)),
+        (" (reads) (in plans, only with a form)", ToolGrant("act", "Act", reads=True, in_plans=InPlans.WITH_FORM)),
         (" (at most 1 per message)", ToolGrant("act", "Act", max_per_message=1)),
         (" (at most 999 per message)", ToolGrant("act", "Act", max_per_message=999)),
         (
@@ -159,6 +161,9 @@ def test_a_line_can_have_several_markers(markers: str, grant: ToolGrant) -> None
         "(requires confirmation)(reads)",
         "(reads) and more",
         "(trusted results) (trusted results)",
+        "(in plans) (in plans, only with a form)",
+        "(in plan)",
+        "(in plans, only with a code)",
         "(trusted result)",
         "(read)",
         "(Reads)",
