@@ -130,9 +130,11 @@ simulate: $(STAMP) ## simulate replicas under faults from SEEDS=200 seeds; SEED=
 		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 .PHONY: bench
-bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved run; sealing, proofs, memory, size
+bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved run; sealing, proofs, questions, memory, size
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.tree
+	@$(BIN)/python -m benchmarks.questions
+	@$(BIN)/python -m benchmarks.questions --postgresql
 	@$(BIN)/python -m benchmarks.footprint
 	@$(PEERS)/bin/python -m benchmarks.peers
 
