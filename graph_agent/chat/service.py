@@ -310,19 +310,11 @@ class ChatService:
         before = None if before is None else well_formed_id(before)
         return await self._conversations.one(user_id, well_formed_id(conversation_id), limit, before)
 
-    async def pending_action(
-        self, user_id: str, conversation_id: str | None, pending_id: str | None = None
-    ) -> PendingAction | None:
-        """Return the action that waits for the user in a conversation, or the one with an id; None if it does not wait.
-
-        Raises as `conversation`.
-        """
-        if pending_id is not None:
-            conversation_id = await self._conversations.asked_in(user_id, pending_id)
+    async def pending_action(self, user_id: str, conversation_id: str | None) -> PendingAction | None:
+        """Return the action that waits for the user in a conversation; None if none does. Raises as `conversation`."""
         if conversation_id is None:
             return None
-        pending = await self._conversations.waiting(user_id, well_formed_id(conversation_id))
-        return pending if pending is not None and pending_id in (None, pending.id) else None
+        return await self._conversations.waiting(user_id, well_formed_id(conversation_id))
 
     async def files_of_question(self, pending_id: str, user_id: str) -> dict[str, str] | None:
         """Return the files of the process that asked the user the question `pending_id`, by option; None if none has."""

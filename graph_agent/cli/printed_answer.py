@@ -40,7 +40,7 @@ def print_hints(answer: ChatAnswer, whose: list[str], *, named: bool, verbose: b
     """Print how to answer the question of an answer, with the options `whose`, and its conversation if it is `named`."""
     pending = answer.decision.pending_action
     if pending is not None:
-        by_id = f"; by id: graph-agent questions answer {pending.id}" if verbose else ""
+        by_id = f"; by id: {shlex.join(['graph-agent', 'questions', 'answer', pending.id, *whose])}" if verbose else ""
         print_stderr(f"to answer: {shlex.join(['graph-agent', 'ask', *whose, '-c'])}{by_id}")
     if named:
         print_stderr(f"conversation: {answer.conversation_id}")

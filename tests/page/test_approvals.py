@@ -210,7 +210,7 @@ def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_s
         expect(bob.get_by_text("Nothing waits for you.")).to_be_visible()
         sign_in(ann, "ann", "manager")
         say(ann, "cancel W-2002")
-        card = bob.get_by_role("region", name="Request", exact=True)
+        card = bob.get_by_role("article", name="Request", exact=True)
         expect(bob.get_by_role("link", name="Inbox 1 question waits")).to_be_visible()
         # Nobody is told of a request of their own.
         expect(ann.get_by_role("link", name="Inbox", exact=True)).to_be_visible()

@@ -15,6 +15,7 @@ from graph_agent.models.llm import FunctionCall
 from tests.chat.environment import Environment
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
+from tests.page.test_accessibility import findings
 
 TOP = "card => card.getBoundingClientRect().top"
 
@@ -107,3 +108,36 @@ def test_a_hidden_page_asks_for_nothing(site: Site) -> None:
         assert [url for url in asked if "questions" in url] == []
         with page.expect_request(re.compile("/api/questions")):
             page.evaluate("delete document.visibilityState; document.dispatchEvent(new Event('visibilitychange'))")
+
+
+class _ManyCalls:
+    """A runtime whose user's program has asked to delete more tasks than a page of the inbox has."""
+
+    def __call__(self, environment: Environment) -> Runtime:
+        runtime = environment.runtime()
+
+        async def ask() -> None:
+            await runtime.chat.call("local", [FunctionCall("add_task", {"description": "call mom"})])
+            task_id = await environment.task_id("call mom")
+            for _ in range(51):
+                await runtime.chat.call("local", [FunctionCall("delete_task", {"task_id": task_id})])
+
+        self.asking = asyncio.ensure_future(ask())
+        return runtime
+
+
+def test_the_inbox_shows_the_next_page_and_what_has_ended(browser: Browser, tmp_path: Path, template: Path) -> None:
+    with open_site(browser, tmp_path, template, _ManyCalls()) as site, site.page() as page:
+        page.get_by_role("link", name="Inbox 51 questions wait").click()
+        cards = page.locator(".waiting > li")
+        expect(cards).to_have_count(50)
+        page.get_by_role("button", name="More").click()
+        expect(cards).to_have_count(51)
+        expect(page.get_by_role("button", name="More")).to_have_count(0)
+        assert findings(page) == []
+        cards.last.get_by_role("button", name="Decline").click()
+        expect(page.get_by_role("link", name="Inbox 50 questions wait")).to_be_visible()
+        page.get_by_role("button", name="Ended").click()
+        expect(page.locator(".waiting .card h2")).to_have_text("Denied")
+        page.get_by_role("button", name="You asked others").click()
+        expect(page.get_by_text("None of your calls waits for an approval, or did lately.")).to_be_visible()

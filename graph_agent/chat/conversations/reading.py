@@ -13,7 +13,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType, PendingAction
-from graph_agent.question.confirmations import action_of, find_confirmation
+from graph_agent.question.confirmations import action_of
 from graph_agent.question.tables import Asks, QuestionState, questions
 from graph_agent.question.transitions import Questions
 
@@ -105,15 +105,6 @@ class ConversationStore:
     async def existing(self, user_id: str, conversation_id: str) -> str | None:
         """Return the id of a conversation if it is one of the user's; None if not, as that of a decision without a chat."""
         return await self._database.read(lambda connection: existing_conversation(connection, user_id, conversation_id))
-
-    async def asked_in(self, user_id: str, pending_id: str) -> str | None:
-        """Return the conversation in which the user was asked about the action; None if there was none."""
-
-        def find(connection: Connection) -> str | None:
-            asked = find_confirmation(self._questions, connection, pending_id, user_id)
-            return None if asked is None else existing_conversation(connection, user_id, asked.conversation_id)
-
-        return await self._database.read(find)
 
     async def waiting(self, user_id: str, conversation_id: str) -> PendingAction | None:
         """Return the action that waits for the user in a conversation, and can be answered now; None if there is none."""

@@ -23,7 +23,7 @@ export function when(one: QuestionSummary): string {
 /** A question in a list. It is answered where all of it is shown. */
 export function Listed({ request: one }: { request: QuestionSummary }): VNode {
   return (
-    <section class="card" aria-label="Request">
+    <article class="card" aria-label="Request">
       <header>
         <h2>{STATES[one.state]}</h2>
         <span class="time">{when(one)}</span>
@@ -37,7 +37,7 @@ export function Listed({ request: one }: { request: QuestionSummary }): VNode {
         {" · "}
         <a href={addressOf(`/inbox/${one.id}`)}>Read all of it</a>
       </p>
-    </section>
+    </article>
   );
 }
 

@@ -12,16 +12,18 @@ interface Props {
   readonly onAnswer: (yes: boolean) => void;
   /** Another way to answer. */
   readonly hint?: string;
+  /** The name of the card where there are several. */
+  readonly label?: string;
 }
 
-export function PendingCard({ pending, busy, onAnswer, hint }: Props): VNode {
+export function PendingCard({ pending, busy, onAnswer, hint, label = "Confirmation" }: Props): VNode {
   const [created, expires] = [Date.parse(pending.created_at), Date.parse(pending.expires_at)];
   const left = expires - Math.max(created, now.value);
   const expired = left <= 0;
   const whole = expires - created;
   const calls = callsOf(pending);
   return (
-    <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label="Confirmation" tabindex={-1}>
+    <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label={label} tabindex={-1}>
       <header>
         <h2>{expired ? "Expired" : calls.length > 1 ? `Confirm these ${calls.length} actions` : "Confirm this action"}</h2>
         {!expired && (

@@ -15,9 +15,11 @@ interface Props {
   readonly question: QuestionSummary;
   readonly card: PendingAction;
   readonly open: boolean;
+  /** Its place in the list, which tells it from the others. */
+  readonly number?: number;
 }
 
-export function Confirmation({ question, card: pending, open }: Props): VNode {
+export function Confirmation({ question, card: pending, open, number = 1 }: Props): VNode {
   const { conversation_id, conversation_title: title } = question;
   const [busy, setBusy] = useState(false);
   const [reply, setReply] = useState<ChatReply | null>(null);
@@ -27,6 +29,7 @@ export function Confirmation({ question, card: pending, open }: Props): VNode {
   const place = useRef<HTMLDivElement>(null);
   const height = useRef(0);
   const answered = useRef<boolean | null>(null);
+  const label = `Confirmation ${number}`;
   const isOpen = reply === null && (open || busy);
   useLayoutEffect(() => {
     const element = place.current;
@@ -54,9 +57,9 @@ export function Confirmation({ question, card: pending, open }: Props): VNode {
   return (
     <div ref={place}>
       {isOpen ? (
-        <PendingCard pending={pending} busy={busy} onAnswer={(yes) => void answer(yes)} />
+        <PendingCard label={label} pending={pending} busy={busy} onAnswer={(yes) => void answer(yes)} />
       ) : (
-        <section class="card closed" data-closed={reply ? "answered" : "gone"} aria-label="Confirmation">
+        <section class="card closed" data-closed={reply ? "answered" : "gone"} aria-label={label}>
           <header>
             <h2>{reply ? (answered.current ? "You confirmed" : "You declined") : "Answered elsewhere, replaced, or expired"}</h2>
           </header>

@@ -65,7 +65,13 @@ function ForMe({ empty }: { empty: string }): VNode {
       found={found && { ...found, questions: [...shown.current.values()] }}
       empty={empty}
       more={more}
-      row={(one) => (one.card ? <Confirmation question={one} card={one.card} open={open.has(one.id)} /> : <Listed request={one} />)}
+      row={(one, index) =>
+        one.card ? (
+          <Confirmation question={one} card={one.card} open={open.has(one.id)} number={index + 1} />
+        ) : (
+          <Listed request={one} />
+        )
+      }
     />
   );
 }
@@ -81,7 +87,7 @@ interface RowsProps {
   readonly found: QuestionList | null;
   readonly empty: string;
   readonly more: () => void;
-  readonly row: (one: QuestionSummary) => VNode;
+  readonly row: (one: QuestionSummary, index: number) => VNode;
 }
 
 function Rows({ found, empty, more, row }: RowsProps): VNode {
@@ -90,8 +96,8 @@ function Rows({ found, empty, more, row }: RowsProps): VNode {
   return (
     <>
       <ul class="waiting">
-        {found.questions.map((one) => (
-          <li key={one.id}>{row(one)}</li>
+        {found.questions.map((one, index) => (
+          <li key={one.id}>{row(one, index)}</li>
         ))}
       </ul>
       {found.next && (
