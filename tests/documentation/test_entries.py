@@ -1,4 +1,4 @@
-"""Every setting, command, route and public name is explained on a page that people write; the reference only lists it."""
+"""Every setting, command, option, route, event and public name is on a page that people write; the reference only lists it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ def test_every_command_is_on_a_page() -> None:
     commands = [full.removeprefix(f"{PROGRAM} ") for full, _ in commands_of(typer.main.get_command(app), PROGRAM)]
     shown = rf"(?:`(?:{PROGRAM} )?|^(?:\$ )?{PROGRAM} )"
     assert [one for one in commands if not re.search(rf"{shown}{one}\b", TEXT, re.MULTILINE)] == []
+
+
+def test_every_option_is_on_a_page() -> None:
+    options = {
+        (full, *one.opts)
+        for full, command in commands_of(typer.main.get_command(app), PROGRAM)
+        for one in command.params
+        if one.param_type_name == "option" and one.name != "help" and not getattr(one, "hidden", False)
+    }
+    assert sorted(one for one in options if not re.search(rf"(?:{'|'.join(one[1:])})(?![\w-])", TEXT)) == []
 
 
 async def test_every_route_is_on_a_page() -> None:
