@@ -172,6 +172,17 @@ class Confirmations(Protocol):
         """Use a confirmation up for a decision; False if another one has. The same decision may ask again."""
 
 
+@runtime_checkable
+class AskedConfirmations(Confirmations, Protocol):
+    """A store of confirmations that keeps the questions which wait, too, so that they can be answered at another front door."""
+
+    async def ask(self, pending: PendingAction, user_id: str, decision_id: str) -> None:
+        """Store the question about a card that a decision has asked. The same question again changes nothing."""
+
+    async def answered_by(self, pending_id: str, user_id: str) -> str | None:
+        """Return the decision that has followed the user's yes or no; None without one."""
+
+
 class ApprovalRequests(Protocol):
     """The store of approval requests, as the turns that open them see it."""
 

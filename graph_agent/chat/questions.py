@@ -16,15 +16,18 @@ from graph_agent.chat.approvals import ApprovalService
 from graph_agent.chat.conversations.question_store import QuestionStore
 from graph_agent.chat.question_view import ApprovalView, QuestionList, QuestionSummary, summary_of_card
 from graph_agent.chat.session import ChatStores
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.models.record import DecisionRecord
 from graph_agent.question.approvals import error_of, not_found
 from graph_agent.question.confirmations import action_of
 from graph_agent.question.inbox import Key, Which
 from graph_agent.question.stored import StoredQuestion
 from graph_agent.question.tables import Asks, QuestionState
 from graph_agent.question.transitions import QuestionRefusedError, Refused
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,14 @@ class QuestionService:
 
     def __init__(
         self,
+        engine: LLMAgentEngine,
         stores: ChatStores,
         approvals: ApprovalService | None,
         start: Callable[..., Awaitable[StartedTurn]],
         load_answer: Callable[[str], Awaitable[ChatAnswer | None]],
     ) -> None:
         """`start` starts a turn of the chat, and `load_answer` returns the answer of one that has ended."""
+        self._engine = engine
         self._store = QuestionStore(stores.audit.database, stores.turns.questions)
         self._approvals = approvals
         self._start = start
@@ -120,7 +125,7 @@ class QuestionService:
         A yes or no of the requester is a turn of the conversation, which `admit` starts and which is awaited. Raises
         QUESTION_NOT_FOUND, QUESTION_CLOSED, QUESTION_CONFLICT, the errors of `ApprovalService.answer`, and those of a turn.
         """
-        question, _ = await self._store.find_own(question_id, person.user_id)
+        question, title = await self._store.find_own(question_id, person.user_id)
         if question is None:
             answered = await self._to_others().answer(
                 question_id,
@@ -135,7 +140,10 @@ class QuestionService:
             )
             return AnsweredQuestion(answered, None)
         reply = await self._answered_before(question, given)
-        if reply is None:
+        if reply is None and not title:
+            started = await admit(partial(self._answer_of_program, question, given.yes, person.roles))
+            reply = started if isinstance(started, ChatAnswer) else await started.result()
+        elif reply is None:
             card = action_of(question)
             answers = ConfirmationAnswer(pending_action=question_id, yes=given.yes, read=card.whole_digest)
             fields = {"answers": answers, "idem_key": idem_key, "arrived_at": arrived_at, "roles": person.roles}
@@ -184,14 +192,49 @@ class QuestionService:
         for one in question.answers:
             if one.yes is not given.yes:
                 raise error_of(QuestionRefusedError(Refused.OTHER_ANSWER, question))
-            if question.closed_by is not None and (reply := await self._load_answer(question.closed_by)) is not None:
-                return reply
+            if question.closed_by is not None:
+                reply = await self._load_answer(question.closed_by) or await self._load_plain(question.closed_by)
+                if reply is not None:
+                    return reply
         raise error_of(QuestionRefusedError(Refused.CLOSED, question))
+
+    async def _answer_of_program(self, question: StoredQuestion, yes: bool, roles: tuple[str, ...]) -> ChatAnswer:
+        """Run the turn of an answer to a question that was asked outside of chats, as by a graph: its resume reads the turn."""
+        record = await self._load(question.decision_id)
+        if record is None:
+            raise service_unavailable()
+        # As it is signed: the record of the decision has it once asked, the row as it was asked last.
+        asked = record.replace(decision=record.decision.replace(pending_action=action_of(question)))
+        return _plain_answer((await self._engine.answer(FinishedTurn(asked), yes=yes, roles=roles)).record)
+
+    async def _load_plain(self, decision_id: str) -> ChatAnswer | None:
+        record = await self._load(decision_id)
+        return None if record is None else _plain_answer(record)
+
+    async def _load(self, decision_id: str) -> DecisionRecord | None:
+        try:
+            loaded = await self._engine.audit.load(decision_id)
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
+        return loaded if isinstance(loaded, DecisionRecord) else None
 
     def _to_others(self) -> ApprovalService:
         if self._approvals is None:
             raise not_found()
         return self._approvals
+
+
+def _plain_answer(record: DecisionRecord) -> ChatAnswer:
+    """Return the answer of a turn outside of chats, which has no message."""
+    header, decision = record.header, record.decision
+    return ChatAnswer(
+        conversation_id=header.context.conversation_id,
+        message_id=header.decision_id,
+        decision_id=header.decision_id,
+        reply=decision.reply,
+        decision=decision,
+        states=[str(one) for one in record.states],
+    )
 
 
 def _key_of(before: str) -> Key:

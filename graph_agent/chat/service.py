@@ -143,7 +143,7 @@ class ChatService:
         self._recovery = TurnRecovery(engine, self._stores)
         self.approvals = None if approvals is None else ApprovalService(engine, self._stores, approvals)
         """The requests for the approval of other people, if they are stored."""
-        self.questions = QuestionService(self._stores, self.approvals, self.start, self.answer)
+        self.questions = QuestionService(engine, self._stores, self.approvals, self.start, self.answer)
         """Whatever waits for a person, and its answers."""
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
         works = (each for each in (self.notices, settler) if each is not None)

@@ -161,7 +161,10 @@ def _confirm(runtime: Runtime, run: Run, person: Person, shown: QuestionSummary,
     assert reply is not None
     print_reply(reply, as_json=given.as_json)
     pending = reply.decision.pending_action
-    remember(given.settings, ShownConversation(user_id=person.user_id, conversation_id=reply.conversation_id, pending=pending))
+    if shown.conversation_title:
+        # Without one a graph has asked, and there is no chat to go on with.
+        last = ShownConversation(user_id=person.user_id, conversation_id=reply.conversation_id, pending=pending)
+        remember(given.settings, last)
     whose = asking_as(person.user_id, person.roles)
     print_hints(reply, whose, named=False, verbose=False)
     print_other_rules(runtime, run, person.user_id, reply, whose)

@@ -48,6 +48,26 @@ class ConfirmationStore:
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
             raise RecordUnavailableError("the confirmation cannot be marked as used") from exc
 
+    async def ask(self, pending: PendingAction, user_id: str, decision_id: str) -> None:
+        """Store the question about a card; see `AskedConfirmations`. Raises `RecordUnavailableError`."""
+        # A conversation of its own: several questions of one thread may wait at the same time.
+        asked = confirmation(pending, user_id, pending.id, decision_id, {})
+        try:
+            await self._questions.database.write(lambda connection: self._questions.ask(connection, asked, [f"user:{user_id}"]))
+        except (DatabaseUnavailableError, SQLAlchemyError) as exc:
+            raise RecordUnavailableError("the question cannot be stored") from exc
+
+    async def answered_by(self, pending_id: str, user_id: str) -> str | None:
+        """Return the decision that has followed an answer; see `AskedConfirmations`. Raises `RecordUnavailableError`."""
+        try:
+            found = await self._questions.database.read(
+                lambda connection: find_confirmation(self._questions, connection, pending_id, user_id)
+            )
+        except (DatabaseUnavailableError, SQLAlchemyError) as exc:
+            raise RecordUnavailableError("the question cannot be read") from exc
+        answered = found is not None and found.state in (QuestionState.APPROVED, QuestionState.DENIED)
+        return found.closed_by if found is not None and answered else None
+
 
 def confirmation(
     pending: PendingAction, user_id: str, conversation_id: str, decision_id: str, files: Mapping[str, str]

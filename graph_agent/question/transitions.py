@@ -205,7 +205,9 @@ class Questions:
         """
         if self._store_ended(connection, question, decision_id, answer):
             return True
-        self.take(connection, question.id, decision_id, question.user_id, question.conversation_id)
+        stored = self.find(connection, question.id)
+        conversation_id = question.conversation_id if stored is None else stored.conversation_id
+        self.take(connection, question.id, decision_id, question.user_id, conversation_id)
         if answer is None:
             return self.drop(connection, question.id, decision_id)
         return self.use(connection, question.id, decision_id, answer)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.approval import KnownRequests
-from graph_agent.models.decision import DecisionContext
+from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.facts import FactRead, PastUses
 from graph_agent.models.record import (
     CallDisposition,
@@ -363,10 +363,17 @@ class NoApprovalRequests:
 
 
 class MemoryConfirmations:
-    """`Confirmations` for one process."""
+    """`AskedConfirmations` for one process, which has no other front door."""
 
     def __init__(self) -> None:
-        self._used: dict[str, str] = {}
+        self._used: dict[str, ConfirmationUse] = {}
 
     async def consume(self, use: ConfirmationUse) -> bool:
-        return self._used.setdefault(use.pending.id, use.decision_id) == use.decision_id
+        return self._used.setdefault(use.pending.id, use).decision_id == use.decision_id
+
+    async def ask(self, pending: PendingAction, user_id: str, decision_id: str) -> None:
+        """Do nothing: the caller keeps the question."""
+
+    async def answered_by(self, pending_id: str, user_id: str) -> str | None:
+        use = self._used.get(pending_id)
+        return None if use is None or use.yes is None or use.user_id != user_id else use.decision_id

@@ -131,8 +131,11 @@ class LLMAgentEngine(TurnSetup):
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
         return await self.run(context)
 
-    async def answer(self, asked: FinishedTurn, *, yes: bool) -> FinishedTurn:
-        """Answer the question about an action with which a decision has ended: after a yes exactly that action is done."""
+    async def answer(self, asked: FinishedTurn, *, yes: bool, roles: tuple[str, ...] | None = None) -> FinishedTurn:
+        """Answer the question about an action with which a decision has ended: after a yes exactly that action is done.
+
+        `roles` are those of the user now; by default those with which the decision was made.
+        """
         pending = asked.decision.pending_action
         assert pending is not None, "the decision asks nothing"
         context = asked.record.header.context
@@ -141,7 +144,8 @@ class LLMAgentEngine(TurnSetup):
                 user_id=context.user_id,
                 message="Yes." if yes else "No.",
                 conversation_id=context.conversation_id,
-                roles=context.roles,
+                roles=context.roles if roles is None else roles,
+                message_history=context.message_history,
                 pending_confirmation=pending,
                 # The caller has given the arguments of the call, so it has all of them.
                 answers=ConfirmationAnswer(pending_action=pending.id, yes=yes, read=pending.whole_digest),

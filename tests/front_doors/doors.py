@@ -22,6 +22,7 @@ from mcp.types import InputRequiredResult
 
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.secret import launch_token
+from graph_agent.chat.questions import GivenAnswer, Person
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import ServiceError
 from graph_agent.gateway.server import Gateway
@@ -220,6 +221,15 @@ class Graph(FrontDoor):
         ended = await self.graph.ainvoke(resume(self.interrupt, yes), at)
         again = ended.get("__interrupt__")
         return str(again[0].value["question"] if again else ended["messages"][-1].text)
+
+    async def answer_elsewhere(self) -> str:
+        questions, ann = self.environment.chat().questions, Person("ann")
+        [waiting] = (await questions.inbox(ann)).questions
+        try:
+            answered = await questions.answer(waiting.id, ann, GivenAnswer(yes=True, digest=waiting.digest))
+        except ServiceError as exc:
+            return exc.message
+        return "" if answered.reply is None else answered.reply.reply
 
 
 class Middleware(Graph):

@@ -9,18 +9,42 @@ import pytest
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import RecordUnavailableError
+from graph_agent.ports import AskedConfirmations
 from graph_agent.question.confirmations import ConfirmationStore
+from graph_agent.record.audit_writer import MemoryConfirmations
 from tests.chat.conversations.conftest import action, use_of
 
 
+@pytest.fixture(params=["memory", "database"])
+def store(request: pytest.FixtureRequest, migrated_database: Database, clock: ManualClock) -> AskedConfirmations:
+    """Each store of confirmations: the one for a process without a database keeps the same promises."""
+    migrated_database.clock = clock
+    return MemoryConfirmations() if request.param == "memory" else ConfirmationStore(migrated_database)
+
+
 async def test_a_confirmation_is_used_by_the_first_decision_and_by_it_again(
-    migrated_database: Database, clock: ManualClock
+    store: AskedConfirmations, clock: ManualClock
 ) -> None:
-    store = ConfirmationStore(migrated_database)
     asked = action(clock)
     decisions = ("d1", "d1", "d2", "d1")
     assert [await store.consume(use_of(asked, decision)) for decision in decisions] == [True, True, False, True]
     assert await store.consume(use_of(action(clock, "other"), "d2"))
+
+
+@pytest.mark.parametrize("yes", [True, False, None])
+async def test_what_became_of_a_question_is_read_by_whoever_asked_it(
+    store: AskedConfirmations, clock: ManualClock, yes: bool | None
+) -> None:
+    asked = action(clock)
+    for _ in range(2):
+        # A task that is run again asks again.
+        await store.ask(asked, "ann", "d0")
+    assert await store.answered_by(asked.id, "ann") is None
+    assert await store.consume(use_of(asked, "d1", yes=yes))
+    await store.ask(asked, "ann", "d0")
+    assert await store.answered_by(asked.id, "ann") == (None if yes is None else "d1")
+    assert await store.answered_by(asked.id, "bob") is None
+    assert not await store.consume(use_of(asked, "d2"))
 
 
 @pytest.mark.parametrize("yes", [True, False, None])

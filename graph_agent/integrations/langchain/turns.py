@@ -6,6 +6,8 @@ running in this process is joined. Another request in the same task is another t
 
 LangGraph gives the values of resumes to the interrupts of a task in their order, and one that was used already also to a later
 interrupt: of the same task, of the next task of a subgraph, of a fork. So a value counts only if it names its question.
+
+A question waits in the inbox of its user as well: whatever resumes the graph reads what became of it there.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.origin import Origin
+from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.ports import AskedConfirmations
 from graph_agent.reply.fixed import NO_ANSWER_TO_THIS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
@@ -121,6 +125,10 @@ class TaskTurns:
         answered: list[FinishedTurn] = []
         notice: str | None = None
         while (pending := asked.decision.pending_action) is not None:
+            if (ended := await self._answered(asked, pending)) is not None:
+                asked = ended
+                answered.append(asked)
+                continue
             given = interrupt(_question(asked, pending, notice), response_schema=_answer_schema(pending))
             answer = _read_answer(given, pending)
             notice = _problem(answer, repeated=(pending.id, answer) in used)
@@ -130,6 +138,20 @@ class TaskTurns:
             asked = await self._answer(asked, pending, answer)
             answered.append(asked)
         return answered
+
+    async def _answered(self, asked: FinishedTurn, pending: PendingAction) -> FinishedTurn | None:
+        """Return the turn that has followed the answer to a question, at whichever front door; None if the question waits."""
+        store = self._engine.ports.confirmations
+        if not isinstance(store, AskedConfirmations):
+            return None
+        decision_id = await store.answered_by(pending.id, self.user_id)
+        record = None if decision_id is None else await self._engine.audit.load(decision_id)
+        if isinstance(record, DecisionRecord):
+            self._last_id = record.header.decision_id
+            return FinishedTurn(record)
+        if decision_id is None:
+            await store.ask(pending, self.user_id, asked.record.header.decision_id)
+        return None
 
     async def _answer(self, asked: FinishedTurn, pending: PendingAction, answer: ConfirmationAnswer | str) -> FinishedTurn:
         """Run the turn of an answer; after a late yes also the one that asks anew."""

@@ -82,10 +82,16 @@ export function Confirmation({ question, card: pending, open, number = 1 }: Prop
         </p>
       )}
       <p class="quiet">
-        Asked in{" "}
-        <a href={addressOf(`/chat/${conversation_id}`)}>
-          <Visible text={title} />
-        </a>
+        {title ? (
+          <>
+            Asked in{" "}
+            <a href={addressOf(`/chat/${conversation_id}`)}>
+              <Visible text={title} />
+            </a>
+          </>
+        ) : (
+          "Asked by a program"
+        )}
         {reply && (
           <>
             {" · "}
