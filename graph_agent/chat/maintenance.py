@@ -8,8 +8,7 @@ from datetime import timedelta
 
 from graph_agent.db import Database
 from graph_agent.due.table import BackOff, DueTable, DueWork, WorkKind
-from graph_agent.due.worker import Again, DueHandler, DueWorker
-from graph_agent.ports import Clock
+from graph_agent.due.worker import Again, DueHandler
 
 _log = logging.getLogger(__name__)
 
@@ -23,9 +22,8 @@ _KEY = "maintenance"
 class MaintenanceJobs:
     """The jobs of a process. They are one work, because their order matters."""
 
-    def __init__(self, database: Database, jobs: Sequence[MaintenanceJob], clock: Clock) -> None:
+    def __init__(self, database: Database, jobs: Sequence[MaintenanceJob]) -> None:
         self._database = database
-        self._clock = clock
         self._due = DueTable(database)
         self._jobs = tuple(jobs)
 
@@ -39,12 +37,6 @@ class MaintenanceJobs:
         """Make the work due now, unless it is there already."""
         if self._jobs:
             await self._database.write(lambda connection: self._due.add(connection, WorkKind.JOB, _KEY))
-
-    async def serve(self) -> None:
-        """Do the work if it is due."""
-        if self._jobs:
-            await self.add()
-            await DueWorker(self._database, [self.handler], self._clock).serve()
 
     async def _run(self, _work: DueWork) -> Again:
         for job in self._jobs:

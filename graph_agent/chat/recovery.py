@@ -6,13 +6,13 @@ not expired. This process claims it first, so that the earlier owner can no long
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from datetime import timedelta
 
 from graph_agent.chat.approval_rules import other_rules
 from graph_agent.chat.conversations.turns import AbandonedTurn
 from graph_agent.chat.session import ChatSession, ChatStores
+from graph_agent.due.worker import OverdueHandler
 from graph_agent.errors import GraphAgentError, RecordUnavailableError, ServiceError, TurnTakenOverError, service_unavailable
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.record import OpenTurn
@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 ABANDONED_AFTER = timedelta(minutes=10)
 """The least age at which an open decision without a turn, such as one of the command line, counts as abandoned."""
 
+_LOOK_SECONDS = 10.0
+"""The time between two looks for turns whose lease has expired: a process that is only slow renews it meanwhile."""
+
 
 class TurnRecovery:
     """Finishes turns without asking the model."""
@@ -32,29 +35,27 @@ class TurnRecovery:
         self._engine = engine
         self._stores = stores
 
-    async def sweep(self) -> int:
-        """Finish every turn whose lease has expired, and every old open decision; return how many there were."""
-        total = 0
-        # Each pass reads a limited number of turns. The sweep ends with the first pass that can finish none.
-        while finished := await self._sweep_once():
-            total += finished
-        return total
+    @property
+    def handlers(self) -> list[OverdueHandler]:
+        """Handlers that finish every turn whose lease has expired, and every old open decision."""
+        return [
+            # Several at once, because a confirmed call may have to wait for its server.
+            OverdueHandler("turn", self._find_turns, self.finish_abandoned, slots=8, every=_LOOK_SECONDS),
+            OverdueHandler("decision", self._find_decisions, self._finish_decision, slots=1, every=60.0),
+        ]
 
-    async def _sweep_once(self) -> int:
+    async def _find_turns(self) -> list[AbandonedTurn]:
         abandoned = await self._stores.turns.abandoned()
-        # Together, because a confirmed call may have to wait for its server.
-        waiting = [self.finish_abandoned(turn) for turn in abandoned if not self._stores.leases.is_running(turn.decision_id)]
-        finished = sum(await asyncio.gather(*waiting))
+        return [turn for turn in abandoned if not self._stores.leases.is_running(turn.decision_id)]
+
+    async def _find_decisions(self) -> list[str]:
         age = max(ABANDONED_AFTER, timedelta(seconds=2 * self._engine.config.timeout_seconds))
         try:
             open_decisions = await self._stores.audit.open_decisions(age)
         except RecordUnavailableError as exc:
             raise service_unavailable() from exc
         running = await self._stores.turns.running(open_decisions)
-        for decision_id in open_decisions:
-            if decision_id not in running and self._engine.running(decision_id) is None:
-                finished += await self._finish_decision(decision_id)
-        return finished
+        return [one for one in open_decisions if one not in running and self._engine.running(one) is None]
 
     async def finish_abandoned(self, abandoned: AbandonedTurn) -> bool:
         """Take over a turn whose lease has expired and finish it; False if another process does, or if it failed."""

@@ -148,9 +148,10 @@ class ChatService:
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
         works = (each for each in (self.notices, settler) if each is not None)
         handlers = [] if self.approvals is None else self.approvals.handlers
-        self._jobs = MaintenanceJobs(engine.audit.database, maintenance, clock)
+        self._jobs = MaintenanceJobs(engine.audit.database, maintenance)
         handlers = [*handlers, *(each.handler for each in works), self._jobs.handler]
-        self._worker = DueWorker(engine.audit.database, handlers, clock)
+        self._worker = DueWorker(engine.audit.database, handlers, clock, self._recovery.handlers)
+        self._cleaner = DueWorker(engine.audit.database, [self._jobs.handler], clock, self._recovery.handlers)
 
     async def send(
         self,
@@ -321,14 +322,12 @@ class ChatService:
         return await self._turns.files_of_question(pending_id, user_id)
 
     async def sweep_forever(self) -> None:
-        """Finish the turns of processes that have died, at once and then every minute, and do meanwhile what is due."""
+        """Finish the turns of processes that have died, and do what is due."""
         serving = asyncio.create_task(self._worker.serve_forever())
         try:
             while True:
                 try:
                     await self._prepare()
-                    if finished := await self._recovery.sweep():
-                        _log.info("finished %d turns that were left open", finished)
                 except ServiceError as exc:
                     _log.warning("the sweep is postponed: %s", exc.code)
                 except Exception:
@@ -343,9 +342,8 @@ class ChatService:
 
         A process that serves does so all the time. No model is asked.
         """
-        finished = await self._recovery.sweep()
         await self._prepare()
-        return finished + await self._worker.serve()
+        return await self._worker.serve()
 
     async def sweep_turns(self) -> int:
         """Finish the turns that dead processes left open, and do the maintenance that is due; return the number of turns.
@@ -353,8 +351,8 @@ class ChatService:
         Every process does so, also a short-lived command, so that the first of the others notices a dead one; the claim of a
         turn decides which process finishes it.
         """
-        await self._jobs.serve()
-        return await self._recovery.sweep()
+        await self._jobs.add()
+        return await self._cleaner.serve()
 
     async def _prepare(self) -> None:
         """Read the rules whose requests this process decides, and let maintenance be due."""

@@ -11,11 +11,12 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -27,6 +28,8 @@ from graph_agent.ports import Clock
 _log = logging.getLogger(__name__)
 
 LONGEST_SLEEP_SECONDS = 2.0
+_LEFT_SECONDS = 60.0
+"""The time for which work of another table is left that could not be finished, or that another process should do."""
 _RENEW_AFTER_SECONDS = LEASE.total_seconds() / 4
 
 
@@ -59,13 +62,36 @@ class DueHandler:
     """Returns the lanes that this process can serve now."""
 
 
+@dataclass(frozen=True, slots=True)
+class OverdueHandler:
+    """Does work that rows of other tables show, such as a turn whose lease has expired: no row makes it due."""
+
+    name: str
+    find: Callable[[], Awaitable[Sequence[Hashable]]]
+    """Returns work that nobody does, the oldest first. It reads a limited number of rows."""
+    run: Callable[[Any], Awaitable[bool]]
+    """Claims one work and does it; False if it is left to another process, or to later."""
+    slots: int
+    every: float
+    """The seconds between two looks, unless the last one has found work."""
+
+
 class DueWorker:
     """Does due work in this process."""
 
-    def __init__(self, database: Database, handlers: Sequence[DueHandler], clock: Clock) -> None:
+    def __init__(
+        self, database: Database, handlers: Sequence[DueHandler], clock: Clock, overdue: Sequence[OverdueHandler] = ()
+    ) -> None:
         self._table = DueTable(database)
         self._database = database
         self._handlers = {handler.kind: handler for handler in handlers}
+        self._overdue = tuple(overdue)
+        self._finishing: dict[asyncio.Task[bool], tuple[str, Hashable]] = {}
+        """The works of the `overdue` handlers that run."""
+        self._looks: dict[str, float] = {}
+        """The monotonic time of the next look of each of these handlers."""
+        self._left: dict[tuple[str, Hashable], float] = {}
+        """The works that were left, until a monotonic time."""
         self._clock = clock
         self._running: dict[asyncio.Task[bool], DueWork] = {}
         self._worker = str(uuid.uuid4())
@@ -99,13 +125,18 @@ class DueWorker:
 
         It has slots of its own: what `serve_forever` does meanwhile goes on, and is not waited for.
         """
-        beside = DueWorker(self._database, tuple(self._handlers.values()), self._clock)
+        beside = DueWorker(self._database, tuple(self._handlers.values()), self._clock, self._overdue)
         return await beside._serve_until_idle()
 
     async def _serve_until_idle(self) -> int:
         done = 0
         try:
             while True:
+                # First, because a turn that is left open may be in the way of other work.
+                await self._look()
+                if self._finishing:
+                    done += sum(await asyncio.gather(*self._finishing))
+                    continue
                 await self._step()
                 if not self._running:
                     return done
@@ -115,6 +146,7 @@ class DueWorker:
 
     async def _try_step(self) -> float:
         try:
+            await self._look()
             return await self._step()
         except ServiceError as exc:
             _log.warning("due work waits: %s", exc.code)
@@ -126,6 +158,39 @@ class DueWorker:
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(seconds, LONGEST_SLEEP_SECONDS))):
                 await self._changed.wait()
+
+    async def _look(self) -> None:
+        """Begin the work of other tables that has a free slot."""
+        for handler in self._overdue:
+            now = self._clock.monotonic()
+            busy = [work for name, work in self._finishing.values() if name == handler.name]
+            if len(busy) >= handler.slots or now < self._looks.get(handler.name, now):
+                continue
+            self._looks[handler.name] = now + handler.every
+            self._left = {work: until for work, until in self._left.items() if until > now}
+            found = [one for one in await handler.find() if one not in busy and (handler.name, one) not in self._left]
+            for work in found[: handler.slots - len(busy)]:
+                task = asyncio.create_task(self._finish(handler, work))
+                self._finishing[task] = handler.name, work
+                task.add_done_callback(self._finished)
+
+    async def _finish(self, handler: OverdueHandler, work: Hashable) -> bool:
+        is_done = False
+        try:
+            is_done = await handler.run(work)
+        except ServiceError as exc:
+            _log.warning("%s %s is left to later: %s", handler.name, work, exc.code)
+        except Exception:
+            _log.exception("%s %s could not be finished", handler.name, work)
+        if not is_done:
+            self._left[handler.name, work] = self._clock.monotonic() + _LEFT_SECONDS
+        return is_done
+
+    def _finished(self, task: asyncio.Task[bool]) -> None:
+        name, _ = self._finishing.pop(task)
+        # There may be more of it than there were slots.
+        self._looks.pop(name, None)
+        self._changed.set()
 
     async def _step(self) -> float:
         """Begin what is due and has a free slot; return the seconds until more is."""
@@ -203,11 +268,12 @@ class DueWorker:
     async def _stop(self) -> None:
         """End what runs, and give it back."""
         left = dict(self._running)
-        if not left:
+        tasks = [*left, *self._finishing]
+        if not tasks:
             return
-        for task in left:
+        for task in tasks:
             task.cancel()
-        await asyncio.wait(left)
+        await asyncio.wait(tasks)
         with suppress(ServiceError):
             await self._database.write(lambda connection: self._table.release(connection, left.values()))
 

@@ -222,8 +222,8 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the sweep closes decisions whose turns run": [
         Edit(
             "graph_agent.chat.recovery",
-            "            if decision_id not in running and self._engine.running(decision_id) is None:\n",
-            "            if running is not None:\n",
+            "for one in open_decisions if one not in running and self._engine.running(one) is None]",
+            "for one in open_decisions if running is not None]",
         )
     ],
     "a turn is closed by an attempt that has lost it": [

@@ -84,12 +84,9 @@ async def _run(settings: Settings, rules: str, *, asks: bool, seed: int, until: 
     database.slow = 0.0 if asks else _SLOW
     chat = open_chat(database, LedgerServer(folder=settings.folder, rules=rules), rules)
     client = Client(chat, database, random.Random(seed + 1))
-    while time.monotonic() < until:
-        # Too late, not permitted, or the database is busy.
-        with suppress(ServiceError):
-            await (client.act() if asks else chat.sweep())
-        if not asks:
-            await asyncio.sleep(0.05)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, until - time.monotonic())):
+            await (client.act_forever() if asks else chat.sweep_forever())
     await chat.aclose()
     await database.close()
 
@@ -102,7 +99,13 @@ class Client:
         self._database = database
         self._random = chance
 
-    async def act(self) -> None:
+    async def act_forever(self) -> None:
+        while True:
+            # Too late, not permitted, or the database is busy.
+            with suppress(ServiceError):
+                await self._act()
+
+    async def _act(self) -> None:
         kind = self._random.random()
         if kind < 0.35:
             await self._ask()
