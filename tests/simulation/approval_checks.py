@@ -36,7 +36,7 @@ async def end_requests(world: World, replicas: Sequence[Replica]) -> None:
     for one in left:
         ended = one.state is not ApprovalState.OPEN
         # One that has just expired may wait for a busy conversation.
-        just_expired = one.state is ApprovalState.EXPIRED and one.expires_at > now - _SWEPT
+        just_expired = one.state is ApprovalState.EXPIRED and one.ended_at is not None and one.ended_at > now - _SWEPT
         if ended and one.closing_decision is None and not just_expired:
             world.history.violated(f"the {one.state} request {one.request.id[:4]} is not closed by the sweep")
         if not ended and not one.is_in_time(now) and not one.is_in_time(now - _SWEPT):

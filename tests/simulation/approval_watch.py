@@ -36,6 +36,7 @@ class Requested:
     closing_decision: str | None
     expires_at: datetime
     created_at: datetime
+    ended_at: datetime | None
     answers: tuple[Answer, ...]
 
     def is_in_time(self, now: datetime) -> bool:
@@ -59,6 +60,7 @@ def requested(connection: Connection, request_id: str | None = None) -> list[Req
             row.closed_by,
             row.expires_at,
             row.opened_at,
+            row.ended_at,
             tuple(found.get(row.id, ())),
         )
         for row in connection.execute(wanted)
