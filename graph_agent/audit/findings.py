@@ -90,7 +90,9 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
             yield from _undo(entry.result)
         if entry.kind is EntryKind.SETTLE:
             yield from _settled(ToolResult.model_validate(entry.result), "The answer of a call was lost")
-        if entry.kind is EntryKind.RESERVE:
+        if entry.kind is EntryKind.RESERVE and (drawn := entry.result.get("mandate")) is not None:
+            yield f"Drawn from line {drawn['line']} of plan {drawn['id']}: call {drawn['drawn']} of {drawn['times']}."
+        if entry.kind is EntryKind.RESERVE and "used" in entry.result:
             yield f"Budget of {entry.result['tool']}, with this call: {used_text(entry.result['used'])}."
     for invocation in record.invocations:
         yield from _tool_call(invocation)

@@ -18,6 +18,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.record import tables
 from graph_agent.record.blobs import TOUCH_EVERY
+from graph_agent.record.mandates import forget_mandates
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.search import begin_compaction, compact, continue_compaction
@@ -144,6 +145,7 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
     connection.execute(delete(tables.call_operations).where(tables.call_operations.c.user_id == user_id))
     forget_user(connection, user_id)
+    forget_mandates(connection, user_id)
     removed = remove_decisions(connection, ids)
     # In the same transaction: no word of the user stays in the index after it.
     compact(connection)

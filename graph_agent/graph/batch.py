@@ -16,13 +16,14 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, ReadCall
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.call_in_hand import Before, CallInHand, Gate, GuardVerdict, Setting
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.facts import Fact
 from graph_agent.policy.gates import DRY_RUN
 from graph_agent.policy.guard import foresee, in_order
 from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.reasons import ReasonCode
 from graph_agent.policy.turn_call import TurnCall
-from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.reply.forms import ALL_FORMS
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class Batch:
             yes=turn.has_yes,
             approvals={} if context.approval is None or confirmed is None else context.approval.counts,
             closes=None if context.approval is None else context.approval.request,
-            done_before=() if turn.confirmed is None else turn.confirmed.done_before,
+            done_before=() if turn.went_on_from is None else turn.went_on_from.done_before,
             unknown_before=context.unknown,
             asks=context.undoes is not None,
             dry_run=context.dry_run,
@@ -92,7 +93,7 @@ class Batch:
         """Return the next call that is certainly made after the one in hand was sent: their commits are one."""
         self.foreseen = None
         # A confirmed call runs only if the one before it was done.
-        if self.setting.confirmed is not None or self.setting.policy.counts(hand.name):
+        if self.setting.confirmed is not None or self.setting.policy.counts(hand.name) or hand.evidence.draw is not None:
             return None
         conditions, place = self.setting.policy.conditions, hand.place + 1
         if place == len(self.calls) or self._is_read_for(self.calls[place].name):
@@ -133,27 +134,33 @@ def _calls_to_judge(turn: Turn) -> list[FunctionCall]:
     if turn.context.called:
         return list(turn.context.called)
     assert turn.response is not None
-    return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
+    return [call for call in turn.response.function_calls or [] if call.name not in ALL_FORMS]
 
 
 async def _sources(turn: Turn, runtime: TurnRuntime, calls: Sequence[FunctionCall]) -> BatchSources | None:
     """Return where the arguments of the batch come from; None if no condition reads it, and no approver is shown it."""
-    if (conditions := runtime.snapshot.policy.conditions) is None:
-        return None
-    tools = {call.name for call in calls}
+    tools, policy = {call.name for call in calls}, runtime.snapshot.policy
+    in_plans = any(name in policy.rules and policy.rules[name].grant.in_plans is not None for name in tools)
+    if (conditions := policy.conditions) is None:
+        # A line of a plan may ask for a text of the model's own.
+        return await runtime.ports.sources(calls, read_calls(turn, policy), needed=False) if in_plans else None
     # A read for facts is judged with the sources of the call that it is made for.
     read_too = tools.union(*map(conditions.results.read_by, tools))
-    if not conditions.gathers.reads_sources(read_too) and not any(map(conditions.approval_roles, tools)):
+    if not conditions.gathers.reads_sources(read_too) and not any(map(conditions.approval_roles, tools)) and not in_plans:
         return None
     if (closed := turn.context.approval) is not None and closed.request.sources is not None:
         # Of the call that was requested: the message of a closing decision is code's.
         return BatchSources(calls=[closed.request.sources])
     if (look := turn.context.look) is not None and look.sources is not None:
         return BatchSources(calls=[look.sources])
-    policy = runtime.snapshot.policy
+    return await runtime.ports.sources(calls, read_calls(turn, policy), needed=conditions.reads_sources(read_too))
+
+
+def read_calls(turn: Turn, policy: CompiledPolicy) -> list[ReadCall]:
+    """Return the calls that this turn has sent, with what the model has read of them."""
     made = [call for call in turn.calls if call.origin(policy) is not Origin.CODE]
-    read = [ReadCall(call.call.name, call.arguments, call.result) for call in made]
-    return await runtime.ports.sources(calls, read, needed=conditions.reads_sources(read_too))
+    agreed = {call.sequence for call in turn.confirmed_calls} | {call.sequence for call in turn.calls if call.draw is not None}
+    return [ReadCall(call.call.name, call.arguments, call.result, call.sequence in agreed) for call in made]
 
 
 def past_calls(turn: Turn) -> tuple[PastCall, ...]:

@@ -96,7 +96,7 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         created_at=created_at,
         expires_at=earliest(created_at + CONFIRMATION_LIFETIME, calls),
         calls=calls if len(calls) > 1 else (),
-        done_before=() if then is AfterYes.END else _done_before(turn, policy),
+        done_before=() if then is AfterYes.END else done_before(turn, policy),
         then=then,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
@@ -148,7 +148,7 @@ def _why_anew(turn: Turn) -> str:
     return f"{fixed.REST_CHANGED_SINCE_ASKED if ran else fixed.CHANGED_SINCE_ASKED} "
 
 
-def _done_before(turn: Turn, policy: CompiledPolicy) -> tuple[EarlierCall, ...]:
+def done_before(turn: Turn, policy: CompiledPolicy) -> tuple[EarlierCall, ...]:
     """Return the changes of this turn, and those that were made before the question that it followed."""
     made = [call for call in turn.calls if call.disposition is CallDisposition.EXECUTED and call.result.may_be_done]
     writes = [
@@ -156,5 +156,5 @@ def _done_before(turn: Turn, policy: CompiledPolicy) -> tuple[EarlierCall, ...]:
         for call in made
         if policy.is_write(call.call.name)
     ]
-    earlier = () if turn.confirmed is None else turn.confirmed.done_before
+    earlier = () if turn.went_on_from is None else turn.went_on_from.done_before
     return (*earlier, *writes)[-MAX_DONE_BEFORE:]

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from graph_agent.graph.batch import Batch
+from graph_agent.graph.batch import Batch, read_calls
 from graph_agent.graph.card import AskedCall, is_too_long_together
 from graph_agent.graph.undo import read_object, restored_before
 from graph_agent.models.canonical import digest
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.mandate import WantedDraw
 from graph_agent.policy.call_in_hand import CallInHand, Evidence, EvidenceKind, Gate, GuardVerdict
 from graph_agent.policy.gates import is_previewed
 from graph_agent.policy.guard import walk
@@ -38,6 +40,15 @@ async def judge_now(hand: CallInHand, batch: Batch, table: Sequence[Gate] = ()) 
 async def _read_facts(hand: CallInHand, batch: Batch) -> Evidence:
     results = await batch.reader.of_call(hand, batch.newest)
     return hand.evidence._replace(results=results, facts_shown=batch.reader.shown(hand.name, results))
+
+
+async def _read_mandate(hand: CallInHand, batch: Batch) -> Evidence:
+    """The results of calls that were made since the yes are those of this turn, and of the turns before it."""
+    bound = hand.rule.grant.bound_argument
+    chosen = {name: value for name, value in hand.arguments.items() if name != bound}
+    call, exact = FunctionCall(name=hand.name, arguments=chosen), hand.rule.grant.requires_confirmation
+    covered = await batch.runtime.ports.covered(call, hand.sources, read_calls(batch.turn, batch.setting.policy), exact=exact)
+    return hand.evidence._replace(covered=covered)
 
 
 async def _read_object(hand: CallInHand, batch: Batch) -> Evidence:
@@ -69,9 +80,14 @@ async def _read_restored(hand: CallInHand, batch: Batch) -> Evidence:
 
 
 async def _reserve(hand: CallInHand, batch: Batch) -> Evidence:
-    conditions, permission = batch.setting.policy.conditions, hand.found.permission
-    assert conditions is not None
+    policy, permission = batch.setting.policy, hand.found.permission
+    conditions = policy.conditions if policy.counts(hand.name) else None
     assert permission is not None
+    if (covered := hand.evidence.covered) is not None:
+        wanted, ruling = WantedDraw(covered, hand.arguments), hand.found.ruling
+        drawn = await batch.runtime.ports.draw(permission, wanted, ruling, conditions, hand.situation)
+        return hand.evidence if drawn is None else hand.evidence._replace(uses=drawn.ruling, draw=drawn.draw)
+    assert conditions is not None
     confirmed = batch.setting.confirmed is not None and batch.turn.has_yes
     uses = await batch.runtime.ports.reserve(permission, conditions, hand.situation, confirmed=confirmed)
     return hand.evidence._replace(uses=uses)
@@ -103,6 +119,7 @@ async def _read_requests(hand: CallInHand, batch: Batch) -> Evidence:
 READERS: Final[Mapping[EvidenceKind, Reader]] = MappingProxyType(
     {
         EvidenceKind.FACTS: _read_facts,
+        EvidenceKind.MANDATE: _read_mandate,
         EvidenceKind.OBJECT: _read_object,
         EvidenceKind.SENTENCE: _read_sentence,
         EvidenceKind.RESTORED: _read_restored,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMResponse
+from graph_agent.models.mandate import Covered, Draw, Mandate, WantedDraw
 from graph_agent.models.prompt import Prompt
-from graph_agent.models.sources import BatchSources, ReadCall
+from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.authorized_call import AuthorizedCall
@@ -46,6 +47,14 @@ class FactPorts(Protocol):
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
     ) -> ConditionsVerdict | None:
         """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
+
+
+class Drawn(NamedTuple):
+    """The answer about a call that a mandate covers, in the transaction that counts it."""
+
+    ruling: ConditionsVerdict
+    draw: Draw | None
+    """None if no line has room, or if the mandate is not in force any more."""
 
 
 class TurnPorts(FactPorts, Protocol):
@@ -85,6 +94,30 @@ class TurnPorts(FactPorts, Protocol):
 
         None only if they are not known and not `needed`, because only rules in the shadow and approvers read them.
         """
+
+    async def covered(
+        self, call: FunctionCall, sources: CallSources | None, made: Sequence[ReadCall], *, exact: bool
+    ) -> Covered | None:
+        """Return the lines of a mandate in force in this conversation that a call fits; `made` as for `sources`.
+
+        The arguments are without those that the runtime sets. With `exact` only lines that permit exactly one call count.
+        """
+
+    async def draw(
+        self,
+        call: AuthorizedCall,
+        wanted: WantedDraw,
+        ruling: ConditionsVerdict,
+        conditions: Conditions | None,
+        situation: Situation,
+    ) -> Drawn | None:
+        """Judge a call again, with the yes of a mandate, and draw and count it if it may be sent; None as for `reserve`.
+
+        Without `conditions`, which count the call, the verdict is `ruling`.
+        """
+
+    async def mint(self, pending: PendingAction) -> Mandate:
+        """Put the plan that the user has agreed to in force, in the commit that has the yes."""
 
     async def claim_undo(self, call: AuthorizedCall, undone: UndoneCall) -> str | None:
         """Commit that a call undoes another one; return the decision that has undone it before, empty if none has.

@@ -93,6 +93,8 @@ class Turn:
     """True once a round only repeated calls, with the same results: then the model may only answer."""
     confirmed: PendingAction | None = None
     """The action that the user has confirmed: EXECUTE_TOOLS runs exactly it."""
+    agreed: PendingAction | None = None
+    """The plan that the user has agreed to in this turn: the model goes on."""
     pending: PendingAction | None = None
     """The action that the user is asked to confirm."""
     approval: ApprovalRequest | None = None
@@ -108,6 +110,11 @@ class Turn:
     def request(self) -> LLMRequest | None:
         """The request to the model."""
         return None if self.prompt is None else self.prompt.request
+
+    @property
+    def went_on_from(self) -> PendingAction | None:
+        """The question that the turn has gone on from: what was changed before it is not changed again."""
+        return self.confirmed or self.agreed
 
     @property
     def unused_yes(self) -> PendingAction | None:

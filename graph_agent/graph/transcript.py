@@ -13,8 +13,9 @@ from graph_agent.models.prompt import Prompt, PromptMessage, answer_to, by_model
 from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.plan_check import plan_problem
 from graph_agent.policy.turn_call import TurnCall
-from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.reply.forms import ALL_FORMS, PROPOSE_PLAN
 from graph_agent.words.readable import readable_data
 
 _NOT_NOW = {"success": False, "error": "not now: the other calls were run first; use this alone to end your turn"}
@@ -59,9 +60,17 @@ def with_round(prompt: Prompt, response: LLMResponse, calls: tuple[TurnCall, ...
     tool_calls = iter(calls)
     messages = [by_model(response)]
     for call in requested:
-        form = call.name in REPLY_FORMS
-        messages.append(answer_to(call, _NOT_NOW, Origin.CODE) if form else _read_result(next(tool_calls), policy, call))
+        form = call.name in ALL_FORMS
+        messages.append(
+            answer_to(call, _not_now(call, policy), Origin.CODE) if form else _read_result(next(tool_calls), policy, call)
+        )
     return prompt.extended(*messages)
+
+
+def _not_now(form: FunctionCall, policy: CompiledPolicy) -> dict[str, Any]:
+    """Return the answer to a form that did not end the turn."""
+    why = plan_problem(form.arguments, policy) if form.name == PROPOSE_PLAN else None
+    return _NOT_NOW if why is None else {"success": False, "error": f"the plan was not shown to the user: {why}"}
 
 
 def with_confirmed_calls(prompt: Prompt, confirmed: PendingAction, calls: Sequence[TurnCall], policy: CompiledPolicy) -> Prompt:

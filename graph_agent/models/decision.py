@@ -17,6 +17,7 @@ from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
+from graph_agent.models.mandate import Plan
 from graph_agent.models.origin import Origin
 from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.said import Said, SaidCall
@@ -232,6 +233,8 @@ class PendingAction(Frozen):
     """All calls of a card of several, in their order. The first is also in `tool_name` and `arguments`; see `each`."""
     done_before: tuple[EarlierCall, ...] = Field(default=(), max_length=MAX_DONE_BEFORE, exclude_if=not_)
     """The changes of the turn that asked, and of those that it went on from: a model that goes on must not repeat them."""
+    plan: Plan | None = Field(default=None, exclude_if=not_)
+    """The plan that is asked about, in place of calls: `tool_name` is that of the reply form, and `arguments` are the plan."""
     then: AfterYes = Field(default=AfterYes.END, exclude_if=lambda then: then is AfterYes.END)
     """The continuation after a yes. END for the calls of a decision without a model."""
     signature: str = ""

@@ -6,11 +6,12 @@ that ran under a line. Whether a call fits a line is decided in `graph_agent.pol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from operator import not_
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -187,11 +188,38 @@ class Mandate(Frozen):
         return self.plan.lines
 
 
+class Covered(Frozen, kw_only=False):
+    """The lines of a mandate that a call fits, by number from 1: what is known before one of them is drawn."""
+
+    id: str
+    lines: tuple[int, ...]
+
+
+class WantedDraw(NamedTuple):
+    """A call that is to be drawn from the first of some lines of a mandate that has room for it."""
+
+    covered: Covered
+    arguments: Mapping[str, Any]
+
+
 class Draw(Frozen, kw_only=False):
-    """The line of a mandate that covers a call: the recorded answer about it, which a replay reads."""
+    """The line of a mandate that a call was drawn from, in the commit that intends the call."""
 
     id: str
     line: int = Field(ge=1)
     """The number of the line, counted from 1."""
     drawn: int = Field(ge=1)
     """The number of the line's calls with this one."""
+    times: int = Field(ge=1)
+    """The number of calls that the line permits."""
+
+
+class MandateView(Frozen):
+    """A mandate with its state and what was drawn from it, for its user and for operators."""
+
+    mandate: Mandate
+    state: MandateState
+    drawn: tuple[int, ...]
+    """The number of calls that were drawn from each line."""
+    ended_at: UtcDatetime | None = None
+    ended_by: str = ""

@@ -21,6 +21,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AgentDecision, DecisionContext, PendingAction
 from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import TokenUsage
+from graph_agent.models.mandate import Draw, WantedDraw
 from graph_agent.models.stop import Sending
 from graph_agent.models.tools import ContentItem, ToolResult
 
@@ -49,6 +50,8 @@ class EntryKind(StrEnum):
     CONSUME = "consume"
     FACTS = "facts"
     KNOWN_REQUESTS = "known_requests"
+    MANDATE = "mandate"
+    MINT = "mint"
     RESERVE = "reserve"
     SOURCES = "sources"
     UNDO = "undo"
@@ -301,8 +304,13 @@ class Reservation:
     at: datetime
     since: datetime
     """The earlier uses of the user since this time decide."""
-    judge: Callable[[Sequence[PastUse]], tuple[RecordEntry, bool]]
-    """Returns the entry of the verdict, and True if the call may be sent. It may be called more than once."""
+    judge: Callable[[Sequence[PastUse], Draw | None], tuple[RecordEntry, bool]]
+    """Returns the entry of the verdict, and True if the call may be sent. It may be called more than once.
+
+    Without a draw the call has no yes from a mandate.
+    """
+    wanted: WantedDraw | None = None
+    """The draw that is made in the same transaction, if the rules permit the call with it."""
 
 
 class DecisionRecord(Frozen):

@@ -94,6 +94,17 @@ class EarlierCalls(NamedTuple):
     """The digests of the definitions of tools under which the turns ran."""
 
 
+class CallsAround(NamedTuple):
+    """The calls of a conversation, in view of a decision in it."""
+
+    before: Sequence[ReadCall]
+    """The calls of the turns that began before the decision."""
+    since: Sequence[ReadCall]
+    """The calls of the decision and of later turns, oldest first."""
+    is_whole: bool
+    """False if a result from before is not kept any more, or is not searched."""
+
+
 NO_CALLS: Final = EarlierCalls()
 
 

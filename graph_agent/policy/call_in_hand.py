@@ -22,6 +22,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.mandate import Covered, Draw
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
@@ -91,6 +92,7 @@ class EvidenceKind(StrEnum):
     """A kind of knowledge that a gate needs, and that has to be read first. A walk without a driver, as a proof, has none."""
 
     FACTS = "facts"
+    MANDATE = "mandate"
     OBJECT = "object"
     SENTENCE = "sentence"
     RESTORED = "restored"
@@ -108,6 +110,8 @@ class Evidence(NamedTuple):
     """FACTS: the facts of the call from the results of tools."""
     facts_shown: tuple[ShownFact, ...] = ()
     """FACTS: the same as a question shows them."""
+    covered: Covered | None = None
+    """MANDATE: the lines of a mandate in force that the call fits; None if it fits none."""
     seen: ToolResult | None = None
     """OBJECT: the preview of the object of the call; None without one."""
     object_changed: bool = False
@@ -120,6 +124,8 @@ class Evidence(NamedTuple):
     """RESTORED: what the undos before this one will have restored of the same object, by path."""
     uses: ConditionsVerdict | None = None
     """USES: the verdict of the conditions in the transaction that counts the call; None if the turn has ended."""
+    draw: Draw | None = None
+    """USES: the draw from one of these lines; None if none has room, or if the mandate is not in force any more."""
     undone_by: str | None = None
     """CLAIM: the decision that has undone the same change before, empty if none has; None if the turn has ended."""
     has_room: bool = True
@@ -252,6 +258,11 @@ class CallInHand:
         if confirmed is None or self.place >= len(confirmed.each) or not self.is_same_as(confirmed.each[self.place]):
             return None
         return confirmed.operation_key(self.place + 1)
+
+    @property
+    def is_covered(self) -> bool:
+        """True if a mandate has the user's yes to the call: once it was counted, only if it was drawn."""
+        return self.evidence.covered is not None if self.evidence.uses is None else self.evidence.draw is not None
 
     @property
     def situation(self) -> Situation:

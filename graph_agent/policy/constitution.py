@@ -39,7 +39,7 @@ from graph_agent.policy.facts import Fact
 from graph_agent.policy.key_location import LOCATION, KeyLocation
 from graph_agent.policy.sentence import Sentence, SentenceError, escaped
 from graph_agent.policy.sentence_reads import PLAIN_PATH, ReadForSentence, reads_for_sentence
-from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.reply.forms import ALL_FORMS
 from graph_agent.reply.text import visible
 
 SECTION = "## Available Tools"
@@ -364,7 +364,7 @@ def _read_entry(line: str, number: int, facts: Mapping[str, Fact] | None) -> Too
     if match is None:
         raise ConstitutionError(f"expected '- name: summary', optionally followed by markers: {MARKERS}", number)
     name = match["name"].strip('"')
-    if name in REPLY_FORMS:
+    if name in ALL_FORMS:
         raise ConstitutionError(f"'{name}' is a reply form and cannot be granted", number)
     summary, markers, quoted = _split_markers(match["rest"], number, facts or NO_FACTS)
     if (seconds := markers.pop("complete", None)) is not None:

@@ -181,6 +181,22 @@ def passes(hand: CallInHand) -> GuardVerdict | None:  # noqa: ARG001 (for a gate
     return None
 
 
+def may_be_covered(hand: CallInHand) -> bool:
+    """True for a call that needs only the user's yes, if plans may have lines for its tool.
+
+    A plan is no yes to what other people have to approve, to the repetition of a change that may have been made, to an undo,
+    nor to calls that the user has confirmed and that have changed since.
+    """
+    setting, ruling = hand.setting, hand.found.ruling
+    if hand.rule.grant.in_plans is None or setting.for_facts or setting.dry_run or not setting.of_message:
+        return False
+    if setting.confirmed is not None or setting.closes is not None or setting.asks or hand.undoes is not None or hand.waits:
+        return False
+    if ruling.needs is not None or ruling.verdict is Verdict.WAITS or any(map(hand.is_same_as, setting.unknown_before)):
+        return False
+    return hand.rule.grant.requires_confirmation or ruling.verdict is Verdict.ASKS
+
+
 def has_consent(hand: CallInHand) -> GuardVerdict | Findings | None:
     return _consent(hand, hand.found.ruling)
 
@@ -195,7 +211,8 @@ def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Find
     must_ask = hand.rule.grant.requires_confirmation or ruling.verdict is Verdict.ASKS
     is_unknown = hand.rule.mutating and any(map(hand.is_same_as, setting.unknown_before))
     must_ask = must_ask or is_unknown or (setting.asks and hand.rule.mutating)
-    lacks_yes = must_ask and not (setting.yes and hand.operation_key is not None)
+    has_yes = (setting.yes and hand.operation_key is not None) or (hand.is_covered and may_be_covered(hand))
+    lacks_yes = must_ask and not has_yes
     if needs is not None and hand.waits:
         return hand.skipped(ReasonCode.LEFT_OUT, ends_batch=True)
     if lacks_yes or (hand.waits and needs is None):
@@ -308,7 +325,8 @@ def is_left_alone(hand: CallInHand) -> GuardVerdict | None:
 
 
 def is_counted(hand: CallInHand) -> bool:
-    return hand.found.permission is not None and hand.setting.policy.counts(hand.name)
+    counts = hand.setting.policy.counts(hand.name) or hand.evidence.covered is not None
+    return hand.found.permission is not None and counts
 
 
 def is_within_budget(hand: CallInHand) -> GuardVerdict | Findings | None:

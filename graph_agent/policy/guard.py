@@ -67,6 +67,7 @@ GATES: Final = (
     Gate("limit per message", gates.is_below_limit, "its tool was not used as often as its line permits for a message"),
     Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.needs_facts),
     Gate(gates.CONDITIONS, gates.meets_conditions, "the conditions permit it, at least after a yes or an approval"),
+    Gate("plan", gates.passes, "(only reads)", EvidenceKind.MANDATE, gates.may_be_covered),
     Gate(ASKED_AT, gates.has_consent, "it has the yes and the approvals that it needs; else people are asked"),
     Gate("look", gates.passes, "(only reads)", EvidenceKind.OBJECT, gates.is_looked_at),
     Gate(gates.DRY_RUN, gates.is_meant, "it only reads, or this is no dry run"),

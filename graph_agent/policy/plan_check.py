@@ -44,6 +44,15 @@ def read_plan(arguments: Mapping[str, Any], policy: CompiledPolicy) -> Plan:
     return plan
 
 
+def plan_problem(arguments: Mapping[str, Any], policy: CompiledPolicy) -> str | None:
+    """Return the reason why a plan cannot be asked about; None if it can."""
+    try:
+        read_plan(arguments, policy)
+    except PlanError as exc:
+        return str(exc)
+    return None
+
+
 def payees_of(rule: ToolRule) -> tuple[str, ...]:
     """Return the arguments of a tool that say who gets money; none if it has no amount of money."""
     names = tuple(rule.declaration.parameters.get("properties", {}))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.mandate import Draw
 from graph_agent.models.origin import Origin
 from graph_agent.models.record import CallDisposition, ShadowVerdict
 from graph_agent.models.said import Said
@@ -35,6 +36,8 @@ class TurnCall:
     """The rules in the shadow that would have changed the decision."""
     said: Said | None = None
     """The call as people read it; None for one that is not said."""
+    draw: Draw | None = None
+    """The line of a mandate that the call was drawn from; None for a call that needed none."""
     gate: str = ""
     """The gate that decided; empty for a call that has passed all of them."""
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.approval import KnownRequests
+from graph_agent.models.canonical import digest
 from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.facts import FactRead, PastUses
+from graph_agent.models.mandate import Mandate, MandateState
 from graph_agent.models.record import (
     CallDisposition,
     CallOperation,
@@ -22,7 +24,7 @@ from graph_agent.models.record import (
     Reservation,
     ToolInvocation,
 )
-from graph_agent.models.sources import EarlierCalls, ReadCall
+from graph_agent.models.sources import CallsAround, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.ports import ConfirmationUse
@@ -41,10 +43,12 @@ class AuditWriter(Protocol):
     Derive from this class to inherit `write_closed`, `leave_open` and the two methods that take the fields of a row as keyword
     arguments. A writer that counts the calls and tokens of users, for budgets and limits, sets `counts_uses` and has the three
     methods for it. One that keeps what the tools of a conversation have returned sets `keeps_results` and has `earlier_calls`.
+    One that also has the methods about mandates, whose draws `reserve` makes, sets `keeps_mandates`.
     """
 
     counts_uses: bool = False
     keeps_results: bool = False
+    keeps_mandates: bool = False
     permit: Permit | None = None
     """The knowledge of the stops of operators; None for a writer that has no table of them."""
 
@@ -133,6 +137,26 @@ class AuditWriter(Protocol):
         """
         del decision_id, reservation, entries
         raise TypeError(f"{type(self).__name__} does not count uses")
+
+    async def mint(self, decision_id: str, mandate: Mandate, *, entries: Sequence[RecordEntry]) -> None:
+        """Store a mandate, in one commit with the entries that have its yes."""
+        del decision_id, mandate, entries
+        raise TypeError(f"{type(self).__name__} keeps no mandates")
+
+    async def open_mandates(self, context: DecisionContext, at: datetime) -> list[Mandate]:
+        """Return the mandates that are in force in the conversation at this time, oldest first."""
+        del context, at
+        raise TypeError(f"{type(self).__name__} keeps no mandates")
+
+    async def end_mandate(self, mandate_id: str, state: MandateState, at: datetime) -> None:
+        """End a mandate that is in force."""
+        del mandate_id, state, at
+        raise TypeError(f"{type(self).__name__} keeps no mandates")
+
+    async def calls_around(self, context: DecisionContext, decision_id: str, minted_by: str) -> CallsAround:
+        """Return the calls of the conversation before and since a decision, without those of `decision_id`."""
+        del context, decision_id, minted_by
+        raise TypeError(f"{type(self).__name__} does not keep results")
 
     async def claim_undo(
         self,
@@ -227,7 +251,8 @@ def read_calls(record: Mapping[str, Any]) -> list[ReadCall]:
     shown = any(entry["kind"] == EntryKind.PREVIEW for entry in entries)
     seen = (CallDisposition.EXECUTED, *([CallDisposition.AWAITING] if shown else []))
     made = [ToolInvocation.model_validate(one) for one in invocations if one["disposition"] in seen]
-    read = [ReadCall(one.tool_name, one.parameters, one.tool_result) for one in made]
+    agreed = _agreed_calls(record)
+    read = [ReadCall(one.tool_name, one.parameters, one.tool_result, one.sequence in agreed) for one in made]
     if any(one["disposition"] in _SHOWS_FACTS for one in invocations):
         facts = [FactRead.recorded(entry["result"]) for entry in entries if entry["kind"] == EntryKind.READ]
         read += [ReadCall(one.tool, one.arguments, ToolResult(success=True, data=one.values)) for one in facts]
@@ -236,6 +261,21 @@ def read_calls(record: Mapping[str, Any]) -> list[ReadCall]:
         restored = [one.restored for one in UndoneDecision.model_validate(undoes).calls if one.restored is not None]
         read += [ReadCall(one.tool, one.arguments, ToolResult(success=True, data=one.before)) for one in restored]
     return read
+
+
+def _agreed_calls(record: Mapping[str, Any]) -> set[int]:
+    """Return the calls that a yes or a line of a mandate has covered, by sequence.
+
+    The operation key of a confirmed call is the id of its question, which the digest of what was sent covers.
+    """
+    entries, context = record["entries"], record["header"]["context"]
+    drawn = {one["operation"] for one in entries if one["kind"] == EntryKind.RESERVE and one["result"].get("mandate")}
+    if (given := context.get("pending_confirmation")) is None:
+        return drawn
+    pending, user = PendingAction.model_validate(given), context["user_id"]
+    keys = [digest([one.tool_name, one.arguments, user, pending.operation_key(n)]) for n, one in enumerate(pending.each, 1)]
+    sent = (one for one in entries if one["kind"] == EntryKind.EXECUTE and one.get("operation") is not None)
+    return drawn | {one["operation"] for one in sent if one["request"] in keys}
 
 
 class MemoryAuditWriter(AuditWriter):

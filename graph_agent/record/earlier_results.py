@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, not_, select
 
 from graph_agent.models.record import EntryKind
-from graph_agent.models.sources import ReadCall
+from graph_agent.models.sources import CallsAround, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.audit_writer import read_calls
 from graph_agent.record.tables import CLOSED, decision_logs
@@ -33,6 +33,26 @@ _RECORDS = (
 )
 
 
+_BEGAN = select(_log.created_at).where(_log.decision_id == bindparam("decision"))
+_OLDER = select(_log.decision_id).where(
+    _log.conversation_id == bindparam("conversation"), _log.user_id == bindparam("user"), _log.created_at <= bindparam("time")
+)
+
+
+def find_around(connection: Connection, user_id: str, conversation_id: str, without: str, decision_id: str) -> CallsAround:
+    """Return what a conversation's closed turns have read before and since a decision, but for the decision `without`."""
+    began = connection.execute(_BEGAN, {"decision": decision_id}).scalar_one_or_none()
+    if began is None:
+        return CallsAround((), (), is_whole=False)
+    # Turns that began at the same time came before: what is not certainly new is known.
+    is_older = (_log.created_at <= began) & (_log.decision_id != decision_id)
+    before, _ = _find(connection, _RECORDS.where(is_older), user_id, conversation_id, without)
+    since, _ = _find(connection, _RECORDS.where(not_(is_older)), user_id, conversation_id, without)
+    given = {"user": user_id, "conversation": conversation_id, "time": began}
+    older = connection.execute(_OLDER.limit(MAX_TURNS + 2), given).all()
+    return CallsAround(before, since, len(older) <= MAX_TURNS and not any(one.result is _NOT_SEARCHED for one in before))
+
+
 def find_results(
     connection: Connection, user_id: str, conversation_id: str, without: str, before: datetime | None = None
 ) -> tuple[list[ReadCall], list[str]]:
@@ -40,8 +60,14 @@ def find_results(
 
     Without the decision `without`. With a time only those of turns that began before.
     """
-    given = {"user": user_id, "conversation": conversation_id, "without": without}
     wanted = _RECORDS if before is None else _RECORDS.where(_log.created_at < before)
+    return _find(connection, wanted, user_id, conversation_id, without)
+
+
+def _find(
+    connection: Connection, wanted: Select[Any], user_id: str, conversation_id: str, without: str
+) -> tuple[list[ReadCall], list[str]]:
+    given = {"user": user_id, "conversation": conversation_id, "without": without}
     texts = connection.execute(wanted, given).scalars().all()
     found: list[ReadCall] = []
     definitions: set[str] = set()

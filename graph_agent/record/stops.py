@@ -57,6 +57,11 @@ def find_open_stops(connection: Connection, *, locked: bool = False) -> list[Sto
     return [] if found is None else [_stop(row) for row in connection.execute(_OPEN)]
 
 
+def find_stops_since(connection: Connection, at: datetime) -> list[Stop]:
+    """Return the stops that were made since a time, also those that have ended."""
+    return [_stop(row) for row in connection.execute(_ALL.where(_row.at >= at))]
+
+
 def list_stops(connection: Connection, limit: int | None = 100) -> list[Stop]:
     """Return the newest stops, oldest first, with those that have ended."""
     newest = select(_ALL.order_by(None).order_by(_row.number.desc()).limit(limit).subquery())

@@ -10,6 +10,7 @@ from sqlalchemy.ext.compiler import compiles
 
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
 from graph_agent.models.llm import TokenUsage
+from graph_agent.models.mandate import MandateState
 from graph_agent.models.record import CallDisposition, OperationState, RecordStatus
 from graph_agent.models.stop import StopScope
 from graph_agent.record.search import SQLITE_INDEX, Words
@@ -250,6 +251,44 @@ rule_stops = sa.Table(
 for _trigger in STOP_TRIGGER:
     _ddl = sa.DDL(_trigger)  # type: ignore[no-untyped-call]  # SQLAlchemy's
     sa.event.listen(rule_stops, "after_create", _ddl.execute_if(dialect="postgresql"))
+
+# The plans that people have agreed to. A row exists from the commit that has the yes in the record of its decision.
+mandates = sa.Table(
+    "mandates",
+    metadata,
+    # The id of the question that was answered.
+    sa.Column("id", sa.String(255), primary_key=True),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("conversation_id", sa.String(255), nullable=False),
+    sa.Column("decision_id", sa.String(64), nullable=False),
+    sa.Column("plan", JsonText, nullable=False),
+    # The digests of the rules and of the definitions of its tools.
+    sa.Column("asked_under", JsonText, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("until", UtcDateTime, nullable=False),
+    # The MAC of the columns before. Nothing but a revocation changes the others.
+    sa.Column("mac", sa.String(64), nullable=False),
+    sa.Column("state", enum_by_value(MandateState, "state"), nullable=False),
+    sa.Column("ended_at", UtcDateTime),
+    sa.Column("ended_by", sa.String(255)),
+    sa.CheckConstraint("(state = 'open') = (ended_at IS NULL)", name="ended_iff_not_open"),
+    sa.Index("ix_mandates_user_id", "user_id", "conversation_id"),
+    sa.Index("ix_mandates_created_at", "created_at"),
+)
+
+# One row for each call that was committed under a line. Whether it counts follows from the state of its operation.
+mandate_draws = sa.Table(
+    "mandate_draws",
+    metadata,
+    sa.Column("operation_key", sa.String(255), primary_key=True),
+    sa.Column("mandate_id", sa.String(255), nullable=False),
+    sa.Column("line", sa.Integer, nullable=False),
+    sa.Column("decision_id", sa.String(64), nullable=False),
+    sa.Column("sequence", sa.Integer, nullable=False),
+    # What it takes of the sums of the line, by argument, as decimal text.
+    sa.Column("amounts", JsonText, nullable=False),
+    sa.Index("ix_mandate_draws_mandate_id", "mandate_id", "line"),
+)
 
 # The names of the data model, for queries from outside the package.
 DecisionLog = decision_logs

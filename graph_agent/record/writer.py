@@ -19,6 +19,7 @@ from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.facts import PastUses
+from graph_agent.models.mandate import Mandate, MandateState
 from graph_agent.models.record import (
     CallOperation,
     DecisionOpening,
@@ -31,7 +32,7 @@ from graph_agent.models.record import (
     Reservation,
     ToolInvocation,
 )
-from graph_agent.models.sources import EarlierCalls
+from graph_agent.models.sources import CallsAround, EarlierCalls
 from graph_agent.models.stop import Sending
 from graph_agent.models.tools import ToolResult
 from graph_agent.ports import Clock
@@ -39,7 +40,8 @@ from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.calls_without_model import find_called_without_model
-from graph_agent.record.earlier_results import find_results
+from graph_agent.record.earlier_results import find_around, find_results
+from graph_agent.record.mandates import draw, end_mandate, find_open, mint
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.permit import Permit
 from graph_agent.record.settlements import UnknownOutcomes, settlements_of
@@ -111,6 +113,7 @@ class DatabaseAuditWriter(AuditWriter):
 
     counts_uses = True
     keeps_results = True
+    keeps_mandates = True
     permit: Permit
     """The knowledge of this process of the stops, which forbid to intend and to send calls."""
 
@@ -232,9 +235,16 @@ class DatabaseAuditWriter(AuditWriter):
             # Before the uses are read, so that no other call of this user is counted between the verdict and its commit.
             operations.lock_uses(connection, operation.user_id)
             past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
-            verdict, runs = reservation.judge(past)
+            at, sealer, wanted, drawn = reservation.at, self._sealer, reservation.wanted, None
+            if wanted is not None:
+                # Only a call that the rules permit with the yes of the mandate takes one of its draws.
+                with connection.begin_nested() as attempt_to_draw:
+                    drawn = draw(connection, wanted, operation, decision_id, at, sealer)
+                    if not reservation.judge(past, drawn)[1]:
+                        attempt_to_draw.rollback()
+                        drawn = None
+            verdict, runs = reservation.judge(past, drawn)
             _append(connection, decision_id, [*entries, verdict])
-            at, sealer = reservation.at, self._sealer
             return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, at, sealer)
 
         verdict, free = await self._write(reserve_and_append, _continued(decision_id))
@@ -263,6 +273,26 @@ class DatabaseAuditWriter(AuditWriter):
         last, free = await self._write(claim_and_append, _continued(decision_id))
         self._has_stored(decision_id, len(entries) + 1)
         return last, free
+
+    async def mint(self, decision_id: str, mandate: Mandate, *, entries: Sequence[RecordEntry]) -> None:
+        def append_and_mint(connection: Connection) -> None:
+            self._begin_append(connection, decision_id)
+            _append(connection, decision_id, entries)
+            mint(connection, mandate, self._sealer)
+
+        await self._write(append_and_mint, _continued(decision_id))
+        self._has_stored(decision_id, len(entries))
+
+    async def open_mandates(self, context: DecisionContext, at: datetime) -> list[Mandate]:
+        user, conversation = context.user_id, context.conversation_id
+        return await self._read(lambda connection: find_open(connection, user, conversation, at, self._sealer))
+
+    async def end_mandate(self, mandate_id: str, state: MandateState, at: datetime) -> None:
+        await self._write(lambda connection: end_mandate(connection, mandate_id, state, at), "the mandate has ended")
+
+    async def calls_around(self, context: DecisionContext, decision_id: str, minted_by: str) -> CallsAround:
+        user, conversation = context.user_id, context.conversation_id
+        return await self._read(lambda connection: find_around(connection, user, conversation, decision_id, minted_by))
 
     async def undone_by(self, decision_id: str) -> dict[int, str]:
         found = await self._read(lambda connection: operations.undone_by(connection, decision_id))

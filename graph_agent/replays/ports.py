@@ -12,16 +12,17 @@ from datetime import datetime
 from typing import Any
 
 from graph_agent.clock import SystemClock
-from graph_agent.graph.ports import WantedRead
+from graph_agent.graph.ports import Drawn, WantedRead
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
+from graph_agent.models.mandate import Covered, Draw, Mandate, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
-from graph_agent.models.sources import BatchSources, ReadCall
+from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.argument_parts import ArgumentPart
@@ -95,10 +96,20 @@ class WhatIfPorts:
     """
 
     def __init__(
-        self, record: DecisionRecord, snapshot: PolicySnapshot, played: PlaybackRecorder, live: LLMAdapter | None
+        self,
+        record: DecisionRecord,
+        snapshot: PolicySnapshot,
+        played: PlaybackRecorder,
+        live: LLMAdapter | None,
+        *,
+        mandates: bool = True,
     ) -> None:
-        """`snapshot` has the other rules; `played` has replayed the record under its own."""
+        """`snapshot` has the other rules; `played` has replayed the record under its own.
+
+        Without `mandates` none covers a call.
+        """
         self._live = live
+        self._mandates = mandates
         self._conditions = snapshot.policy.conditions
         self._facts = RecordedFacts(played.declared, snapshot.policy.conditions)
         self._reads = played.reads
@@ -199,6 +210,37 @@ class WhatIfPorts:
         recorded = self._next(EntryKind.RESERVE, [call.tool_name, call.arguments, call.user_id, call.operation_key])
         facts = situation.facts if recorded is None else Facts.model_validate(recorded["facts"])
         return conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
+
+    async def covered(
+        self,
+        call: FunctionCall,
+        sources: CallSources | None,  # noqa: ARG002 (the answer is recorded)
+        made: Sequence[ReadCall],  # noqa: ARG002 (as above)
+        *,
+        exact: bool,  # noqa: ARG002 (as above)
+    ) -> Covered | None:
+        recorded = self._next(EntryKind.MANDATE, [call.name, call.arguments])
+        return None if recorded is None or not self._mandates else Covered.model_validate(recorded)
+
+    async def draw(
+        self,
+        call: AuthorizedCall,
+        wanted: WantedDraw,  # noqa: ARG002 (the draw is recorded)
+        ruling: ConditionsVerdict,
+        conditions: Conditions | None,
+        situation: Situation,
+    ) -> Drawn | None:
+        recorded = self._next(EntryKind.RESERVE, [call.tool_name, call.arguments, call.user_id, call.operation_key])
+        drawn = None if recorded is None else recorded.get("mandate")
+        if conditions is not None:
+            facts = situation.facts if recorded is None else Facts.model_validate(recorded["facts"])
+            ruling = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
+        return Drawn(ruling, None if drawn is None else Draw.model_validate(drawn))
+
+    async def mint(self, pending: PendingAction) -> Mandate:
+        if (recorded := self._next(EntryKind.MINT, pending.id)) is None:
+            raise NoRecordedAnswerError("the record does not have the mandate of the plan that was agreed to")
+        return Mandate.model_validate(recorded)
 
     async def generate(self, prompt: Prompt) -> LLMResponse:
         self.model_calls += 1

@@ -15,6 +15,7 @@ from graph_agent.models.llm import FunctionCall, ToolDeclaration
 ANSWER = "answer"
 ASK_USER = "ask_user"
 DECLINE = "decline"
+PROPOSE_PLAN = "propose_plan"
 
 QUESTION_REASONS = {
     "unclear_intent": OutcomeCategory.UNCLEAR_INTENT,
@@ -60,6 +61,52 @@ REPLY_FORM_DECLARATIONS = (
     ),
 )
 REPLY_FORMS = frozenset(declaration.name for declaration in REPLY_FORM_DECLARATIONS)
+"""The forms whose text the user reads, which every model is given."""
+
+PLAN_DECLARATION = ToolDeclaration(
+    name=PROPOSE_PLAN,
+    description=(
+        "Ask the user once for all changes that you are about to make, when there will be two rounds of changes or more. Read "
+        "first: reading needs no yes. Propose the plan in place of your first change. After the yes you go on, and calls in "
+        "the plan run without a question; others are asked about as before. For each argument of a line say what it may be: "
+        '{"is": [VALUES]} for what you know, copied exactly; {"at_most": N} for a number; {"from": TOOL, "form": "code"} for a '
+        "value that a later result of TOOL will bring, and that no result has brought yet (forms: code, number, link and "
+        'address); {"own_text": true} for a text that you write yourself. Leave out the arguments that a call will not have. '
+        "Calling this ends your turn. Call it alone, after the last tool has returned."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "lines": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 8,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "tool": {"type": "string", "description": "The tool that the line permits"},
+                        "arguments": {"type": "object", "description": "For each argument what it may be"},
+                        "times": {"type": "integer", "minimum": 1, "maximum": 20, "description": "Once if left out"},
+                        "sum": {
+                            "type": "object",
+                            "description": "For an argument that is a number the most that all calls have together",
+                        },
+                    },
+                    "required": ["tool", "arguments"],
+                },
+            },
+            "minutes": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 1440,
+                "description": "How long it is needed; 60 if left out",
+            },
+        },
+        "required": ["lines"],
+    },
+)
+"""The form of a plan, which a model is given if plans may have lines at all. It has no text: code composes the card."""
+ALL_FORMS = REPLY_FORMS | {PROPOSE_PLAN}
 
 _TEXT_PARAMETER = {ANSWER: "text", ASK_USER: "question", DECLINE: "text"}
 """The parameter that has the text of a form."""

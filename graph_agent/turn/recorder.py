@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.graph.build import CompiledGraph
-from graph_agent.graph.ports import WantedRead
+from graph_agent.graph.ports import Drawn, WantedRead
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.step import Step
 from graph_agent.graph.stepping import walk, walk_edges
@@ -29,6 +29,8 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
+from graph_agent.models.mandate import Covered, Draw, Mandate, MandateState, WantedDraw
+from graph_agent.models.origin import Origin
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import (
     CallOperation,
@@ -39,18 +41,19 @@ from graph_agent.models.record import (
     Reservation,
     ToolInvocation,
 )
-from graph_agent.models.sources import BatchSources, EarlierCalls, ReadCall
+from graph_agent.models.sources import BatchSources, CallSources, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsVerdict, NeededApproval, Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.mandate import Conversation, fitting_lines
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.sources import SourceFinder, changed_definitions
 from graph_agent.ports import Clock, ConfirmationUse
 from graph_agent.record.audit_writer import AuditWriter
-from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.reply.forms import ALL_FORMS
 from graph_agent.turn.external import NOT_SENT, NOT_STARTED, OUTCOME_UNKNOWN, STOPPED, ExternalPorts
 from graph_agent.turn.gathered_facts import gather_facts
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode
@@ -63,6 +66,7 @@ _NOT_AFTER_INTERRUPT = frozenset(
         EntryKind.PREVIEW,
         EntryKind.READ,
         EntryKind.KNOWN_REQUESTS,
+        EntryKind.MANDATE,
         EntryKind.RESERVE,
         EntryKind.UNDO,
         EntryKind.EXECUTE,
@@ -286,19 +290,115 @@ class Recorder:
             self._lost_call = None
             return None
         if entry is None:
-            entry = await self._reserve(call, conditions, situation, request, confirmed=confirmed)
-        needs = entry.result.get("needs")
-        return ConditionsVerdict(
-            Verdict(entry.result["decision"]),
-            tuple(entry.result["reasons"]),
-            entry.result.get("results", ""),
-            None if needs is None else NeededApproval(*map(tuple, needs)),
-        )
+            entry = await self._reserve(call, self._counted(call, conditions, situation, request, confirmed=confirmed))
+        return _ruling_of(entry.result)
 
-    async def _reserve(
-        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, request: str, *, confirmed: bool
-    ) -> RecordEntry:
+    async def covered(
+        self, call: FunctionCall, sources: CallSources | None, made: Sequence[ReadCall], *, exact: bool
+    ) -> Covered | None:
+        request = digest([call.name, call.arguments])
+        if (entry := self._replay_entry(EntryKind.MANDATE, request)) is not None:
+            return None if entry.result is None else Covered.model_validate(entry.result)
+        if self.interrupted:
+            return None
+        found = await self._covered(call, sources, made, exact=exact)
+        self._append(EntryKind.MANDATE, request, None if found is None else found.to_json())
+        return found
+
+    async def _covered(
+        self, call: FunctionCall, sources: CallSources | None, made: Sequence[ReadCall], *, exact: bool
+    ) -> Covered | None:
         self._ports()
+        context, at = self.header.context, self._clock.now()
+        if self._writer is None or not self._writer.keeps_mandates:
+            return None
+        for mandate in await self._writer.open_mandates(context, at):
+            if self.in_force.differences(mandate.asked_under):
+                await self._writer.end_mandate(mandate.id, MandateState.VOID, at)
+                continue
+            earlier = await self._writer.calls_around(context, self.header.decision_id, mandate.decision_id)
+            others = [one.content for one in context.message_history if one.origin is Origin.FOREIGN]
+            known = [*earlier.before, *(ReadCall("", {}, ToolResult(success=True, data={"text": text})) for text in others)]
+            said = [context.message, *(one.content for one in context.message_history if one.role == "user" and not one.origin)]
+            read = Conversation(known, [*earlier.since, *made], said, earlier.is_whole)
+            if lines := fitting_lines(mandate.lines, call, sources, read, exact=exact):
+                return Covered(mandate.id, lines)
+        return None
+
+    async def draw(
+        self,
+        call: AuthorizedCall,
+        wanted: WantedDraw,
+        ruling: ConditionsVerdict,
+        conditions: Conditions | None,
+        situation: Situation,
+    ) -> Drawn | None:
+        request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
+        entry = self._replay_entry(EntryKind.RESERVE, request)
+        if entry is None and self.interrupted:
+            self._lost_call = None
+            return None
+        if entry is None:
+            if conditions is None:
+                reservation = self._uncounted(call, ruling, request)
+            else:
+                reservation = self._counted(call, conditions, situation, request, wants_draw=True)
+            entry = await self._reserve(call, replace(reservation, wanted=wanted))
+        drawn = entry.result["mandate"]
+        return Drawn(_ruling_of(entry.result), None if drawn is None else Draw.model_validate(drawn))
+
+    async def mint(self, pending: PendingAction) -> Mandate:
+        assert pending.plan is not None
+        if (entry := self._replay_entry(EntryKind.MINT, digest(pending.id))) is not None:
+            return Mandate.model_validate(entry.result)
+        self._ports()
+        at = self._clock.now()
+        mandate = Mandate(
+            id=pending.id,
+            plan=pending.plan,
+            decision_id=self.header.decision_id,
+            asked_under=pending.asked_under,
+            created_at=at,
+            until=at + timedelta(minutes=pending.plan.minutes),
+            **self._signed_for(),
+        )
+        self._append(EntryKind.MINT, digest(pending.id), mandate.to_json())
+        if self._writer is not None and self._writer.keeps_mandates:
+            await self._writer.mint(self.header.decision_id, mandate, entries=self._unsaved())
+            self._mark_saved()
+        return mandate
+
+    def _uncounted(self, call: AuthorizedCall, ruling: ConditionsVerdict, request: str) -> Reservation:
+        """Return the reservation of a call that only a mandate counts."""
+        at, n = self._clock.now(), len(self.entries)
+
+        def judge(_: Sequence[PastUse], drawn: Draw | None) -> tuple[RecordEntry, bool]:
+            runs = drawn is not None
+            result = {
+                "amounts": None,
+                "decision": str(ruling.verdict),
+                "facts": Facts.at(at, "UTC").to_json(),
+                "mandate": None if drawn is None else drawn.to_json(),
+                "reasons": list(ruling.reasons),
+                **({"results": ruling.facts} if ruling.facts else {}),
+                "tool": call.tool_name,
+            }
+            counted = call.sequence if runs else None
+            return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result, operation=counted), runs
+
+        return Reservation(self._operation(call), at, at, judge)
+
+    def _counted(
+        self,
+        call: AuthorizedCall,
+        conditions: Conditions,
+        situation: Situation,
+        request: str,
+        *,
+        confirmed: bool = False,
+        wants_draw: bool = False,
+    ) -> Reservation:
+        """Return the reservation of a call that conditions count."""
         assert situation.facts is not None
         at, n = self._clock.now(), len(self.entries)
         made = situation.facts.succeeded or (), situation.facts.attempted or ()
@@ -310,14 +410,16 @@ class Recorder:
             if one.may_have_run and one.tool_name == use.tool_name
         ]
 
-        def judge(uses: Sequence[PastUse]) -> tuple[RecordEntry, bool]:
+        def judge(uses: Sequence[PastUse], drawn: Draw | None) -> tuple[RecordEntry, bool]:
             facts = conditions.gathers.facts(at, PastUses(uses, *made))
             decided = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
-            runs = decided.permits(confirmed=confirmed)
+            # The draw is the yes: without it a call that needs one would be found to ask, and not be counted.
+            runs = decided.permits(confirmed=confirmed or drawn is not None) and (drawn is not None or not wants_draw)
             result = {
                 "amounts": dict(use.amounts),
                 "decision": str(decided.verdict),
                 "facts": facts.to_json(),
+                **({"mandate": None if drawn is None else drawn.to_json()} if wants_draw else {}),
                 "reasons": list(decided.reasons),
                 **({"results": decided.facts} if decided.facts else {}),
                 **({} if decided.needs is None else {"needs": [list(part) for part in decided.needs]}),
@@ -331,7 +433,10 @@ class Recorder:
             return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result, operation=counted), runs
 
         operation = self._operation(call, use.amounts)
-        reservation = Reservation(operation, at, window_start("day", at, conditions.file.time_zone), judge)
+        return Reservation(operation, at, window_start("day", at, conditions.file.time_zone), judge)
+
+    async def _reserve(self, call: AuthorizedCall, reservation: Reservation) -> RecordEntry:
+        self._ports()
         entry, sendable = await self._counter.reserve(self.header.decision_id, reservation, entries=self._unsaved())
         self._require_current()
         self.entries.append(entry)
@@ -363,7 +468,7 @@ class Recorder:
             response, ms = LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED, cause=limit), 0
         self._append(EntryKind.MODEL, question, response.to_json(), ms)
         # A response without tool calls can only become the reply: it is committed together with the terminal row.
-        if any(call.name not in REPLY_FORMS for call in response.function_calls or []):
+        if any(call.name not in ALL_FORMS for call in response.function_calls or []):
             # It is committed before the first of its calls, together with the operation of that call.
             self._has_new_calls = True
         return response
@@ -642,6 +747,17 @@ class Recorder:
         self._mark_saved()
         if following is not None:
             self._announced[following.sequence] = free
+
+
+def _ruling_of(result: Mapping[str, Any]) -> ConditionsVerdict:
+    """Return the verdict of the conditions in a reservation."""
+    needs = result.get("needs")
+    return ConditionsVerdict(
+        Verdict(result["decision"]),
+        tuple(result["reasons"]),
+        result.get("results", ""),
+        None if needs is None else NeededApproval(*map(tuple, needs)),
+    )
 
 
 def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operation_key: str) -> str:

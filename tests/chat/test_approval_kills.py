@@ -1,32 +1,29 @@
-"""Servers of which one is killed at a commit, while two approvers answer: on PostgreSQL at two, on SQLite at the only one."""
+"""Two servers of which one is killed at a commit, while two approvers answer at both."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from graph_agent.db import Database
 from graph_agent.models.approval import ApprovalState
 from tests.chat.killed_servers import (
     Kill,
-    KilledServers,
+    PostgresqlServers,
     headers,
     open_later,
     posted,
     postgresql_servers,
     settings_of,
-    sqlite_server,
     url_of,
 )
+
+pytestmark = pytest.mark.postgresql
 
 POLICY = """permit (principal, action, resource);
 @id("additions need two people")
@@ -50,18 +47,14 @@ class Round(Kill):
         return f"{'approved' if self.approve else 'denied'}-{self.name}"
 
 
-async def rows(database: Database, query: str) -> list[Any]:
-    return await database.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(query)])
-
-
-async def play(servers: KilledServers, database: Database, one: Round) -> bool:
+async def play(servers: PostgresqlServers, one: Round) -> bool:
     """Ask for a call, let both approvers answer, kill a server meanwhile; return True if one was killed."""
-    first, second = url_of(servers.replicas[0]), url_of(servers.replicas[-1])
+    first, second = map(url_of, servers.replicas)
     asked = await posted([first], one.user, "/api/chat", {"content": "add a task to buy bread"})
     request_id = asked["decision"]["approval"]["action"]["id"]
 
     async def is_closed() -> bool:
-        return bool(await rows(database, _CLOSED.format(request_id)))
+        return bool(await servers.rows(_CLOSED.format(request_id)))
 
     await servers.arm(one)
     answers = asyncio.gather(
@@ -89,22 +82,22 @@ async def answered(url: str, approver: str, role: str, request_id: str, *, appro
     assert answer.get("error", {"code": "QUESTION_CLOSED"})["code"] == "QUESTION_CLOSED", answer
 
 
-async def check(database: Database, played: Sequence[Round]) -> None:
+async def check(servers: PostgresqlServers, played: Sequence[Round]) -> None:
     """Each approved effect was made once, and each request has one closing message and nothing left open."""
-    tasks = Counter([user for (user,) in await rows(database, "SELECT user_id FROM tasks")])
+    tasks = Counter([user for (user,) in await servers.rows("SELECT user_id FROM tasks")])
     assert tasks == Counter(one.user for one in played if one.approve)
-    ends = dict(await rows(database, "SELECT user_id, state FROM questions"))
+    ends = dict(await servers.rows("SELECT user_id, state FROM questions"))
     assert ends == {one.user: ApprovalState.APPROVED if one.approve else ApprovalState.DENIED for one in played}
     query = (
         "SELECT user_id, role, content FROM messages JOIN conversations ON conversations.id = conversation_id ORDER BY number"
     )
-    said = await rows(database, query)
+    said = await servers.rows(query)
     for one in played:
         own = [(role, content) for user, role, content in said if user == one.user]
         assert [role for role, _ in own] == ["user", "assistant"] * 2, own
         assert ("Done: added 'buy bread'." if one.approve else "Denied by 'eve'") in own[-1][1]
-    assert await rows(database, "SELECT id FROM turns WHERE state <> 'done'") == []
-    assert await rows(database, "SELECT operation_key FROM call_operations WHERE state IN ('intended', 'unknown')") == []
+    assert await servers.rows("SELECT id FROM turns WHERE state <> 'done'") == []
+    assert await servers.rows("SELECT operation_key FROM call_operations WHERE state IN ('intended', 'unknown')") == []
 
 
 @pytest.mark.timeout(3600)
@@ -122,33 +115,22 @@ async def check(database: Database, played: Sequence[Round]) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 async def test_each_approved_effect_is_made_once_whichever_server_is_killed_at_whichever_commit(
-    tmp_path: Path, template: Path, request: pytest.FixtureRequest, url: str, rounds: Sequence[Round]
+    tmp_path: Path, migrated_postgresql_url: str, rounds: Sequence[Round]
 ) -> None:
     played: list[Round] = []
     policy = tmp_path / "policy.cedar"
     policy.write_text(POLICY, encoding="utf-8")
     more = {"GRAPH_AGENT_CONDITIONS": str(policy), "GRAPH_AGENT_ROLES": "groups=finance,manager"}
-    if url == "sqlite":
-        shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-        url = f"sqlite:///{tmp_path / 'graph_agent.db'}"
-        settings = settings_of(tmp_path, url, **more)
-        running: AbstractAsyncContextManager[KilledServers] = sqlite_server(tmp_path, settings)
-    else:
-        url = request.getfixturevalue("migrated_postgresql_url")
-        settings = settings_of(tmp_path, url, **more)
-        running = postgresql_servers(tmp_path, url, settings)
-    database = Database.open(url)
-    async with running as servers:
+    settings = settings_of(tmp_path, migrated_postgresql_url, **more)
+    async with postgresql_servers(tmp_path, migrated_postgresql_url, settings) as servers:
         for one in rounds:
             played.append(one)
-            if not await play(servers, database, one) and one.approve:
+            if not await play(servers, one) and one.approve:
                 # It has fewer commits. A denial ends a request after one or two answers, so their number differs.
                 break
         for replica in servers.replicas:
             replica.kill()
         async with open_later(settings):
-            await check(database, played)
+            await check(servers, played)
         assert servers.killed.total() >= min(len(rounds), 10)
-    await database.close()

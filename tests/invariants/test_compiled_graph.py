@@ -16,7 +16,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.build import CompiledGraph
-from graph_agent.graph.ports import WantedRead
+from graph_agent.graph.ports import Drawn, WantedRead
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.approval import MAX_OPEN_REQUESTS, ApprovalAnswer, ApprovalState, ApproverIdentity, KnownRequests
@@ -32,9 +32,10 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMResponse
+from graph_agent.models.mandate import Covered, Mandate, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import CallDisposition
-from graph_agent.models.sources import BatchSources, ReadCall
+from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneCall
 from graph_agent.policy.authorized_call import AuthorizedCall
@@ -141,6 +142,19 @@ class NodePorts:
         assert conditions.counts(call.tool_name)
         assert (situation.user_id, confirmed) == ("ann", call.operation_key == "p1")
         return None if self._answers.reserved is None else ConditionsVerdict(self._answers.reserved, ("a budget",))
+
+    async def covered(
+        self, call: FunctionCall, sources: CallSources | None, made: Sequence[ReadCall], *, exact: bool
+    ) -> Covered | None:
+        raise AssertionError(f"no tool is in plans: {call}, {sources}, {made}, {exact}")
+
+    async def draw(
+        self, call: AuthorizedCall, wanted: WantedDraw, ruling: ConditionsVerdict, conditions: Any, situation: Situation
+    ) -> Drawn | None:
+        raise AssertionError(f"no tool is in plans: {call}, {wanted}, {ruling}, {conditions}, {situation}")
+
+    async def mint(self, pending: PendingAction) -> Mandate:
+        raise AssertionError(f"no plan is asked about: {pending}")
 
     async def generate(self, prompt: Prompt) -> LLMResponse:
         # After a round that only repeated calls, the model may only answer.

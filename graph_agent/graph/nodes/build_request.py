@@ -13,10 +13,12 @@ from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, ClosedRequ
 from graph_agent.models.llm import LLMRequest
 from graph_agent.models.prompt import Prompt, by_user, said_earlier
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.policy.plan_check import has_plans
 from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, pending_question, void_answer_reply
-from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
+from graph_agent.reply.forms import PLAN_DECLARATION, REPLY_FORM_DECLARATIONS
 from graph_agent.words.approvals import ended_without_call, reason_notices
+from graph_agent.words.plan import plan_agreed
 from graph_agent.words.said import brief_of
 
 _ANSWERS = {Consent.YES: True, Consent.NO: False}
@@ -86,6 +88,9 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         return _still_open(turn, again.replace(signature=ports.sign(again)), before)
     if not await ports.consume(pending, yes=_ANSWERS.get(consent)):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
+    if consent is Consent.YES and pending.plan is not None:
+        await ports.mint(pending)
+        return turn.to(turn.outcome, agreed=pending, notices=(plan_agreed(pending.plan),))
     if consent is Consent.YES:
         return turn.to("confirmed", confirmed=pending)
     if consent is Consent.NO:
@@ -129,7 +134,7 @@ def _void_answer(turn: Turn, state: AnswerState) -> Turn:
 
 
 def _prompt(turn: Turn, runtime: TurnRuntime) -> Prompt:
-    kept = runtime.snapshot.config.include_history_messages
+    policy, kept = runtime.snapshot.policy, runtime.snapshot.config.include_history_messages
     history = turn.context.message_history[-kept:] if kept else []
     instruction = runtime.snapshot.prompt
     if runtime.snapshot.config.tell_time:
@@ -137,7 +142,7 @@ def _prompt(turn: Turn, runtime: TurnRuntime) -> Prompt:
     request = LLMRequest(
         system_instruction=instruction,
         messages=[],
-        tools=[*runtime.snapshot.policy.declarations, *REPLY_FORM_DECLARATIONS],
+        tools=[*policy.declarations, *REPLY_FORM_DECLARATIONS, *([PLAN_DECLARATION] if has_plans(policy) else [])],
         temperature=runtime.snapshot.config.temperature,
         max_tokens=runtime.snapshot.config.max_tokens,
         # The model ends the turn by calling a reply form.

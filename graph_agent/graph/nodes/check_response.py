@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graph_agent.graph.plan import ask_about_plan
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.llm.written_calls import WrittenCall, without_calls, written_calls
 from graph_agent.models.decision import OutcomeCategory, unstorable
@@ -12,7 +13,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.reply.authored import Parts, by_code, by_model
 from graph_agent.reply.fixed import CUT_MARK, NOTHING_CHANGED
-from graph_agent.reply.forms import ANSWER, REPLY_FORMS, FormReply, join_forms
+from graph_agent.reply.forms import ALL_FORMS, ANSWER, PROPOSE_PLAN, REPLY_FORMS, FormReply, join_forms
 from graph_agent.reply.plain_text import is_question
 from graph_agent.reply.prompt_leak import leaks_prompt
 from graph_agent.reply.text import clean_reply
@@ -48,13 +49,16 @@ async def check_response(turn: Turn, runtime: TurnRuntime) -> Turn:
     assert response is not None
     if response.finish_reason == "error":
         return _failed(turn, response.error_code or LLMErrorCode.INVALID_RESPONSE)
-    reply_filter = _ReplyFilter(frozenset(runtime.snapshot.policy.rules) | REPLY_FORMS, runtime.snapshot.prompt)
+    reply_filter = _ReplyFilter(frozenset(runtime.snapshot.policy.rules) | ALL_FORMS, runtime.snapshot.prompt)
     content, calls = response.content or "", response.function_calls or []
     if response.finish_reason == "max_tokens":
         return _read_truncated(turn, content, calls, runtime.snapshot.policy, reply_filter)
     if _has_malformed_calls(calls):
         return _failed(turn)
     forms = [call for call in calls if call.name in REPLY_FORMS]
+    plans = [call for call in calls if call.name == PROPOSE_PLAN]
+    if plans and len(plans) == len(calls) and (asked := await ask_about_plan(turn, runtime, plans[0].arguments)) is not None:
+        return asked
     if len(forms) < len(calls):
         return _failed(turn, cause=LLMErrorCause.REPEATED_CALLS) if turn.repeating else turn.to("tool_calls")
     if forms:

@@ -32,6 +32,7 @@ from graph_agent.reply.authored import by_code, joined
 from graph_agent.words.approvals import opened_reply, with_approvers
 from graph_agent.words.call_reports import report_call, report_confirmed
 from graph_agent.words.origins import warn_of
+from graph_agent.words.plan import drawn_from
 from graph_agent.words.reasons import for_model
 from graph_agent.words.receipts import added_rows, receipt
 from graph_agent.words.said import say_call
@@ -94,7 +95,7 @@ async def _run(judged: GuardVerdict, batch: Batch) -> ToolResult:
     hand, ports, snapshot = judged.hand, batch.runtime.ports, batch.runtime.snapshot
     # A counted read that is repeated would be counted once.
     conditions = snapshot.policy.conditions
-    counted = conditions is not None and conditions.counts(hand.name)
+    counted = (conditions is not None and conditions.counts(hand.name)) or hand.evidence.draw is not None
     following = batch.following(hand)
     ports.intend([judged.authorized] if following is None else [judged.authorized, following])
     await read_around(hand, batch, after=False)
@@ -129,6 +130,8 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
     added: tuple[SaidRow, ...] = ()
     if said is not None and mutating and batch.setting.confirmed is not None:
         added = added_rows(hand.rule, judged.arguments, said, result)
+    receipts = receipt(hand.rule, said, result, added) if said is not None and executed else ()
+    drawn = hand.evidence.draw if executed else None
     call = TurnCall(
         judged.sequence,
         turn.iterations + 1,
@@ -136,10 +139,11 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
         judged.arguments,
         judged.disposition,
         result,
-        receipt(hand.rule, said, result, added) if said is not None and executed else (),
+        receipts and receipts + drawn_from(drawn),
         judged.reason,
         shadow_verdicts(hand),
         said,
+        drawn,
         judged.gate,
     )
     batch.turn = turn.to(turn.outcome, calls=(*turn.calls, call), fact_reads=batch.reader.made)

@@ -1,0 +1,173 @@
+"""The mandates of users, and the draws from them.
+
+A draw is committed together with the operation of its call, under the lock of the mandate's row, which a revocation takes too:
+so a call was drawn before the revocation, or it was not drawn. A draw counts unless its call certainly had no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+
+from graph_agent.db import insert_into
+from graph_agent.models.mandate import Draw, Mandate, MandateState, MandateView, WantedDraw
+from graph_agent.models.record import CallOperation, OperationState
+from graph_agent.record.stops import find_stops_since
+from graph_agent.record.tables import call_operations, mandate_draws, mandates
+from graph_agent.record.tree.leaves import Sealer, columns_of, row_text
+
+_row, _draw, _call = mandates.c, mandate_draws.c, call_operations.c
+_UNSEALED: Final = ("mac", "state", "ended_at", "ended_by")
+_OPEN = select(mandates).where(
+    _row.user_id == bindparam("user"),
+    _row.conversation_id == bindparam("conversation"),
+    _row.state == MandateState.OPEN,
+    _row.until > bindparam("at"),
+)
+_LOCKED = select(mandates).where(_row.id == bindparam("mandate")).with_for_update()
+_DRAWN = (
+    select(_draw.line, _draw.amounts)
+    .outerjoin(call_operations, (_call.decision_id == _draw.decision_id) & (_call.sequence == _draw.sequence))
+    # A draw whose operation is not known any more counts.
+    .where(_draw.mandate_id == bindparam("mandate"), _call.state.is_distinct_from(OperationState.VOID))
+)
+
+
+def mint(connection: Connection, mandate: Mandate, sealer: Sealer) -> None:
+    """Store a mandate, in the transaction that has its yes. A repetition changes nothing."""
+    row: dict[str, Any] = {
+        "id": mandate.id,
+        "user_id": mandate.user_id,
+        "conversation_id": mandate.conversation_id,
+        "decision_id": mandate.decision_id,
+        "plan": mandate.plan.to_json(),
+        "asked_under": mandate.asked_under.to_json(),
+        "created_at": mandate.created_at,
+        "until": mandate.until,
+        "state": MandateState.OPEN,
+    }
+    row["mac"] = sealer.macs("mandate", text=_sealed_text(connection, row))[0]
+    connection.execute(insert_into(mandates, connection.dialect.name).on_conflict_do_nothing(), row)
+
+
+def find_open(connection: Connection, user_id: str, conversation_id: str, at: datetime, sealer: Sealer) -> list[Mandate]:
+    """Return the mandates of a user in a conversation that are in force, oldest first."""
+    given = {"user": user_id, "conversation": conversation_id, "at": at}
+    rows = connection.execute(_OPEN.order_by(_row.created_at, _row.id), given)
+    return [_mandate(row) for row in rows if _is_ours(connection, row, sealer) and row.created_at <= at]
+
+
+def draw(
+    connection: Connection, wanted: WantedDraw, operation: CallOperation, decision_id: str, at: datetime, sealer: Sealer
+) -> Draw | None:
+    """Draw a call from the first line that has room for it; None if none has, or if the mandate is not in force.
+
+    The transaction has the lock of stops, so that none is written meanwhile. One that was made since the yes has revoked it.
+    """
+    row = connection.execute(_LOCKED, {"mandate": wanted.covered.id}).one_or_none()
+    if row is None or row.state != MandateState.OPEN or not row.created_at <= at < row.until:
+        return None
+    if row.user_id != operation.user_id or not _is_ours(connection, row, sealer):
+        return None
+    if any(stop.covers(operation.sending) for stop in find_stops_since(connection, row.created_at)):
+        return None
+    lines, drawn = _mandate(row).lines, connection.execute(_DRAWN, {"mandate": row.id}).all()
+    for number in wanted.covered.lines:
+        line, earlier = lines[number - 1], [one.amounts for one in drawn if one.line == number]
+        amounts = {name: _amount(wanted.arguments.get(name)) for name in line.sum}
+        if len(earlier) >= line.times or not all(
+            amount + sum(Decimal(one[name]) for one in earlier) <= line.sum[name] for name, amount in amounts.items()
+        ):
+            continue
+        given = {"operation_key": operation.operation_key, "mandate_id": row.id, "line": number, "decision_id": decision_id}
+        stored = {name: str(amount) for name, amount in amounts.items()}
+        connection.execute(insert(mandate_draws), {**given, "sequence": operation.sequence, "amounts": stored})
+        return Draw(row.id, number, len(earlier) + 1, line.times)
+    return None
+
+
+def end_mandate(
+    connection: Connection, mandate_id: str, state: MandateState, at: datetime, *, by: str = "", user_id: str | None = None
+) -> bool:
+    """End a mandate that is open; with `user_id` only one of this user. False if there is none."""
+    own = _row.id == mandate_id if user_id is None else (_row.id == mandate_id) & (_row.user_id == user_id)
+    ended = connection.execute(
+        update(mandates).where(own, _row.state == MandateState.OPEN), {"state": state, "ended_at": at, "ended_by": by}
+    )
+    return ended.rowcount == 1
+
+
+def list_mandates(
+    connection: Connection, at: datetime, *, user_id: str | None = None, conversation_id: str | None = None, limit: int = 100
+) -> list[MandateView]:
+    """Return the newest mandates, of one user or of all, newest first."""
+    wanted = select(mandates).order_by(_row.created_at.desc(), _row.id).limit(limit)
+    if user_id is not None:
+        wanted = wanted.where(_row.user_id == user_id)
+    if conversation_id is not None:
+        wanted = wanted.where(_row.conversation_id == conversation_id)
+    return [_view(connection, row, at) for row in connection.execute(wanted).all()]
+
+
+def find_mandate(connection: Connection, mandate_id: str, at: datetime) -> MandateView | None:
+    """Return a mandate by its id."""
+    row = connection.execute(select(mandates).where(_row.id == mandate_id)).one_or_none()
+    return None if row is None else _view(connection, row, at)
+
+
+def forget_mandates(connection: Connection, user_id: str) -> None:
+    """Erase the mandates of a user, with their draws."""
+    own = select(_row.id).where(_row.user_id == user_id)
+    connection.execute(delete(mandate_draws).where(_draw.mandate_id.in_(own)))
+    connection.execute(delete(mandates).where(_row.user_id == user_id))
+
+
+def prune_mandates(connection: Connection, before: datetime) -> None:
+    """Delete the mandates whose time ended before this one, with their draws."""
+    old = select(_row.id).where(_row.until < before)
+    connection.execute(delete(mandate_draws).where(_draw.mandate_id.in_(old)))
+    connection.execute(delete(mandates).where(_row.until < before))
+
+
+def _view(connection: Connection, row: Row[Any], at: datetime) -> MandateView:
+    mandate, drawn = _mandate(row), connection.execute(_DRAWN, {"mandate": row.id}).all()
+    counts = tuple(sum(one.line == number for one in drawn) for number in range(1, len(mandate.lines) + 1))
+    return MandateView(
+        mandate=mandate,
+        state=_state_now(row, at, used=all(count >= line.times for count, line in zip(counts, mandate.lines, strict=True))),
+        drawn=counts,
+        ended_at=row.ended_at,
+        ended_by=row.ended_by or "",
+    )
+
+
+def _state_now(row: Row[Any], at: datetime, *, used: bool) -> MandateState:
+    if row.state != MandateState.OPEN:
+        return MandateState(row.state)
+    if not row.created_at <= at < row.until:
+        return MandateState.EXPIRED
+    return MandateState.USED if used else MandateState.OPEN
+
+
+def _mandate(row: Row[Any]) -> Mandate:
+    return Mandate.model_validate({name: getattr(row, name) for name in Mandate.model_fields})
+
+
+def _is_ours(connection: Connection, row: Row[Any], sealer: Sealer) -> bool:
+    return row.mac in sealer.macs("mandate", text=_sealed_text(connection, row._mapping))
+
+
+def _sealed_text(connection: Connection, row: Mapping[Any, Any]) -> str:
+    """Return what the MAC of a mandate covers: everything but its state."""
+    stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, mandates)}
+    return row_text(mandates, stored, without=_UNSEALED)
+
+
+def _amount(value: Any) -> Decimal:
+    """Return what a call takes of a sum: a number, or all numbers of a list."""
+    values: Sequence[Any] = value if isinstance(value, list) else [value]
+    return sum((Decimal(str(one)) for one in values if one is not None), Decimal(0))

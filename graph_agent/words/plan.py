@@ -1,0 +1,103 @@
+"""The card of a plan, from code alone.
+
+Each value stands on it whole, in quotes if it is a text, so that none reads as words of code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from graph_agent.models.mandate import AtMost, Bound, Draw, Form, From, Is, Line, OwnText, Plan
+from graph_agent.models.sources import BatchSources, CallSources, Source
+from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.reply.authored import Parts, by_code
+from graph_agent.reply.text import HIDDEN, one_line
+from graph_agent.words.values import labels, lowered
+
+_UNSEEN = re.compile(f"[{HIDDEN}\\x00-\\x1f\\x7f-\\x9f]")
+_MAX_TITLE = 200
+_FORMS = {
+    Form.CODE: "a code",
+    Form.NUMBER: "a number",
+    Form.LINK: "a link to a host that you have named",
+    Form.ADDRESS: "an e-mail address at a host that you have named",
+}
+
+
+def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None) -> str:
+    """Return what a plan permits at most, as its user reads it; `sources` are those of the values of each line."""
+    of_lines = [None] * len(plan.lines) if sources is None else sources.calls
+    lines = [
+        f"{number}. {_line(line, policy, of_line)}"
+        for number, (line, of_line) in enumerate(zip(plan.lines, of_lines, strict=True), 1)
+    ]
+    end = f"For {_minutes(plan)} after your yes. Each runs without asking you again; anything else is asked about as before."
+    return "\n".join(["Plan, at most:", *lines, end])
+
+
+def plan_agreed(plan: Plan) -> str:
+    """Return the notice that a plan is in force."""
+    return f"Your plan is in force for {_minutes(plan)}. You can stop it at any time."
+
+
+def drawn_from(draw: Draw | None) -> Parts:
+    """Return what a receipt says about the plan that its call ran under; empty without one."""
+    return () if draw is None else by_code(f" (plan, {draw.drawn} of {draw.times})")
+
+
+def _minutes(plan: Plan) -> str:
+    return f"{plan.minutes} minute{'' if plan.minutes == 1 else 's'}"
+
+
+def _line(line: Line, policy: CompiledPolicy, sources: CallSources | None) -> str:
+    # By name: a record keeps neither the order of the model nor that of the schema.
+    names = sorted(line.arguments)
+    named = labels(names)
+    bounds = [f"{lowered(named[name])} {_bound(name, line.arguments[name], policy, sources)}" for name in names]
+    sums = [f"{lowered(named[name])} together up to {line.sum[name]}" for name in names if name in line.sum]
+    often = [] if line.times == 1 else [f"up to {line.times} times"]
+    title = one_line(policy.rules[line.tool].title, _MAX_TITLE)
+    return f"{title}: {'; '.join([*(bounds or ['no arguments']), *sums, *often])}"
+
+
+def _bound(name: str, bound: Bound, policy: CompiledPolicy, sources: CallSources | None) -> str:
+    match bound:
+        case Is():
+            return f"= {' or '.join(map(_quoted, bound.values))}{_warning(name, policy, sources)}"
+        case AtMost():
+            return f"up to {bound.at_most}"
+        case OwnText():
+            return "written by the assistant, no copy of what others wrote"
+        case From():
+            what = "a value" if bound.form is None else _FORMS[bound.form]
+            limit = "" if bound.at_most is None else f" up to {bound.at_most}"
+            place = "" if bound.at is None else f" at {bound.at}"
+            rule = policy.rules[bound.tool]
+            others = "" if rule.grant.trusted_results else " (others can write there)"
+            return f"{what}{limit} that {_quoted(rule.title)} brings{place}{others}"
+
+
+def _warning(name: str, policy: CompiledPolicy, sources: CallSources | None) -> str:
+    """Return the warning of values that others may have written, with the reads that have brought them."""
+    found = sorted(set(_foreign(name, policy, sources)))
+    return f" (not your words: from {' and '.join(found)})" if found else ""
+
+
+def _foreign(name: str, policy: CompiledPolicy, sources: CallSources | None) -> Iterator[str]:
+    for one in () if sources is None else sources.arguments.get(name, ()):
+        if one.source is Source.UNTRUSTED:
+            rule = None if one.tool is None else policy.rules.get(one.tool)
+            yield "what was read" if rule is None else _quoted(rule.title)
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as JSON, with what cannot be seen as escapes."""
+    return _UNSEEN.sub(lambda one: "".join(f"\\u{unit:04x}" for unit in _utf16(one[0])), json.dumps(value, ensure_ascii=False))
+
+
+def _utf16(letter: str) -> Iterator[int]:
+    data = letter.encode("utf-16-be", "surrogatepass")
+    return (int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2))
