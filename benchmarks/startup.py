@@ -60,6 +60,8 @@ STARTS: Mapping[str, frozenset[str]] = {
     "log metrics": READS,
     "log export": READS,
     "budget": READS,
+    "rules list": READS,
+    "rules show --help": READS,
     "constitution show": READS,
     "due list": READS,
     "due retry --help": READS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -11,6 +11,7 @@ from functools import lru_cache
 from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.opened import OpenedByTask
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
+from graph_agent.bootstrap.rule_sets import engine_config, parts_of_installation
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
@@ -19,7 +20,7 @@ from graph_agent.due.table import DueTable
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.config import MAX_TOOL_ITERATIONS, AgentEngineConfig, TokenLimits
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
@@ -47,12 +48,14 @@ class AgentServices:
     max_iterations: int | None = None
     """The limit for the rounds of a turn that the operator has set, also for `run_agent`."""
     conditions: ConditionsFile | None = None
+    installation: Mapping[str, str] = field(default_factory=dict)
+    """The parts of the rule set that an engine does not know."""
 
     def engine(
         self, adapter: LLMAdapter, options: EngineOptions, tools: ToolExecutor | ToolServer | None = None
     ) -> LLMAgentEngine:
         """Return an engine on these services, with other `tools` than theirs if there are any."""
-        options = replace(options, conditions=self.conditions)
+        options = replace(options, conditions=self.conditions, installation=self.installation)
         return LLMAgentEngine(adapter, tools or self.tools, self.constitution, ports=self.ports, options=options)
 
     def calling_engine(self, tools: ToolServer | None = None) -> LLMAgentEngine:
@@ -85,7 +88,8 @@ async def open_services(
         services = AgentServices(
             constitution=constitution.text,
             conditions=conditions,
-            config=_engine_config(settings),
+            installation=parts_of_installation(settings),
+            config=engine_config(settings),
             max_iterations=settings.max_iterations,
             tools=tools,
             ports=EnginePorts(
@@ -131,18 +135,6 @@ async def shared_services() -> AsyncGenerator[AgentServices]:
 
 
 _open: dict[tuple[asyncio.AbstractEventLoop, Settings], OpenedByTask[AgentServices]] = {}
-
-
-def _engine_config(settings: Settings) -> AgentEngineConfig:
-    limited = settings.turn_tokens is not None or settings.day_tokens is not None
-    limits = TokenLimits(turn=settings.turn_tokens, day=settings.day_tokens, time_zone=settings.time_zone)
-    return AgentEngineConfig(
-        max_iterations=settings.max_iterations or MAX_TOOL_ITERATIONS,
-        timeout_seconds=settings.timeout_seconds,
-        after_yes=settings.after_yes,
-        approval_hours=settings.approval_hours,
-        tokens=limits if limited else None,
-    )
 
 
 # Calls with the same configuration share one adapter, so that they share its connections and its limit on them.

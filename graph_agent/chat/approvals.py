@@ -300,7 +300,8 @@ class ApprovalService:
         opened: list[OpenedTurn] = []
 
         def open_record(decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
-            opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id, at=at), snapshot)]
+            header = self._engine.header(context, snapshot, decision_id, at=at)
+            opened[:] = [OpenedTurn(header, snapshot, self._engine.rule_set)]
             return opened[0].opening
 
         may_run = partial(_may_run, policy, known)

@@ -431,7 +431,8 @@ class ChatService:
         def open_record(decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
             if isinstance(snapshot, ConfigurationError):
                 raise service_not_ready() from snapshot
-            opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id, at=at), snapshot)]
+            header = self._engine.header(context, snapshot, decision_id, at=at)
+            opened[:] = [OpenedTurn(header, snapshot, self._engine.rule_set)]
             return opened[0].opening
 
         for _ in range(3):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import typer
@@ -15,7 +16,9 @@ from graph_agent.bootstrap.adapters import open_adapter, unserved_tools
 from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.policies import lost_answers
 from graph_agent.bootstrap.record_tree import log_file, record_tree
+from graph_agent.bootstrap.rule_sets import rule_set_of
 from graph_agent.bootstrap.secret import read_secrets, secret_file
+from graph_agent.bootstrap.stored_rules import load_rules
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import acting_as_users, served_policy, shared_identities
 from graph_agent.chat.approval_rules import other_rules
@@ -31,6 +34,7 @@ from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
+from graph_agent.record.rule_sets import list_activations
 from graph_agent.record.statements import read
 from graph_agent.record.stops import find_open_stops
 from graph_agent.reply.text import counted, visible
@@ -39,6 +43,8 @@ from graph_agent.settings import Settings, set_variables, unknown_variables
 _WIDTH = 14
 _SIX_MONTHS = 183
 _NAMED = 3
+_COMPARED_RULES = 100
+"""The activations that are searched for rules that came back."""
 """The requests that are named."""
 _OTHER_MODELS = (
     "for another one set GEMINI_API_KEY, or use --model openai with OPENAI_MODEL and OPENAI_API_KEY or OPENAI_BASE_URL "
@@ -156,6 +162,26 @@ async def _stops(context: _Context) -> str:
     return "; ".join(f"{stop.number}: {stop.what} since {stop.at:%Y-%m-%d %H:%M} UTC" for stop in found) or "nothing is stopped"
 
 
+async def _rules(context: _Context) -> str:
+    found = await read(context.database, partial(list_activations, limit=_COMPARED_RULES))
+    if not found:
+        return "none yet; the first decision brings them"
+    last, rule_set = await load_rules(context.database)
+    differing = rule_set_of(context.settings).differences(rule_set)
+    here = f"the files here differ in {', '.join(differing)}" if differing else "the files here are those"
+    yesterday = SystemClock().now() - timedelta(days=1)
+    returned = [
+        one
+        for place, one in enumerate(found)
+        if one.at > yesterday and any(old.digest == one.digest for old in found[place + 1 :])
+    ]
+    if returned:
+        hosts = ", ".join(sorted({one.host for one in returned}))
+        here += f"; earlier ones came back {counted(len(returned), 'time')} within a day, from {hosts}: do two processes have "
+        here += "different files? `graph-agent rules list`"
+    return f"{last.number} ({last.digest[:12]}), since {last.at:%Y-%m-%d %H:%M} UTC; {here}"
+
+
 async def _retention(context: _Context) -> str:
     days = context.settings.retention_days
     hint = f"; high-risk uses (EU AI Act) need six months: GRAPH_AGENT_RETENTION_DAYS={_SIX_MONTHS}"
@@ -229,6 +255,7 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "database": _database,
     "log": _log,
     "stops": _stops,
+    "rules": _rules,
     "retention": _retention,
     "tools": _tools,
     "effects": _effects,

@@ -111,6 +111,12 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "calls.",
         ),
     },
+    "rules": {
+        "list": Command("rule_sets:list_rules", "List since when rules were in force, newest first, with what had changed."),
+        "show": Command(
+            "rule_sets:show_rules", "Print the parts of the rules in force, or of earlier ones, with the digest of each."
+        ),
+    },
     "policy": {
         "new": Command("rules:new_policy", "Print a conditions file for the tools, with commented examples."),
         "suggest": Command(
@@ -203,6 +209,7 @@ for _name, _help in {
     "log": "Read the record of decisions.",
     "db": "Update the database, or copy it to another one.",
     "constitution": "Print, write and explain the file that says what may be done.",
+    "rules": "Show which rules are in force, since when, and what they say.",
     "policy": "Write, check and explain conditions for the tools, in Cedar.",
     "tools": "Use the tools directly, without a model.",
 }.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -13,7 +14,8 @@ from graph_agent.analysis.examples import Example
 from graph_agent.analysis.loosened_fields import compare_settings
 from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.analysis.servers import compare_servers
-from graph_agent.bootstrap.policies import load_accepted_policy, servers_as_written, settings_in
+from graph_agent.bootstrap.policies import load_accepted_policy, servers_as_written
+from graph_agent.bootstrap.rules_versions import RulesVersion, have_other_servers, read_version
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import pins_of
 from graph_agent.cli.database import run_with_database
@@ -53,7 +55,7 @@ def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson 
 
 @with_files()
 def diff_policies(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="Compare this file or folder.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="Compare this file or folder, or the rules `@N` of `rules list`.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Compare with this one.")],
     last: Annotated[int, typer.Option("--last", min=0, help="Decide the last N recorded decisions by the new policy too.")] = 0,
     no_new: Annotated[bool, typer.Option("--no-new", help="Exit with 1 if anything is newly possible, 2 if unknown.")] = False,
@@ -66,12 +68,13 @@ def diff_policies(
     """Print what a change of the policy newly permits.
 
     OLD and NEW are files of conditions, constitutions (`.md`), or folders with `policy.cedar`, `constitution.md`, its lock
-    file, `servers.json`, `settings.env` and `allowed_signers`. What they do not have is that of the options. With a lock file,
-    the tools are those of the file, and no server is started. What cannot be compared is printed as "not compared".
+    file, `servers.json`, `settings.env` and `allowed_signers`. What they do not have is that of the options. `@7` is the rules
+    that `rules list` numbers 7, with the servers of the options. With a lock file, the tools are those of the file, and no
+    server is started. What cannot be compared is printed as "not compared".
     """
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        versions = [settings_in(settings, one) for one in (old, new)]
-        before, after = (run(load_accepted_policy(one, stores.database)) for one in versions)
+    with open_in_loop(open_stores(settings)) as (stores, run), TemporaryDirectory() as folder:
+        versions = [run(read_version(settings, one, stores.database, Path(folder))) for one in (old, new)]
+        before, after = (run(load_accepted_policy(one.settings, stores.database)) for one in versions)
         results = [*compare(before, after, seconds), *_files_compared(*versions)]
         decided: Sequence[tuple[str, str]] = ()
         if last:
@@ -121,10 +124,13 @@ def prove_promises(
     raise typer.Exit(FAILED if fails else DONE if all(one.answer is Answer.PROVED for one in results) else _UNKNOWN)
 
 
-def _files_compared(old: Settings, new: Settings) -> Iterator[AnalysisResult]:
-    yield from compare_servers(servers_as_written(old), servers_as_written(new))
-    yield from compare_settings(old, new)
-    if pins_of(old) is not None and pins_of(new) is None:
+def _files_compared(old: RulesVersion, new: RulesVersion) -> Iterator[AnalysisResult]:
+    before, after = old.settings, new.settings
+    yield from compare_servers(servers_as_written(before), servers_as_written(after))
+    yield from compare_settings(before, after)
+    if have_other_servers(old, new):
+        yield AnalysisResult("servers", Change.NOT_COMPARED, why="they differ; stored rules have only digests of them")
+    if pins_of(before) is not None and pins_of(after) is None:
         yield AnalysisResult("lock file", Change.NOT_COMPARED, why="there is none any more, so tools may change")
 
 

@@ -7,12 +7,16 @@ from typing import Any
 
 from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import record_tree
+from graph_agent.bootstrap.rules_versions import conditions_of_rules
+from graph_agent.bootstrap.stored_rules import load_rules, number_of_rules
 from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.database import open_log
 from graph_agent.cli.last import decision_id_of
 from graph_agent.cli.options import command_settings
 from graph_agent.cli.running import print_stderr, read_text, wrong_usage
 from graph_agent.clock import SystemClock
+from graph_agent.models.rule_set import RuleSet
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import MAX_CHARACTERS
 from graph_agent.replays.replayer import Replayer, WhatIf
 from graph_agent.replays.sources import LoadedRecord
@@ -20,9 +24,28 @@ from graph_agent.settings import read_settings
 
 
 def other_rules(constitution: Path | None, conditions: Path | None) -> WhatIf:
-    """Return the replay by the rules of these files."""
-    text = None if constitution is None else read_text(constitution, MAX_CHARACTERS + 1)
-    return WhatIf(text, None if conditions is None else conditions_of(command_settings(conditions=conditions)))
+    """Return the replay by the rules of these files, or of an activation that `@N` names. Raises `ConfigurationError`."""
+    return WhatIf(
+        None if constitution is None else _constitution(constitution), None if conditions is None else _conditions(conditions)
+    )
+
+
+def _constitution(file: Path) -> str:
+    stored = _stored_rules(file)
+    return read_text(file, MAX_CHARACTERS + 1) if stored is None else stored.parts["constitution"]
+
+
+def _conditions(file: Path) -> ConditionsFile | None:
+    stored = _stored_rules(file)
+    return conditions_of(command_settings(conditions=file)) if stored is None else conditions_of_rules(stored)
+
+
+def _stored_rules(file: Path) -> RuleSet | None:
+    number = number_of_rules(file)
+    if number is None:
+        return None
+    with open_log() as (database, run):
+        return run(load_rules(database, number))[1]
 
 
 def write_proof(decision_id: str, folder: Path, constitution: Path | None, conditions: Path | None) -> None:

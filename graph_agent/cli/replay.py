@@ -49,10 +49,16 @@ def replay(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replay every closed decision of the log.")] = False,
     constitution: Annotated[
-        Path | None, option("--constitution", "FILE", "Decide by this constitution instead of the recorded one.")
+        Path | None,
+        option("--constitution", "FILE", "Decide by this constitution, or by that of `@N`, instead of the recorded one."),
     ] = None,
     conditions: Annotated[
-        Path | None, option("--conditions", "FILE", "Decide by these conditions in Cedar instead of the recorded ones.")
+        Path | None,
+        option(
+            "--conditions",
+            "FILE",
+            "Decide by these conditions, or by those of `@N`, instead of the recorded ones.",
+        ),
     ] = None,
     steps: Annotated[bool, typer.Option("--step", help="Print each state and its changes.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,

@@ -22,6 +22,7 @@ from graph_agent.models.decision import AgentDecision, DecisionContext, PendingA
 from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.mandate import Draw, WantedDraw
+from graph_agent.models.rule_set import RuleSet
 from graph_agent.models.stop import Sending
 from graph_agent.models.tools import ContentItem, ToolResult
 
@@ -125,6 +126,8 @@ class RecordHeader(Frozen):
     """Digest of the conditions, with the schema that was generated for them."""
     gates: str | None = Field(default=None, exclude_if=not_)
     """Digest of the names of the gates in their order, which is that of the evidence in the record."""
+    rules: str | None = Field(default=None, exclude_if=not_)
+    """Digest of the rule set that was in force; None in a record of before there were rule sets."""
 
     @property
     def digests(self) -> dict[str, str]:
@@ -149,9 +152,11 @@ class DecisionOpening:
     """None for a row that is written by hand: such a turn cannot be resumed."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """The texts that the header names, by digest; each is stored once."""
+    rule_set: RuleSet | None = None
+    """The rule set that the header names, which is in force from this row on. None for a row that is written by hand."""
 
     @classmethod
-    def of(cls, header: RecordHeader, texts: Mapping[str, str]) -> Self:
+    def of(cls, header: RecordHeader, texts: Mapping[str, str], rule_set: RuleSet | None = None) -> Self:
         """Return the opening row of the turn that starts from `header`."""
         context = header.context
         return cls(
@@ -161,6 +166,7 @@ class DecisionOpening:
             message=context.message,
             header=header,
             texts=texts,
+            rule_set=rule_set,
         )
 
 

@@ -290,6 +290,25 @@ mandate_draws = sa.Table(
     sa.Index("ix_mandate_draws_mandate_id", "mandate_id", "line"),
 )
 
+# The rule sets that were in force. One is as large as its files, and never removed: the activations name it.
+rule_sets = sa.Table(
+    "rule_sets",
+    metadata,
+    sa.Column("digest", sa.String(64), primary_key=True),
+    # The text of each part, by its name.
+    sa.Column("parts", JsonText, nullable=False),
+)
+
+# Since when a rule set was in force, numbered from 1 without gaps.
+rule_activations = sa.Table(
+    "rule_activations",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+)
+
 # The names of the data model, for queries from outside the package.
 DecisionLog = decision_logs
 ToolInvocationLog = tool_invocation_logs

@@ -44,6 +44,7 @@ from graph_agent.record.earlier_results import find_around, find_results
 from graph_agent.record.mandates import draw, end_mandate, find_open, mint
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.permit import Permit
+from graph_agent.record.rule_sets import follow_rules
 from graph_agent.record.settlements import UnknownOutcomes, settlements_of
 from graph_agent.record.tables import decision_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
@@ -185,6 +186,8 @@ class DatabaseAuditWriter(AuditWriter):
             "header": canonical_json(header.to_json()) if header else None,
         }
         row["opening_seal"] = self._sealer.opening_seals(row)[0]
+        if opening.rule_set is not None:
+            follow_rules(connection, opening.rule_set, started_at, self._sealer)
         _OPEN.run(connection, row)
         self._forget_hours_if_late(connection, opening.decision_id, started_at)
         # Other decisions share these rows, so they are locked last.

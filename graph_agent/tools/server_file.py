@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import nearest_name
+from graph_agent.models.canonical import digest
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.net.addresses import InsecureUrlError, require_protected
@@ -129,6 +130,37 @@ def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerC
 
     Raises `ConfigurationError` that names the server and the key or variable, never a value.
     """
+    servers = (_read_server(name, entry, environment) for name, entry in _read_entries(path).items())
+    configured = [server for server in servers if server is not None]
+    if not configured:
+        raise ConfigurationError(f"{path} lists no MCP server")
+    return configured
+
+
+def servers_of_rules(path: Path) -> list[dict[str, Any]]:
+    """Return what a rule set has of the servers in the file at `path`: name, trust, and the digest of the entry as written.
+
+    The values of variables and headers, and the secrets of clients, are no part of it. Raises `ConfigurationError`.
+    """
+    entries = _read_entries(path)
+    return [
+        {"name": one.name, "trusted": one.trusted, "entry": digest(_without_secrets(entries[one.name]))}
+        for one in read_server_file(path, AnyVariables())
+    ]
+
+
+def _without_secrets(entry: dict[str, Any]) -> dict[str, Any]:
+    named = {key: sorted(value) for key in ("env", "headers") if isinstance(value := entry.get(key), dict)}
+    clients = {
+        key: {name: text for name, text in value.items() if name != "client_secret"}
+        for key in ("oauth", "user_token")
+        if isinstance(value := entry.get(key), dict)
+    }
+    return {**entry, **named, **clients}
+
+
+def _read_entries(path: Path) -> dict[str, Any]:
+    """Return the entries of the file by the names of their servers, as they are written. Raises `ConfigurationError`."""
     try:
         with path.open(encoding="utf-8") as file:
             document = json.loads(file.read(MAX_FILE_CHARS), object_pairs_hook=unique_keys)
@@ -143,11 +175,8 @@ def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerC
     keys = [key for key in ("mcpServers", "servers") if isinstance(document, dict) and isinstance(document.get(key), dict)]
     if len(keys) != 1:
         raise ConfigurationError(f'{path} has {"two objects" if keys else "no object"} "mcpServers" (or "servers")')
-    servers = (_read_server(name, entry, environment) for name, entry in document[keys[0]].items())
-    configured = [server for server in servers if server is not None]
-    if not configured:
-        raise ConfigurationError(f"{path} lists no MCP server")
-    return configured
+    entries: dict[str, Any] = document[keys[0]]
+    return entries
 
 
 def _require_known_keys(name: str, entry: dict[str, Any]) -> None:

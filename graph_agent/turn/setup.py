@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from graph_agent.graph.build import CompiledGraph, gates_of, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import NO_MODEL, RecordHeader
+from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -63,6 +64,8 @@ class EngineOptions:
     """A compiled graph; engines may share one, since it keeps no state. By default that of the shipped topology."""
     hooks: Sequence[Callable[[], TurnHook]] = ()
     """Functions that make one hook for each turn."""
+    installation: Mapping[str, str] = field(default_factory=dict)
+    """The parts of the rule set that the engine does not know, by their names: the lock file, the servers and others."""
 
 
 @dataclass(eq=False, repr=False)
@@ -76,6 +79,8 @@ class TurnSetup:
     prompt: str
     model: str
     given_graph: CompiledGraph | None
+    rule_set: RuleSet
+    """The rules that are in force from the next decision on, which its record names."""
     runs: dict[TurnHandle[object], None] = field(default_factory=dict)
     """The turns that run in this process, in the order of their start."""
     closing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CLOSED_TOGETHER))
@@ -131,4 +136,6 @@ class TurnSetup:
         """Return the header of a record of `context` under `snapshot`, that starts `at` this time, by default now."""
         model = NO_MODEL if context.called else self.model
         start = {"context": context, "started_at": at or self.ports.clock.now(), "model": model}
-        return RecordHeader.model_validate({"decision_id": decision_id or self.ports.ids.new(), **start, **snapshot.digests})
+        return RecordHeader.model_validate(
+            {"decision_id": decision_id or self.ports.ids.new(), **start, **snapshot.digests, "rules": self.rule_set.digest}
+        )

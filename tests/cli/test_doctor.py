@@ -22,8 +22,8 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     ended = cli("doctor")
 
-    names = ("settings", "model", "endpoint", "constitution", "database", "log", "stops", "retention", "tools", "effects")
-    assert verdicts(ended) == dict.fromkeys((*names, "approvals", "due", "key"), "ok")
+    names = ("settings", "model", "endpoint", "constitution", "database", "log", "stops", "rules", "retention")
+    assert verdicts(ended) == dict.fromkeys((*names, "tools", "effects", "approvals", "due", "key"), "ok")
     assert "after a lost answer settled by ledger: add_task, update_task, complete_task, delete_task\n" in ended.out
     assert "embedded: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
@@ -123,6 +123,7 @@ def test_a_broken_constitution_and_database_are_reported_together(
         "due",
         "effects",
         "log",
+        "rules",
         "stops",
         "tools",
     }

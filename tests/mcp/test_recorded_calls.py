@@ -78,6 +78,8 @@ MORE: dict[str, list[str]] = {
     "policy suggest": [],
     "policy trial": [],
     "stops": [],
+    "rules list": [],
+    "rules show": [],
     "due list": [],
     "tools list": [],
     "tools call": ["list_tasks"],

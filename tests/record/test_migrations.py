@@ -43,7 +43,7 @@ def test_a_database_of_the_first_revision_gets_the_same_tables(database: Databas
     declared = database.read_now(_columns)
 
     def as_before(connection: Connection) -> None:
-        for table in ("rule_stops", "mandates", "mandate_draws"):
+        for table in ("rule_stops", "mandates", "mandate_draws", "rule_sets", "rule_activations"):
             connection.exec_driver_sql(f"DROP TABLE {table}")
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("DROP FUNCTION rule_stops_alone")

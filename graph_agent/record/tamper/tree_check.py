@@ -165,6 +165,8 @@ class CheckedPart(BaseModel):
     statements: list[Statement] = Field(default_factory=list)
     texts: dict[str, str] = Field(default_factory=dict)
     """Digests of shared texts, each with one decision that references it."""
+    rules: dict[str, str] = Field(default_factory=dict)
+    """Digests of rule sets, as above."""
     violations: ViolationList = Field(default_factory=ViolationList)
 
     def check_tile(self, section: _Section, first: int, end: int) -> None:
@@ -238,6 +240,8 @@ class CheckedPart(BaseModel):
         for name in (*SNAPSHOT_TEXTS, *LATER_TEXTS):
             if name in header:
                 self.texts.setdefault(header[name], decision_id)
+        if "rules" in header:
+            self.rules.setdefault(header["rules"], decision_id)
         for table, rows in expected.items():
             for text in _row_differences(stored.dialect, table, rows, found[table]):
                 self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)

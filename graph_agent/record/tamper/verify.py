@@ -18,6 +18,7 @@ from graph_agent.models.record import RecordStatus
 from graph_agent.record.operations import is_intended_by_us
 from graph_agent.record.tables import call_operations, decision_logs, record_blobs, tool_invocation_logs
 from graph_agent.record.tamper.operation_check import expected_open_state
+from graph_agent.record.tamper.rules_check import check_rules
 from graph_agent.record.tamper.stop_check import check_stops
 from graph_agent.record.tamper.tree_check import (
     LEAF_TABLES,
@@ -101,6 +102,7 @@ async def verify_log(
     for name, decision_id in (one for part in parts for one in part.texts.items()):
         # The first decision that references a text is named.
         texts.setdefault(name, decision_id)
+    rules = {name: decision_id for part in reversed(parts) for name, decision_id in part.rules.items()}
     noted = await _noted_removals(database, sealer, violations)
     removed, unstated = _check_removals(tree, statements, noted, violations)
     anchors = [found for one in seen if (found := await _compare(current, one, keys, violations)) is not None]
@@ -120,6 +122,8 @@ async def verify_log(
     await _check_operations(database, sealer, violations)
     with _reported("a stop cannot be read", violations):
         await check_stops(database, sealer, statements, violations)
+    with _reported("a rule set cannot be read", violations):
+        await check_rules(database, statements, rules, violations)
     with _reported("a shared text cannot be read", violations):
         await _check_texts(database, texts, violations)
     return VerifyReport(

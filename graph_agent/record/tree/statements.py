@@ -36,6 +36,8 @@ class StatementKind(StrEnum):
     """An operator has stopped something."""
     RESUMED = "resumed"
     """An operator has ended a stop."""
+    RULES = "rules"
+    """Other rules are in force."""
 
 
 class Statement(Frozen):
@@ -55,9 +57,13 @@ class Statement(Frozen):
     """The signed checkpoint of the tree that a fork does not continue."""
     key: str | None = None
     number: int | None = None
-    """The number of a stop."""
+    """The number of a stop, or of an activation of rules."""
     scope: str | None = None
     """The extent of a stop, without the name of its tool, user or server."""
+    rules: str | None = None
+    """The digest of the rule set that is in force from now on."""
+    previous: str | None = None
+    """The digest of the rule set that was in force before."""
 
     def to_text(self) -> str:
         """Return the text that the leaf commits to."""
