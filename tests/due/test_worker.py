@@ -15,7 +15,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.due.table import LEASE, BackOff, DueTable, DueWork, WorkKind
 from graph_agent.due.tables import due
-from graph_agent.due.worker import Again, DueHandler, DueWorker
+from graph_agent.due.worker import Again, DueHandler, DueWorker, OverdueHandler
 from graph_agent.errors import service_unavailable
 
 _BACK_OFF = BackOff(timedelta(seconds=1), timedelta(seconds=60))
@@ -176,6 +176,35 @@ async def test_to_serve_until_nothing_is_due_leaves_alone_what_the_same_worker_d
     serving.cancel()
     await asyncio.wait({serving})
     assert slow.keys == ["a"]
+
+
+async def test_what_other_tables_show_is_finished_first_and_what_cannot_be_is_left_for_a_time(
+    installation: Installation,
+) -> None:
+    order: list[str] = []
+    left = {"a", "b", "c"}
+
+    async def find() -> list[str]:
+        return sorted(left)
+
+    async def finish(key: str) -> bool:
+        order.append(key)
+        if key == "b":
+            return False
+        left.discard(key)
+        return True
+
+    async def end(work: DueWork) -> None:
+        order.append(work.key)
+
+    overdue = OverdueHandler("turn", find, finish, slots=2, every=10.0)
+    handler = DueHandler(WorkKind.END, end, 1, _BACK_OFF)
+    worker = DueWorker(installation.database, [handler], installation.clock, [overdue])
+    await installation.put("due")
+    assert await worker.serve() == 3
+    assert order == ["a", "b", "c", "due"]
+    assert await worker.serve() == 0
+    assert order[4:] == ["b"]
 
 
 async def test_the_lease_of_work_that_takes_long_is_renewed(installation: Installation) -> None:

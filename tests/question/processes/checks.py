@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, select
 
 from graph_agent.chat.conversations.tables import TurnState, messages, turns
 from graph_agent.due.tables import due
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.record import DecisionRecord, RecordStatus
 from graph_agent.models.said import SaidState
 from graph_agent.question.tables import Asks, QuestionState, answers, questions
 from graph_agent.record.tables import decision_logs
@@ -65,8 +65,9 @@ def check(connection: Connection, effects: Collection[Effect], outcome: Outcome)
         if row.state is _APPROVED:
             record = records.get(row.closed_by)
             states = [] if record is None else [one.state is SaidState.DONE for one in record.decision.calls_said]
-            # A process with other rules that finishes the turn of a dead one makes no further call, and says so.
-            need(calls[0] or row.id in made, "approved, and nothing was done", row)
+            # A late process, or one with other rules, that finishes the turn of a dead one makes no further call and says so.
+            ended = row.asks is Asks.REQUESTER and record is not None and record.status is RecordStatus.INTERRUPTED
+            need(calls[0] or row.id in made or ended, "approved, and nothing was done", row)
             need(states == [bool(one) for one in calls], "another outcome is said", (row, states, calls))
             need(row.ended_at < row.expires_at, "approved after its time", row)
             need(all(one.yes for one in given[row.id]), "approved beside a denial", row)

@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from graph_agent.chat.approvals import ApprovalService
 from graph_agent.chat.conversations.tables import conversations
 from graph_agent.chat.service import ChatService
 from graph_agent.db import Database
@@ -144,7 +145,8 @@ class Client:
         )
 
     @property
-    def _requests(self) -> Any:
+    def _requests(self) -> ApprovalService:
+        assert self._chat.approvals is not None
         return self._chat.approvals
 
     async def _conversation(self, user: str) -> str | None:
