@@ -24,6 +24,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.record.operations import states_of, undone_by
 from graph_agent.record.projection import model_calls
+from graph_agent.record.rule_sets import activation_of
 from graph_agent.record.settlements import Settlement, settlements_of
 from graph_agent.record.tables import (
     call_operations,
@@ -182,6 +183,8 @@ class DecisionTrace(Frozen):
     """The states of the calls that may change something, by their sequence."""
     undone_by: dict[int, str] = Field(default_factory=dict)
     """The decisions that have undone calls, or may have, by the sequence of the call."""
+    rules: int | None = None
+    """The number of the rules under which it was made; None for one of before they were numbered."""
 
 
 def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None:
@@ -194,17 +197,20 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
         return None
     record = None if row["record"] is None else DecisionRecord.model_validate_json(row["record"])
     entries = _open_entries(connection, decision_id)
+    header = None if row["header"] is None else RecordHeader.model_validate_json(row["header"])
+    activation = None if header is None else activation_of(connection, header)
     return DecisionTrace(
         decision=logged_decisions(connection, [row])[0],
         tool_invocations=_tool_calls(connection, decision_id),
         llm_calls=_model_calls(entries if record is None else record.entries),
-        header=None if row["header"] is None else RecordHeader.model_validate_json(row["header"]),
+        header=header,
         record=record,
         entries=entries,
         constitution=None if row["constitution"] is None else _constitution(connection, row["constitution"]),
         settlements=settlements_of(connection, decision_id),
         operations=states_of(connection, decision_id),
         undone_by={number: by for number, (by, _) in undone_by(connection, decision_id).items()},
+        rules=None if activation is None else activation.number,
     )
 
 

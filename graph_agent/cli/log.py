@@ -17,7 +17,16 @@ from graph_agent.cli.database import open_log, open_queries
 from graph_agent.cli.last import LAST, decision_id_of
 from graph_agent.cli.options import AsJson, User, filter_by
 from graph_agent.cli.running import print_stderr
-from graph_agent.cli.show import json_line, print_findings, print_record, print_result, print_text, shorten, stdout_console
+from graph_agent.cli.show import (
+    json_line,
+    print_findings,
+    print_record,
+    print_result,
+    print_rules,
+    print_text,
+    shorten,
+    stdout_console,
+)
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.facts import total_of, uses_by_window, window_start
@@ -89,6 +98,7 @@ def show_decision(
         typer.echo(json_line(record.to_json()))
     else:
         print_record(record, found)
+        print_rules(trace)
         print_findings(trace)
 
 

@@ -151,6 +151,12 @@ def print_record(record: DecisionRecord | OpenTurn, sources: Mapping[int, Mappin
     _print_texts(closed.decision)
 
 
+def print_rules(trace: DecisionTrace) -> None:
+    """Print the number of the rules under which the decision was made, which `rules show` explains."""
+    if trace.rules is not None and trace.header is not None and trace.header.rules is not None:
+        _row("rules", f"{trace.rules} ({trace.header.rules[:12]})")
+
+
 def print_findings(trace: DecisionTrace) -> None:
     """Print the reasons for the decision's result, one sentence on each line."""
     for number, sentence in enumerate(findings(trace)):

@@ -34,6 +34,7 @@ def test_the_list_says_since_when_rules_were_in_force_and_what_has_changed(
     monkeypatch.setenv("GRAPH_AGENT_MAX_ITERATIONS", "3")
     cli("tools", "call", "list_tasks")
 
+    assert "rules         2 (" in cli("log", "show", "last").out
     second, first = cli("rules", "list").out.splitlines()
     assert (first[0], second[0]) == ("1", "2")
     assert second.endswith("conditions, settings, variables  in force")
