@@ -184,7 +184,7 @@ class DecisionTrace(Frozen):
     undone_by: dict[int, str] = Field(default_factory=dict)
     """The decisions that have undone calls, or may have, by the sequence of the call."""
     rules: int | None = None
-    """The number of the rules under which it was made; None for one of before they were numbered."""
+    """The number of the rules under which it was made; None for one of an engine of your own."""
 
 
 def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -11,7 +11,7 @@ from functools import lru_cache
 from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.opened import OpenedByTask
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
-from graph_agent.bootstrap.rule_sets import engine_config, parts_of_installation
+from graph_agent.bootstrap.rule_sets import engine_config, rule_set_of
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
@@ -21,6 +21,7 @@ from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
@@ -48,14 +49,14 @@ class AgentServices:
     max_iterations: int | None = None
     """The limit for the rounds of a turn that the operator has set, also for `run_agent`."""
     conditions: ConditionsFile | None = None
-    installation: Mapping[str, str] = field(default_factory=dict)
-    """The parts of the rule set that an engine does not know."""
+    rule_set: RuleSet | None = None
+    """The rules of the installation. The prompt and the limits that a caller of `run_agent` gives are no part of them."""
 
     def engine(
         self, adapter: LLMAdapter, options: EngineOptions, tools: ToolExecutor | ToolServer | None = None
     ) -> LLMAgentEngine:
         """Return an engine on these services, with other `tools` than theirs if there are any."""
-        options = replace(options, conditions=self.conditions, installation=self.installation)
+        options = replace(options, conditions=self.conditions, rule_set=self.rule_set)
         return LLMAgentEngine(adapter, tools or self.tools, self.constitution, ports=self.ports, options=options)
 
     def calling_engine(self, tools: ToolServer | None = None) -> LLMAgentEngine:
@@ -88,7 +89,7 @@ async def open_services(
         services = AgentServices(
             constitution=constitution.text,
             conditions=conditions,
-            installation=parts_of_installation(settings),
+            rule_set=rule_set_of(settings, constitution, conditions),
             config=engine_config(settings),
             max_iterations=settings.max_iterations,
             tools=tools,

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from graph_agent.bootstrap.toolbox import conditions_of, lock_file_of
+from graph_agent.bootstrap.toolbox import lock_file_of
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import MAX_TOOL_ITERATIONS, AgentEngineConfig, TokenLimits
 from graph_agent.models.rule_set import RuleSet
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rule_set import compose_rule_set
 from graph_agent.settings import Settings
 from graph_agent.tools.server_file import servers_of_rules
 
@@ -21,6 +21,8 @@ VARIABLES: Final = (
     "roles", "time_zone", "timeout_seconds", "max_iterations", "after_yes", "approval_hours", "turn_tokens", "day_tokens",
 )  # fmt: skip
 """The settings that are rules."""
+_LIMITS: Final = ("max_iterations", "timeout_seconds", "after_yes", "approval_hours", "tokens")
+"""The limits of a turn that follow from them, and from the defaults of this version."""
 
 
 def engine_config(settings: Settings) -> AgentEngineConfig:
@@ -36,19 +38,23 @@ def engine_config(settings: Settings) -> AgentEngineConfig:
     )
 
 
-def rule_set_of(settings: Settings) -> RuleSet:
+def rule_set_of(settings: Settings, constitution: Constitution, conditions: ConditionsFile | None) -> RuleSet:
     """Return the rule set of the commands and the server with these settings. Raises `ConfigurationError`."""
-    constitution, conditions = Constitution.load(settings.constitution), conditions_of(settings)
-    installation = parts_of_installation(settings)
-    return compose_rule_set(constitution.text, conditions, engine_config(settings), installation=installation)
+    parts = {"constitution": constitution.text, **parts_of_installation(settings)}
+    if conditions is not None:
+        parts["conditions"] = conditions.text
+        parts["condition settings"] = canonical_json({"roles": conditions.roles, "time_zone": conditions.time_zone})
+    return RuleSet(parts)
 
 
 def parts_of_installation(settings: Settings) -> dict[str, str]:
-    """Return the parts of the rule set that an engine does not know, by their names. Raises `ConfigurationError`.
+    """Return the parts of the rule set but for constitution and conditions, by their names. Raises `ConfigurationError`.
 
-    No part has a secret, an address or a model.
+    No part has a secret, an address, a model or a person.
     """
-    found = {"variables": "".join(_variables(settings))}
+    config = engine_config(settings).to_json()
+    limits = canonical_json({name: config[name] for name in _LIMITS if name in config})
+    found = {"settings": limits, "variables": "".join(_variables(settings))}
     if settings.mcp is not None:
         found["servers"] = canonical_json(servers_of_rules(settings.mcp))
     if (lock := lock_file_of(settings)) is not None and lock.exists():

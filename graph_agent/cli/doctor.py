@@ -20,7 +20,7 @@ from graph_agent.bootstrap.rule_sets import rule_set_of
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stored_rules import load_rules
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.bootstrap.toolbox import acting_as_users, served_policy, shared_identities
+from graph_agent.bootstrap.toolbox import acting_as_users, conditions_of, served_policy, shared_identities
 from graph_agent.chat.approval_rules import other_rules
 from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
@@ -166,8 +166,9 @@ async def _rules(context: _Context) -> str:
     found = await read(context.database, partial(list_activations, limit=_COMPARED_RULES))
     if not found:
         return "none yet; the first decision brings them"
+    settings = context.settings
     last, rule_set = await load_rules(context.database)
-    differing = rule_set_of(context.settings).differences(rule_set)
+    differing = rule_set_of(settings, Constitution.load(settings.constitution), conditions_of(settings)).differences(rule_set)
     here = f"the files here differ in {', '.join(differing)}" if differing else "the files here are those"
     yesterday = SystemClock().now() - timedelta(days=1)
     returned = [

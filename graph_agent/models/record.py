@@ -127,7 +127,7 @@ class RecordHeader(Frozen):
     gates: str | None = Field(default=None, exclude_if=not_)
     """Digest of the names of the gates in their order, which is that of the evidence in the record."""
     rules: str | None = Field(default=None, exclude_if=not_)
-    """Digest of the rule set that was in force; None in a record of before there were rule sets."""
+    """Digest of the rule set that was in force; None for an engine of your own."""
 
     @property
     def digests(self) -> dict[str, str]:
@@ -153,7 +153,7 @@ class DecisionOpening:
     texts: Mapping[str, str] = field(default_factory=dict)
     """The texts that the header names, by digest; each is stored once."""
     rule_set: RuleSet | None = None
-    """The rule set that the header names, which is in force from this row on. None for a row that is written by hand."""
+    """The rule set that the header names, which is in force from this row on. None for an engine of your own."""
 
     @classmethod
     def of(cls, header: RecordHeader, texts: Mapping[str, str], rule_set: RuleSet | None = None) -> Self:

@@ -71,7 +71,7 @@ def find_activation(connection: Connection, number: int | None = None) -> tuple[
 
 
 def activation_of(connection: Connection, header: RecordHeader) -> Activation | None:
-    """Return the activation under which a decision was made; None for one of before there were rule sets."""
+    """Return the activation under which a decision was made; None for one of an engine of your own."""
     if header.rules is None:
         return None
     found = [Activation(*row) for row in connection.execute(_ALL.where(_row.digest == header.rules))]

@@ -15,7 +15,6 @@ from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Decis
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import NO_MODEL, DecisionOpening, DecisionRecord, InterruptReason, RecordHeader
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rule_set import compose_rule_set
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer, call_seconds_of
 from graph_agent.record.audit_writer import AuditWriter
@@ -86,14 +85,7 @@ class LLMAgentEngine(TurnSetup):
             conditions=options.conditions,
         )
         prompt = options.system_prompt or self.constitution.prompt
-        rule_set = compose_rule_set(
-            self.constitution.text,
-            options.conditions,
-            config,
-            prompt=options.system_prompt,
-            installation=options.installation,
-        )
-        super().__init__(ports, external, served, config, prompt, model_name(llm_adapter), options.graph, rule_set)
+        super().__init__(ports, external, served, config, prompt, model_name(llm_adapter), options.graph, options.rule_set)
         self._hooks = tuple(options.hooks)
 
     @property

@@ -66,7 +66,7 @@ class OpenedTurn:
 
     header: RecordHeader
     snapshot: PolicySnapshot
-    rule_set: RuleSet
+    rule_set: RuleSet | None
 
     @property
     def opening(self) -> DecisionOpening:

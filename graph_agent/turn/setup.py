@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -64,8 +64,8 @@ class EngineOptions:
     """A compiled graph; engines may share one, since it keeps no state. By default that of the shipped topology."""
     hooks: Sequence[Callable[[], TurnHook]] = ()
     """Functions that make one hook for each turn."""
-    installation: Mapping[str, str] = field(default_factory=dict)
-    """The parts of the rule set that the engine does not know, by their names: the lock file, the servers and others."""
+    rule_set: RuleSet | None = None
+    """The rules of the installation, which each decision of the engine puts in force. None for an engine of your own."""
 
 
 @dataclass(eq=False, repr=False)
@@ -79,7 +79,7 @@ class TurnSetup:
     prompt: str
     model: str
     given_graph: CompiledGraph | None
-    rule_set: RuleSet
+    rule_set: RuleSet | None
     """The rules that are in force from the next decision on, which its record names."""
     runs: dict[TurnHandle[object], None] = field(default_factory=dict)
     """The turns that run in this process, in the order of their start."""
@@ -136,6 +136,6 @@ class TurnSetup:
         """Return the header of a record of `context` under `snapshot`, that starts `at` this time, by default now."""
         model = NO_MODEL if context.called else self.model
         start = {"context": context, "started_at": at or self.ports.clock.now(), "model": model}
-        return RecordHeader.model_validate(
-            {"decision_id": decision_id or self.ports.ids.new(), **start, **snapshot.digests, "rules": self.rule_set.digest}
-        )
+        rules = None if self.rule_set is None else self.rule_set.digest
+        named = {"decision_id": decision_id or self.ports.ids.new(), "rules": rules}
+        return RecordHeader.model_validate({**named, **start, **snapshot.digests})

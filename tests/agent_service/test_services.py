@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
+import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
-from graph_agent.agent_service import AgentServices, shared_services
+from graph_agent.agent_service import AgentLoopConfig, AgentServices, shared_services
 from graph_agent.agent_service.run import AgentRequest, converse
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.db import Database, DatabaseUnavailableError
@@ -139,3 +141,19 @@ async def test_a_record_that_the_database_does_not_take_at_first_delays_the_resp
     assert (response.status, response.final_response) == ("completed", "Hello.")
     with closing(sqlite3.connect(home / "graph_agent.db")) as log:
         assert log.execute("SELECT status FROM decision_logs").fetchall() == [("completed",)]
+
+
+async def test_calls_for_other_users_and_with_other_limits_are_made_under_the_same_rules(home: Path) -> None:
+    """The prompt names the user: it would be kept for ever, and each call would activate rules of its own."""
+    settings = Settings(GRAPH_AGENT_HOME=home, DATABASE_URL="")
+    async with open_agent_services(settings) as services:
+        for number, user in enumerate((USER, str(uuid.UUID(int=7)))):
+            limits = AgentLoopConfig(max_iterations=3 + number)
+            request = AgentRequest([said("hi")], user, at("http://localhost:1", temperature=number / 2), loop_config=limits)
+            adapter = ScriptedAdapter([LLMResponse(content="Hello.", finish_reason="stop")])
+            assert (await converse(services, adapter, request)).status == "completed"
+    with closing(sqlite3.connect(home / "graph_agent.db")) as log:
+        [(parts,)] = log.execute("SELECT parts FROM rule_sets").fetchall()
+        assert log.execute("SELECT number FROM rule_activations").fetchall() == [(1,)]
+    assert sorted(json.loads(parts)) == ["constitution", "settings"]
+    assert USER not in parts

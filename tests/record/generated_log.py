@@ -22,12 +22,10 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord
-from graph_agent.models.rule_set import RuleSet
 from graph_agent.ports import LLMAdapter
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.partitions import create_days
 from graph_agent.record.projection import decision_row, invocation_rows
-from graph_agent.record.rule_sets import follow_rules
 from graph_agent.record.tables import decision_logs, tool_invocation_logs
 from graph_agent.record.tree.leaves import Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind, record_pending
@@ -70,8 +68,8 @@ class Template:
     weight: int
 
 
-async def templates() -> tuple[list[Template], dict[str, str], RuleSet]:
-    """Run each kind of turn once, each on its own databases; return the rows, and the texts and rules that the records name."""
+async def templates() -> tuple[list[Template], dict[str, str]]:
+    """Run each kind of turn once, each on its own databases; return the rows and the texts that the records reference."""
     constitution = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
     found = []
     texts: dict[str, str] = {}
@@ -91,7 +89,7 @@ async def templates() -> tuple[list[Template], dict[str, str], RuleSet]:
             )
             found.append(_template(turn.record, weight))
         tasks.close_now()
-    return found, texts, engine.rule_set
+    return found, texts
 
 
 def _template(record: DecisionRecord, weight: int) -> Template:
@@ -138,7 +136,7 @@ def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], li
 
 def fill(database: Database, count: int) -> None:
     """Write `count` decisions, `BATCH` of them in each transaction."""
-    kinds, texts, rule_set = asyncio.run(templates())
+    kinds, texts = asyncio.run(templates())
     begins = ENDS - timedelta(days=1) * count / per_day(count)
     database.write_now(lambda connection: create_days(connection, begins, ENDS))
     for at in (begins, ENDS):
@@ -146,7 +144,6 @@ def fill(database: Database, count: int) -> None:
     tables = (decision_logs, tool_invocation_logs, record_pending)
     waiting: tuple[list[dict[str, Any]], ...] = ([], [], [])
     sealer = Sealer(None)
-    database.write_now(lambda connection: follow_rules(connection, rule_set, begins, sealer))
 
     def flush() -> None:
         def write_batches(connection: Connection) -> None:

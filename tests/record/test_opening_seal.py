@@ -32,7 +32,7 @@ async def opened(engine: LLMAgentEngine, decision_id: str = "open", message: str
     """Write an opening row as a process that dies right afterwards."""
     snapshot = await engine.prepare()
     header = engine.header(asks(message), snapshot, decision_id)
-    await engine.audit.write_opening(DecisionOpening.of(header, snapshot.texts, engine.rule_set))
+    await engine.audit.write_opening(DecisionOpening.of(header, snapshot.texts))
     return header
 
 

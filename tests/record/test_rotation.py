@@ -35,8 +35,7 @@ async def test_a_turn_that_is_open_during_the_rotation_of_the_secret_closes_and_
     before = engine_on(log, OLD, "hi")
     await before.run(asks("hello"))
     snapshot = await before.prepare()
-    header = before.header(asks("hello"), snapshot, "open")
-    await before.audit.write_opening(DecisionOpening.of(header, snapshot.texts, before.rule_set))
+    await before.audit.write_opening(DecisionOpening.of(before.header(asks("hello"), snapshot, "open"), snapshot.texts))
     assert (await verified(log, key=BOTH)).open == 1
     assert await engine_on(log, BOTH).finish("open", ask_model=False) is not None
 

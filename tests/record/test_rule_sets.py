@@ -13,7 +13,6 @@ from sqlalchemy import Connection, delete, insert, literal, select, update
 
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
-from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.rule_set import RuleSet
 from graph_agent.record.rule_sets import activation_of, find_activation, follow_rules, list_activations
 from graph_agent.record.tables import rule_activations, rule_sets
@@ -31,8 +30,8 @@ def process(log: Database, clock: ManualClock, rounds: int) -> LLMAgentEngine:
     """Return the engine of a process whose rules permit this many rounds."""
     script = [says("Hello.")] * 9
     writer = DatabaseAuditWriter(log, clock=clock, record_key=KEY)
-    config = AgentEngineConfig(max_iterations=rounds)
-    return engine_of(*script, audit=writer, clock=clock, ids=RandomIds(), config=config)
+    rules = RuleSet({"constitution": "# Rules", "settings": f'{{"max_iterations":{rounds}}}'})
+    return engine_of(*script, audit=writer, clock=clock, ids=RandomIds(), rule_set=rules)
 
 
 def activations(log: Database) -> list[tuple[int, str]]:
@@ -47,6 +46,8 @@ async def test_each_change_is_an_activation_and_each_record_names_its_rules(log:
         clock.advance(seconds=60)
         records.append((await engine.run(asks("hello"))).record)
 
+    assert old.rule_set is not None
+    assert new.rule_set is not None
     before, after = old.rule_set.digest, new.rule_set.digest
     assert before != after
     assert [record.header.rules for record in records] == [before, before, after, before]
@@ -103,6 +104,13 @@ async def test_a_process_that_waits_for_another_one_reads_the_rules_again(
     finally:
         for database in (first, second):
             await database.close()
+
+
+async def test_an_engine_of_its_own_has_no_activations(log: Database) -> None:
+    """Any number of agents may share a record, with other constitutions and other prompts for each user."""
+    engine = engine_of(says("Hello."), audit=DatabaseAuditWriter(log, record_key=KEY))
+    assert "rules" not in (await engine.run(asks("hello"))).record.header.to_json()
+    assert activations(log) == []
 
 
 async def test_the_rules_stay_when_all_their_decisions_are_pruned(log: Database) -> None:

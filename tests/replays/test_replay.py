@@ -141,7 +141,6 @@ async def test_any_changed_leaf_of_a_record_makes_its_replay_differ(two_rounds: 
         "entries.4.ms",
         "header.context.conversation_id",
         "header.model",
-        "header.rules",
         "state_ends_us.13",
     ]
 
