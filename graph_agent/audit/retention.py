@@ -18,7 +18,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.record import tables
 from graph_agent.record.blobs import TOUCH_EVERY
-from graph_agent.record.mandates import forget_mandates
+from graph_agent.record.mandates import forget_mandates, prune_mandates
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.search import begin_compaction, compact, continue_compaction
@@ -81,6 +81,7 @@ async def prune(
         # What has to stay is passed once.
         since = batch[-1].created_at
         on_batch(removed)
+    await write(database, lambda connection: prune_mandates(connection, before))
     texts = await write(database, lambda connection: pruning.remove_texts(connection, before))
     await write(database, begin_compaction)
     while await write(database, continue_compaction):

@@ -71,6 +71,14 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "list": Command("due:list_due", "List the work that waits: what is stuck, then what is due next."),
         "retry": Command("due:retry", "Make work due now, as if it was not tried. A server does it within seconds."),
     },
+    "mandates": {
+        "list": Command(
+            "mandates:print_mandates",
+            "List the plans that people have agreed to, newest first, with how much of each line was used.",
+        ),
+        "show": Command("mandates:show_mandate", "Print one plan: its lines, what was drawn from each, and its state."),
+        "revoke": Command("mandates:revoke", "Revoke a plan: from now on none of its lines covers a call."),
+    },
     "log": {
         "list": Command("log:list_decisions", "List decisions, newest first."),
         "show": Command("log:show_decision", "Print one decision: its record, and why it came out as it did."),
@@ -206,6 +214,7 @@ app = typer.Typer(
 for _name, _help in {
     "questions": "Answer what waits for your yes or your approval, or withdraw what you asked for.",
     "due": "Show the work that waits for a server, and try again what is stuck.",
+    "mandates": "Show the plans that people have agreed to, or revoke them.",
     "log": "Read the record of decisions.",
     "db": "Update the database, or copy it to another one.",
     "constitution": "Print, write and explain the file that says what may be done.",

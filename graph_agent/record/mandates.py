@@ -101,6 +101,13 @@ def end_mandate(
     return ended.rowcount == 1
 
 
+def end_all(connection: Connection, state: MandateState, at: datetime, *, by: str = "", user_id: str | None = None) -> int:
+    """End every mandate that is open, of one user or of all, and return their number."""
+    wanted = update(mandates).where(_row.state == MandateState.OPEN)
+    own = wanted if user_id is None else wanted.where(_row.user_id == user_id)
+    return connection.execute(own, {"state": state, "ended_at": at, "ended_by": by}).rowcount
+
+
 def list_mandates(
     connection: Connection, at: datetime, *, user_id: str | None = None, conversation_id: str | None = None, limit: int = 100
 ) -> list[MandateView]:

@@ -81,6 +81,7 @@ MORE: dict[str, list[str]] = {
     "rules list": [],
     "rules show": [],
     "due list": [],
+    "mandates list": [],
     "tools list": [],
     "tools call": ["list_tasks"],
     "tools pin": [],
@@ -94,6 +95,7 @@ NOT_RUN = {
     "undo",  # it needs a decision that can be undone
     *("stop", "resume", "due retry"),  # a stop keeps the others from running; the others need one, or work that is stuck
     *("db copy", "policy diff", "policy prove"),
+    *("mandates show", "mandates revoke"),  # they need a plan that somebody has agreed to
     *(f"questions {name}" for name in ("show", "answer", "cancel")),  # they need a question that waits
 }
 SENDING = {"ask", "step", "tools call"}

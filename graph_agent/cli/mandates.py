@@ -1,0 +1,96 @@
+"""`graph-agent mandates`: the plans that people have agreed to, with what was drawn from them, and their revocation."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from graph_agent.bootstrap.operator_stores import open_for_operator
+from graph_agent.cli.options import AsJson, not_blank, option
+from graph_agent.cli.running import open_in_loop, wrong_usage
+from graph_agent.cli.show import json_line
+from graph_agent.errors import ConfigurationError
+from graph_agent.models.mandate import Line, MandateState, MandateView
+from graph_agent.record.mandates import end_all, end_mandate, find_mandate, list_mandates
+from graph_agent.reply.text import counted, visible
+from graph_agent.settings import read_settings
+
+OfUser = Annotated[str | None, option("--user", "ID", "Only those of this user.", check=not_blank)]
+MandateId = typer.Argument(metavar="ID", help="The id, as `mandates list` prints it.")
+
+
+def print_mandates(
+    user: OfUser = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="List at most so many.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the plans that people have agreed to, newest first, with how much of each line was used."""
+    now = datetime.now(UTC)
+    with open_in_loop(open_for_operator(read_settings())) as (database, _):
+        found = database.read_now(lambda connection: list_mandates(connection, now, user_id=user, limit=limit))
+    if not found and not as_json:
+        typer.echo("Nobody has agreed to a plan.")
+    for view in found:
+        typer.echo(json_line(view.to_json()) if as_json else visible(_line(view)))
+
+
+def show_mandate(mandate_id: Annotated[str, MandateId], as_json: AsJson = False) -> None:
+    """Print one plan: its lines, what was drawn from each, and its state."""
+    now = datetime.now(UTC)
+    with open_in_loop(open_for_operator(read_settings())) as (database, _):
+        view = database.read_now(lambda connection: find_mandate(connection, mandate_id, now))
+    if view is None:
+        raise ConfigurationError(f"there is no mandate {mandate_id}: `graph-agent mandates list` prints them")
+    if as_json:
+        typer.echo(json_line(view.to_json()))
+        return
+    typer.echo(visible(_line(view)))
+    for number, (line, drawn) in enumerate(zip(view.mandate.lines, view.drawn, strict=True), 1):
+        typer.echo(visible(f"  {number}. {_in_words(line)}: {drawn} of {line.times}"))
+    typer.echo(visible(f"  agreed to in decision {view.mandate.decision_id}"))
+
+
+def revoke(
+    mandate_id: Annotated[str | None, MandateId] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Revoke all that are in force.")] = False,
+    user: OfUser = None,
+) -> None:
+    """Revoke a plan: from now on none of its lines covers a call.
+
+    Calls that were sent before cannot be called back.
+    """
+    if (mandate_id is None) is not everything or (user is not None and not everything):
+        wrong_usage("give the id of a mandate, or --all, with or without --user")
+    now, by = datetime.now(UTC), _me()
+    with open_in_loop(open_for_operator(read_settings())) as (database, _):
+        if mandate_id is None:
+            ended = database.write_now(lambda connection: end_all(connection, MandateState.REVOKED, now, by=by, user_id=user))
+            typer.echo(f"revoked {counted(ended, 'mandate')}")
+            return
+        if not database.write_now(lambda connection: end_mandate(connection, mandate_id, MandateState.REVOKED, now, by=by)):
+            raise ConfigurationError(f"no mandate {mandate_id} is in force: `graph-agent mandates list` prints them")
+    typer.echo(visible(f"revoked {mandate_id}"))
+
+
+def _line(view: MandateView) -> str:
+    mandate, drawn = view.mandate, sum(view.drawn)
+    end = f" by {view.ended_by}" if view.ended_by else ""
+    most = sum(line.times for line in mandate.lines)
+    until = f"until {mandate.until:%Y-%m-%d %H:%M} UTC"
+    return f"{mandate.id}: {view.state}{end}, {until}, {drawn} of {counted(most, 'call')}, for {mandate.user_id}"
+
+
+def _in_words(line: Line) -> str:
+    return f"{line.tool} {json.dumps(line.to_json()['arguments'], ensure_ascii=False, sort_keys=True)}"
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container without an entry for its user.
+        return ""

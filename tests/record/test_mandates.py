@@ -1,0 +1,153 @@
+"""Draws from a mandate: every order of a few events leaves what was drawn within its lines, and none after its end."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import product
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, insert, update
+
+from graph_agent.db import Database
+from graph_agent.models.mandate import AtMost, Covered, Line, Mandate, MandateState, Plan, WantedDraw
+from graph_agent.models.record import CallOperation, OperationState
+from graph_agent.models.rules_digests import RulesDigests
+from graph_agent.record import operations
+from graph_agent.record.mandates import (
+    draw,
+    end_mandate,
+    find_mandate,
+    find_open,
+    forget_mandates,
+    list_mandates,
+    mint,
+    prune_mandates,
+)
+from graph_agent.record.tables import call_operations, mandate_draws, mandates
+from graph_agent.record.tree.leaves import Sealer
+
+NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
+SEALER = Sealer(b"a key for tests only")
+TWICE = Line(tool="refund", arguments={"amount": AtMost(50)}, times=2, sum={"amount": Decimal(70)})
+
+
+def mandate(name: str = "m1", *lines: Line) -> Mandate:
+    return Mandate(
+        id=name,
+        plan=Plan(lines=lines or (TWICE,)),
+        user_id="ann",
+        conversation_id="c1",
+        decision_id="d1",
+        asked_under=RulesDigests(constitution="0" * 64),
+        created_at=NOW,
+        until=NOW + timedelta(hours=1),
+    )
+
+
+def drawn(
+    connection: Connection, name: str, number: int, amount: int, at: datetime = NOW, *lines: int, **operation: Any
+) -> bool:
+    """Draw a call and commit its operation, as a reservation does."""
+    call = CallOperation(number, f"{name}:{number}", operation.get("user_id", "ann"), "refund")
+    wanted = WantedDraw(Covered(name, lines or (1,)), {"amount": amount})
+    found = draw(connection, wanted, call, f"of {name}", at, SEALER)
+    if found is not None:
+        operations.intend(connection, f"of {name}", 1, call, at, SEALER)
+    return found is not None
+
+
+EVENTS = ("draw 30", "draw 50", "fail", "lose", "revoke", "expire")
+
+
+def test_every_order_of_draws_outcomes_and_ends_stays_within_the_line(log: Database) -> None:
+    def play(connection: Connection) -> None:
+        for name, events in ((str(n), one) for n, one in enumerate(product(EVENTS, repeat=4))):
+            mint(connection, mandate(name), SEALER)
+            kept: dict[int, int] = {}
+            at, ended = NOW, False
+            for number, event in enumerate(events, 1):
+                last = max(kept, default=0)
+                if event.startswith("draw"):
+                    amount = int(event.split()[1])
+                    fits = not ended and len(kept) < 2 and sum(kept.values()) + amount <= 70
+                    assert drawn(connection, name, number, amount, at) is fits, events
+                    kept |= {number: amount} if fits else {}
+                elif event == "revoke":
+                    end_mandate(connection, name, MandateState.REVOKED, at)
+                    ended = True
+                elif event == "expire":
+                    at, ended = NOW + timedelta(hours=1), True
+                elif last:
+                    state = OperationState.VOID if event == "fail" else OperationState.UNKNOWN
+                    of_call = (call_operations.c.decision_id == f"of {name}") & (call_operations.c.sequence == last)
+                    connection.execute(update(call_operations).where(of_call).values(state=state))
+                    if event == "fail":
+                        del kept[last]
+            view = find_mandate(connection, name, at)
+            assert view is not None
+            assert view.drawn == (len(kept),), events
+
+    log.write_now(play)
+
+
+def test_a_draw_takes_the_first_line_with_room_and_only_calls_of_its_user(log: Database) -> None:
+    def play(connection: Connection) -> None:
+        mint(connection, mandate("m1", TWICE.replace(times=1), TWICE), SEALER)
+        assert not drawn(connection, "m1", 1, 10, NOW, 1, user_id="bob")
+        assert not drawn(connection, "m1", 1, 10, NOW - timedelta(seconds=1), 1)
+        results = [drawn(connection, "m1", number, 10, NOW, 1, 2) for number in range(1, 5)]
+        assert results == [True, True, True, False]
+        view = find_mandate(connection, "m1", NOW)
+        assert view is not None
+        assert (view.drawn, view.state) == ((1, 2), MandateState.USED)
+
+    log.write_now(play)
+
+
+def test_a_mandate_that_another_has_written_or_widened_covers_nothing(log: Database) -> None:
+    def play(connection: Connection) -> None:
+        mint(connection, mandate(), SEALER)
+        assert find_open(connection, "ann", "c1", NOW, SEALER) == [mandate()]
+        assert find_open(connection, "ann", "c1", NOW, Sealer(b"another key")) == []
+        wide = Plan(lines=(TWICE.replace(times=20),)).to_json()
+        for changes in ({"plan": wide}, {"user_id": "bob"}, {"until": NOW + timedelta(days=9)}, {"conversation_id": "c2"}):
+            with connection.begin_nested() as tried:
+                connection.execute(update(mandates).values(**changes))
+                assert find_open(connection, "ann", "c1", NOW, SEALER) == []
+                assert not drawn(connection, "m1", 1, 10)
+                tried.rollback()
+        row = connection.execute(mandates.select()).one()._mapping
+        connection.execute(insert(mandates).values(**{**row, "id": "m2"}))
+        assert find_open(connection, "ann", "c1", NOW, SEALER) == [mandate()]
+
+    log.write_now(play)
+
+
+def test_a_mandate_is_minted_once_ended_once_and_erased_with_its_user(log: Database) -> None:
+    def play(connection: Connection) -> None:
+        for _ in range(2):
+            mint(connection, mandate(), SEALER)
+        assert not end_mandate(connection, "m1", MandateState.REVOKED, NOW, user_id="bob")
+        assert end_mandate(connection, "m1", MandateState.REVOKED, NOW, by="ann", user_id="ann")
+        assert not end_mandate(connection, "m1", MandateState.VOID, NOW)
+        mint(connection, mandate(), SEALER)
+        (view,) = list_mandates(connection, NOW)
+        assert (view.state, view.ended_by) == (MandateState.REVOKED, "ann")
+        forget_mandates(connection, "ann")
+        assert list_mandates(connection, NOW) == []
+
+    log.write_now(play)
+
+
+@pytest.mark.parametrize(("hours", "left"), [(0.5, 1), (2, 0)])
+def test_old_mandates_are_pruned_with_their_draws(log: Database, hours: float, left: int) -> None:
+    def play(connection: Connection) -> None:
+        mint(connection, mandate(), SEALER)
+        assert drawn(connection, "m1", 1, 10)
+        prune_mandates(connection, NOW + timedelta(hours=hours))
+        assert len(list_mandates(connection, NOW)) == left
+        assert len(connection.execute(mandate_draws.select()).all()) == left
+
+    log.write_now(play)
