@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,6 +60,9 @@ def replay(
             "Decide by these conditions, or by those of `@N`, instead of the recorded ones.",
         ),
     ] = None,
+    without_mandates: Annotated[
+        bool, typer.Option("--without-mandates", help="Ask about what a plan has covered, and print what that changes.")
+    ] = False,
     steps: Annotated[bool, typer.Option("--step", help="Print each state and its changes.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,
     model: Model = None,
@@ -81,7 +84,7 @@ def replay(
         wrong_usage("--live asks the model again for every decision: name one decision, or a file")
     if division and (not everything or steps):
         wrong_usage("--workers, --dask and --checkpoint are for --all, without --step")
-    what_if = other_rules(constitution, conditions)
+    what_if = replace(other_rules(constitution, conditions), mandates=not without_mandates)
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if division:

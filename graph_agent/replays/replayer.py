@@ -52,15 +52,17 @@ async def replay(
     conditions: ConditionsFile | None = None,
     live: LLMAdapter | None = None,
     graph: CompiledGraph | None = None,
+    mandates: bool = True,
 ) -> ReplayReport:
     """Run the turn of `record` again. `texts` contains, by digest, at least the four texts that its header references.
 
     Without further arguments the report says whether path, requests, answers, decision and calls are the same. `constitution`
     is the text of another one, `conditions` are others in Cedar, `live` is a model to call instead of using the recorded
     answers: then the report says what would have been decided, and where the record has no answer. `graph` is that of the
-    engine, if it is not the shipped one. Raises `ConstitutionError` if `constitution` is not one.
+    engine, if it is not the shipped one. Without `mandates` the user is asked about what a plan has covered. Raises
+    `ConstitutionError` if `constitution` is not one.
     """
-    return await Replayer(graph=graph).replay(record, texts, WhatIf(constitution, conditions), live=live)
+    return await Replayer(graph=graph).replay(record, texts, WhatIf(constitution, conditions, mandates), live=live)
 
 
 class ReplayTimeout(BaseException):
@@ -74,6 +76,8 @@ class WhatIf:
     constitution: str | None = None
     """The text of the constitution."""
     conditions: ConditionsFile | None = None
+    mandates: bool = True
+    """False to ask about what a mandate has covered."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -159,7 +163,9 @@ class Replayer:
                 snapshot = self._compile(of_rules, lambda: other.applied(snapshot))
             except ConfigurationError as exc:
                 return ReplayReport(name, (), f"the other rules do not fit the recorded tools: {exc}")
-        return await self._replay_what_if(record, snapshot, WhatIfPorts(record, snapshot, played, live))
+        return await self._replay_what_if(
+            record, snapshot, WhatIfPorts(record, snapshot, played, live, mandates=other.mandates)
+        )
 
     async def _replay_unchanged(
         self, record: DecisionRecord, snapshot: PolicySnapshot

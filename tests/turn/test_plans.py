@@ -134,6 +134,10 @@ async def test_one_yes_lets_the_calls_of_a_plan_run_and_nothing_else(log: Databa
     assert became(finished) == [EXECUTED, EXECUTED, AWAITING]
     assert await desk.sent() == [refund("W1", 50), refund("W2")]
     assert ["(plan, 1 of 2)" in one for one in finished.decision.effects] == [True, False]
+    texts = await desk.engine.audit.texts(list(finished.record.header.digests.values()))
+    without = await replay(finished.record, texts, mandates=False)
+    assert without.replayed is not None
+    assert [one.disposition for one in without.replayed.invocations] == [AWAITING]
     view = await desk.mandate()
     assert (view.state, view.drawn, view.mandate.id) == (MandateState.USED, (2,), asked.decision.pending_action.id)  # type: ignore[union-attr]
 
