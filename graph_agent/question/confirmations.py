@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -100,7 +101,12 @@ def ask_again(store: Questions, connection: Connection, pending: PendingAction, 
 
 def action_of(question: StoredQuestion) -> PendingAction:
     """Return the card of a question to its requester."""
-    return PendingAction.model_validate(question.subject[_ACTION])
+    return action_in(question.subject)
+
+
+def action_in(subject: Mapping[str, Any]) -> PendingAction:
+    """Return the card in the subject of a question to a requester."""
+    return PendingAction.model_validate(subject[_ACTION])
 
 
 def files_of(question: StoredQuestion) -> dict[str, str]:

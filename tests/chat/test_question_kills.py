@@ -66,7 +66,7 @@ class Round:
             waiting = (await self.chat.questions.inbox(Person(self.user))).questions
         (one,) = waiting
         shown = (await self.chat.conversation(self.user, one.conversation_id)).messages
-        assert [message.question for message in shown if message.question] == ["open"]
+        assert [message.card.state for message in shown if message.card] == ["waiting"]
         assert one.card is not None
         assert len(one.card.each) == len(self.tasks)
         return one.id

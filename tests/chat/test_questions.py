@@ -32,9 +32,9 @@ async def rows(environment: Environment, table: Any) -> list[Any]:
 
 
 async def shown(environment: Environment, asked: ChatAnswer) -> list[str]:
-    """Return the states of the questions of a conversation, as its page shows them."""
+    """Return the states of the cards of a conversation."""
     page = await environment.chat().conversation("ann", asked.conversation_id)
-    return [str(message.question) for message in page.messages if message.question is not None]
+    return [str(message.card.state) for message in page.messages if message.card is not None]
 
 
 @pytest.mark.parametrize("hours", [2, -2])
@@ -89,14 +89,14 @@ async def test_a_yes_that_was_read_in_time_is_not_followed_after_the_time_of_its
 async def test_a_message_says_what_became_of_its_question(environment: Environment, clock: ManualClock) -> None:
     chat = environment.chat()
     asked = await asked_to_delete(environment)
-    assert await shown(environment, asked) == ["open"]
-    for said, state, next_task in (("no", "declined", "oil"), ("yes", "confirmed", "tea"), ("add jam", "superseded", "salt")):
+    assert await shown(environment, asked) == ["waiting"]
+    for said, state, next_task in (("no", "declined", "oil"), ("yes", "done", "tea"), ("add jam", "set_aside", "salt")):
         await chat.send("ann", said, conversation_id=asked.conversation_id)
         assert (await shown(environment, asked))[-1] == state
         await chat.send("ann", f"add {next_task}", conversation_id=asked.conversation_id)
         await chat.send("ann", f"delete the {next_task} task", conversation_id=asked.conversation_id)
     clock.advance(minutes=5)
-    assert await shown(environment, asked) == ["declined", "confirmed", "superseded", "expired"]
+    assert await shown(environment, asked) == ["declined", "done", "set_aside", "expired"]
     given = {one.question_id: (one.person, bool(one.yes), one.evidence) for one in await rows(environment, answers)}
     assert list(given.values()) == [("ann", False, 1), ("ann", True, 1)]
 
@@ -109,7 +109,7 @@ async def test_an_unclear_answer_asks_the_same_question_at_most_three_times(envi
         [question] = await rows(environment, questions)
         assert (question.id, question.asked, question.state) == (again.decision.pending_action.id, times, "open")
     await environment.chat().send("ann", "yes but why", conversation_id=asked.conversation_id)
-    assert await shown(environment, asked) == ["superseded"] * 3
+    assert await shown(environment, asked) == ["set_aside"]
     late = await environment.chat().send("ann", answers=yes_to(asked))
     assert late.decision.void_answer is AnswerState.SUPERSEDED
     assert await environment.descriptions() == ["milk", "bread"]
@@ -120,7 +120,7 @@ async def test_the_third_time_it_is_asked_a_question_can_still_be_confirmed(envi
     for said in ("yes but why", "yes but why", "yes"):
         answered = await environment.chat().send("ann", said, conversation_id=asked.conversation_id)
     assert answered.reply == "Done: deleted 'milk'."
-    assert await shown(environment, asked) == ["confirmed"] * 3
+    assert await shown(environment, asked) == ["done"]
 
 
 async def test_a_question_that_a_running_turn_reads_waits_nowhere_else(environment: Environment) -> None:
@@ -134,7 +134,7 @@ async def test_a_question_that_a_running_turn_reads_waits_nowhere_else(environme
     assert (await environment.chat().questions.inbox(Person("ann"))).questions == []
     model.gate.set()
     await turn.result()
-    assert await shown(environment, asked) == ["superseded"]
+    assert await shown(environment, asked) == ["set_aside"]
 
 
 async def test_a_question_whose_row_was_changed_from_outside_is_not_followed(environment: Environment) -> None:
@@ -150,10 +150,10 @@ async def test_calls_without_a_model_leave_a_question_waiting_unless_they_ask_an
     asked = await asked_to_delete(environment)
     chat = environment.chat(ScriptedAdapter([]))
     await chat.call("ann", [FunctionCall("list_tasks", {})], conversation_id=asked.conversation_id)
-    assert await shown(environment, asked) == ["open"]
+    assert await shown(environment, asked) == ["waiting"]
     bread = FunctionCall("delete_task", {"task_id": await environment.task_id("bread")})
     newer = await chat.call("ann", [bread], conversation_id=asked.conversation_id)
-    assert await shown(environment, asked) == ["superseded", "open"]
+    assert await shown(environment, asked) == ["set_aside", "waiting"]
     older = await chat.send("ann", answers=yes_to(asked))
     assert older.decision.void_answer is AnswerState.SUPERSEDED
     assert (await chat.send("ann", answers=yes_to(newer))).decision.decision_type is DecisionType.EXECUTE_PENDING

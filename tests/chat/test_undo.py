@@ -322,14 +322,14 @@ async def test_each_question_has_its_own_state_also_beside_the_undo_that_was_con
 
     async def states() -> list[str | None]:
         messages = (await chat.conversation("ann", made.conversation_id)).messages
-        return [one.question for one in messages if one.question is not None]
+        return [one.card.state for one in messages if one.card is not None]
 
     await chat.send("ann", "delete the note", conversation_id=made.conversation_id)
-    assert await states() == ["open"]
+    assert await states() == ["waiting"]
     undo = await chat.undo("ann", made.decision_id)
-    assert await states() == ["superseded", "open"]
+    assert await states() == ["set_aside", "waiting"]
     await chat.send("ann", answers=yes_to(undo))
-    assert (await states(), desk.notes) == (["superseded", "confirmed"], {})
+    assert (await states(), desk.notes) == (["set_aside", "done"], {})
 
 
 async def test_a_question_is_declined_or_expires(environment: Environment) -> None:
@@ -342,7 +342,7 @@ async def test_a_question_is_declined_or_expires(environment: Environment) -> No
 
     async def states() -> list[str | None]:
         messages = (await chat.conversation("ann", first.conversation_id)).messages
-        return [one.question for one in messages if one.question is not None]
+        return [one.card.state for one in messages if one.card is not None]
 
     await chat.send("ann", "no", conversation_id=first.conversation_id)
     assert await states() == ["declined"]

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, and_, bindparam, or_, select
+from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, or_, select
 
-from graph_agent.chat.conversations.tables import conversations, messages
+from graph_agent.chat.conversations.tables import Role, conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.card import Card, CardState
 from graph_agent.models.decision import DecisionType, PendingAction
-from graph_agent.question.confirmations import action_of
+from graph_agent.models.record import OperationState
+from graph_agent.models.said import SaidCall
+from graph_agent.question.confirmations import action_in, action_of
 from graph_agent.question.tables import Asks, QuestionState, questions
 from graph_agent.question.transitions import Questions
+from graph_agent.record.operations import undone_by
+from graph_agent.record.tables import call_operations
+from graph_agent.words.cards import Followed, card_of
 
+_ASKED = [questions.c[name].label(f"question_{name}") for name in ("state", "subject", "ended_at", "closed_by")]
+_of_these: BindParameter[str] = bindparam("decisions", expanding=True)
+_REPLIES = select(messages.c.decision_id, messages.c.calls, messages.c.approval).where(
+    messages.c.decision_id.in_(_of_these), messages.c.role == Role.ASSISTANT
+)
+_OPERATIONS = select(call_operations.c.decision_id, call_operations.c.sequence, call_operations.c.state).where(
+    call_operations.c.decision_id.in_(_of_these)
+)
 _FIND = select(conversations).where(conversations.c.id == bindparam("conversation"))
 
 
-class MessageQuestion(StrEnum):
-    """The state of the question that a message asks."""
-
-    OPEN = "open"
-    CONFIRMED = "confirmed"
-    DECLINED = "declined"
-    EXPIRED = "expired"
-    SUPERSEDED = "superseded"
-    """Another message or question came in its place."""
-
-
-_SHOWN = {
-    QuestionState.OPEN: MessageQuestion.OPEN,
-    QuestionState.APPROVED: MessageQuestion.CONFIRMED,
-    QuestionState.DENIED: MessageQuestion.DECLINED,
-    QuestionState.EXPIRED: MessageQuestion.EXPIRED,
+_CARDS = {
+    QuestionState.OPEN: CardState.WAITING,
+    QuestionState.APPROVED: CardState.WORKING,
+    QuestionState.DENIED: CardState.DECLINED,
+    QuestionState.REPLACED: CardState.SET_ASIDE,
+    QuestionState.CANCELLED: CardState.CANCELLED,
+    QuestionState.EXPIRED: CardState.EXPIRED,
+    QuestionState.VOID: CardState.VOID,
 }
-"""The states of questions as messages show them; one that has ended in another way was superseded."""
+"""The states of questions as cards show them; of an approved one the card says what became of its calls."""
 
 
 class ConversationSummary(Frozen):
@@ -66,11 +73,13 @@ class StoredMessage(Frozen):
     """True if the turn first did what the user had confirmed, and then went on."""
     approval: str | None
     """The id of the request for the approval of other people with which the turn ended: no yes of the user answers it."""
-    question: MessageQuestion | None
-    """The state of the question that the message asks; None if it asks none, or one that is not kept any more.
+    card: Card | None
+    """The question that the message asks, and what became of it.
 
-    Only an open one can be answered.
+    None if it asks none, one that a later message has asked again, or one that is not kept any more.
     """
+    in_card: bool
+    """True if the card of a question says all of the message: a client with cards does not show it again."""
     created_at: UtcDatetime
 
 
@@ -137,10 +146,10 @@ class ConversationStore:
         """Return a conversation with its last `limit` messages, or the last ones before `before`."""
         table = messages.c
 
-        def read_conversation(connection: Connection) -> tuple[Row[Any], list[Row[Any]], PendingAction | None]:
+        def read_conversation(connection: Connection) -> tuple[Row[Any], list[StoredMessage], bool, PendingAction | None]:
             conversation = owned_conversation(connection, user_id, conversation_id)
-            columns = [table[name] for name in sorted(StoredMessage.model_fields.keys() - {"question"})]
-            asked = (questions.c.state.label("question_state"), self._questions.in_time.label("question_in_time"))
+            columns = [table[name] for name in sorted(StoredMessage.model_fields.keys() - {"card"})]
+            asked = (table.question_id.label("asks"), *_ASKED, self._questions.in_time.label("question_in_time"))
             # Its user and its kind, because any process can write the id of another question to a message.
             own = (questions.c.id == table.question_id, questions.c.user_id == user_id, questions.c.asks == Asks.REQUESTER)
             joined = messages.outerjoin(questions, and_(*own))
@@ -150,22 +159,65 @@ class ConversationStore:
                 wanted = wanted.where(table.number < number.scalar_subquery())
             rows: list[Row[Any]] = list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
             waiting = self._questions.find_waiting(connection, conversation.id)
-            return conversation, rows, None if waiting is None else action_of(waiting)
+            approved = [row.question_closed_by for row in rows if row.question_state is QuestionState.APPROVED]
+            followed, last = _followed(connection, approved), _last_asking(rows)
+            shown = [_message(row, followed, has_card=row.id in last) for row in rows[:limit]]
+            return conversation, shown[::-1], len(rows) > limit, None if waiting is None else action_of(waiting)
 
-        conversation, rows, pending = await self._database.read(read_conversation)
-        shown = [_message(row) for row in rows[:limit]]
+        conversation, shown, has_more, pending = await self._database.read(read_conversation)
         own = {name: conversation._mapping[name] for name in ConversationSummary.model_fields}
-        return Conversation(**own, messages=shown[::-1], has_more=len(rows) > limit, pending_action=pending)
+        return Conversation(**own, messages=shown, has_more=has_more, pending_action=pending)
 
 
-def _message(row: Row[Any]) -> StoredMessage:
+def _last_asking(rows: Iterable[Row[Any]]) -> set[str]:
+    """Return the ids of the messages that have asked their question last; `rows` are the newest first."""
+    last: dict[str, str] = {}
+    for row in rows:
+        if row.asks is not None:
+            last.setdefault(row.asks, row.id)
+    return {*last.values()}
+
+
+def _message(row: Row[Any], followed: Mapping[str, Followed], *, has_card: bool) -> StoredMessage:
     found = dict(row._mapping)
-    state, in_time = found.pop("question_state"), found.pop("question_in_time")
-    if state is QuestionState.OPEN and not in_time:
+    del found["asks"]
+    asked = {name: found.pop(f"question_{name}") for name in ("state", "subject", "ended_at", "closed_by", "in_time")}
+    lists = {"effects": row.effects or [], "notices": row.notices or []}
+    flags = {name: bool(found[name]) for name in ("confirmed", "in_card")}
+    return StoredMessage.model_validate({**found, **lists, **flags, "card": _card(asked, followed) if has_card else None})
+
+
+def _card(asked: Mapping[str, Any], followed: Mapping[str, Followed]) -> Card | None:
+    if (state := asked["state"]) is None:
+        return None
+    if state is QuestionState.OPEN and not asked["in_time"]:
         state = QuestionState.EXPIRED
-    question = None if state is None else _SHOWN.get(state, MessageQuestion.SUPERSEDED)
-    lists = {"effects": row.effects or [], "notices": row.notices or [], "confirmed": bool(row.confirmed)}
-    return StoredMessage.model_validate({**found, **lists, "question": question})
+    after = followed.get(asked["closed_by"]) if state is QuestionState.APPROVED else None
+    return card_of(action_in(asked["subject"]), _CARDS[state], answered_at=asked["ended_at"], followed=after)
+
+
+def _followed(connection: Connection, decision_ids: Sequence[str]) -> dict[str, Followed]:
+    """Return what the turns that have followed a yes have stored, by their ids."""
+    if not decision_ids:
+        return {}
+    ids = {"decisions": list(decision_ids)}
+    replies = {row.decision_id: row for row in connection.execute(_REPLIES, ids)}
+    states: defaultdict[str, dict[int, OperationState]] = defaultdict(dict)
+    for row in connection.execute(_OPERATIONS, ids):
+        states[row.decision_id][row.sequence] = row.state
+    found = {}
+    for decision_id in decision_ids:
+        reply = replies.get(decision_id)
+        said = [] if reply is None else map(SaidCall.model_validate, reply.calls or [])
+        found[decision_id] = Followed(
+            decision_id,
+            ended=reply is not None,
+            calls={one.sequence: one for one in said},
+            operations=states[decision_id],
+            undone=frozenset(undone_by(connection, decision_id)) if decision_id in states else frozenset(),
+            request=None if reply is None else reply.approval,
+        )
+    return found
 
 
 def existing_conversation(connection: Connection, user_id: str, conversation_id: str) -> str | None:

@@ -86,6 +86,10 @@ messages = Table(
     Column("notices", JsonText),
     # The `TextAuthors` of an assistant's message; NULL if they are not known.
     Column("authors", JsonText),
+    # The changes of a turn as people read them, each a `SaidCall`.
+    Column("calls", JsonText),
+    # True if the card of a question says all of the message. NULL otherwise.
+    Column("in_card", Boolean),
     Index("uq_messages_id", "id", unique=True),
     Index("uq_messages_decision_id_role", "decision_id", "role", unique=True),
     Index("ix_messages_conversation_id_number", "conversation_id", "number"),

@@ -28,6 +28,7 @@ from graph_agent.question.transitions import Questions
 from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.writer import RecordedTurn
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
+from graph_agent.words.cards import says_only_its_card
 
 LIMIT_WINDOW = timedelta(minutes=1)
 
@@ -273,6 +274,8 @@ class TurnClaim(RecordedTurn, Confirmations):
             "approval": None if decision.approval is None else decision.approval.id,
             "created_at": now,
             "question_id": None if decision.pending_action is None else decision.pending_action.id,
+            "calls": [one.to_json() for one in decision.calls_said] or None,
+            "in_card": says_only_its_card(decision) or None,
         }
         INSERT_MESSAGE.run(connection, message)
         if decision.approval is not None:

@@ -369,7 +369,8 @@ class TurnStore:
             unknown = turn_rows.unknown_calls(connection, conversation_id)
         # A message that names calls is none of the user's words.
         by_code = bool(request.called) or request.undoes is not None
-        self._insert_message(connection, decision_id, conversation_id, request.content, now, by_code=by_code)
+        in_card = request.answers is not None
+        self._insert_message(connection, decision_id, conversation_id, request.content, now, by_code=by_code, in_card=in_card)
         context = DecisionContext(
             user_id=request.user_id,
             message=request.content,
@@ -414,11 +415,14 @@ class TurnStore:
         now: datetime,
         *,
         by_code: bool = False,
+        in_card: bool = False,
     ) -> None:
-        """Insert the message with which a turn begins, of the user or `by_code`."""
+        """Insert the message with which a turn begins, of the user or `by_code`. An answer to a card is shown on the card."""
         row = {"id": self._ids.new(), "conversation_id": conversation_id, "role": Role.USER, "content": content}
         authors = TextAuthors(message=TextAuthor.CODE, reply=[]).to_json() if by_code else None
-        turn_rows.INSERT_MESSAGE.run(connection, {**row, "decision_id": decision_id, "created_at": now, "authors": authors})
+        turn_rows.INSERT_MESSAGE.run(
+            connection, {**row, "decision_id": decision_id, "created_at": now, "authors": authors, "in_card": in_card or None}
+        )
 
     def _conflicting(self, connection: Connection, request: TurnRequest) -> Row[Any] | None:
         """Return the turn that prevents a claim: the same request, or the running turn of its conversation."""

@@ -1,0 +1,78 @@
+"""A question to the user as people see it, from the question to its receipt: one card. `words/cards.py` composes it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from operator import not_
+from typing import Any
+
+from pydantic import Field
+
+from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.said import Said, SaidRow
+
+
+class CardState(StrEnum):
+    """The state of a question and of its calls, as its row, the operations and the record have it."""
+
+    WAITING = "waiting"
+    WORKING = "working"
+    """The user said yes, and the turn that follows it is running."""
+    DONE = "done"
+    UNDONE = "undone"
+    """It was done, and undone later."""
+    PARTLY = "partly"
+    NOT_DONE = "not_done"
+    UNKNOWN = "unknown"
+    """It is not known whether it was done."""
+    WAITS = "waits"
+    """The user said yes, and it waits for the approval of other people."""
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    SET_ASIDE = "set_aside"
+    """Another message or question came in its place."""
+    CANCELLED = "cancelled"
+    VOID = "void"
+
+
+class CardCall(Frozen):
+    """One call of a card."""
+
+    said: Said
+    state: CardState | None = Field(default=None, exclude_if=not_)
+    """What became of the call; None before a yes, and without one."""
+    result: tuple[SaidRow, ...] = Field(default=(), exclude_if=not_)
+    """The values of its result that the call does not say: a server's words."""
+    why: str = Field(default="", exclude_if=not_)
+    """The reason for which it was not done, as a clause: a rule's, or a server's words."""
+    tool_name: str
+    arguments: dict[str, Any]
+
+
+class Card(Frozen):
+    """A question with everything that people read about it. A client shows it, and infers nothing."""
+
+    id: str
+    """The id of the question."""
+    state: CardState
+    heading: str
+    note: str = Field(default="", exclude_if=not_)
+    """What the state means for the user, as a sentence."""
+    calls: tuple[CardCall, ...]
+    notices: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The sentences before the question: what its message had changed before, and which values are not the user's words."""
+    because: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The rules that ask for the yes, as clauses."""
+    approval_then: str = Field(default="", exclude_if=not_)
+    """The sentence about the other people who have to approve after the yes."""
+    request: str | None = Field(default=None, exclude_if=not_)
+    """The id of the request for approval that its yes has opened."""
+    created_at: UtcDatetime
+    expires_at: UtcDatetime
+    answered_at: UtcDatetime | None = Field(default=None, exclude_if=not_)
+    answered_in: str | None = Field(default=None, exclude_if=not_)
+    """The decision that followed the answer."""
+    read: str = Field(default="", exclude_if=not_)
+    """The digest that an answer names if the sentences do not show the calls in full; else empty."""
+    asked: int = Field(default=1, exclude_if=lambda asked: asked == 1)
+    """The number of times that it was asked."""

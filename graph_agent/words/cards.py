@@ -1,0 +1,143 @@
+"""The card of a question: its heading, its calls, and what became of them, from what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from graph_agent.models.authors import TextAuthor
+from graph_agent.models.card import Card, CardCall, CardState
+from graph_agent.models.decision import AgentDecision, DecisionType, PendingAction
+from graph_agent.models.record import OperationState
+from graph_agent.models.said import Said, SaidCall, SaidPart, SaidState
+
+_NOTHING_DONE = "Nothing was changed."
+_HEADINGS: Mapping[CardState, tuple[str, str]] = {
+    CardState.WAITING: ("Waits for your yes", ""),
+    CardState.WORKING: ("You said yes", "It is being done."),
+    CardState.DONE: ("Done", ""),
+    CardState.UNDONE: ("Done, and undone later", ""),
+    CardState.PARTLY: ("Partly done", ""),
+    CardState.NOT_DONE: ("Not done", ""),
+    CardState.UNKNOWN: ("Not known whether it was done", "Please check before you ask for it again."),
+    CardState.WAITS: ("You said yes · waits for approval", ""),
+    CardState.DECLINED: ("Declined", _NOTHING_DONE),
+    CardState.EXPIRED: ("Not answered within five minutes", f"{_NOTHING_DONE} Ask again to get a new question."),
+    CardState.SET_ASIDE: ("Set aside by your next message", _NOTHING_DONE),
+    CardState.CANCELLED: ("Withdrawn", _NOTHING_DONE),
+    CardState.VOID: ("No longer valid", _NOTHING_DONE),
+}
+"""The heading of a card in each state, and the sentence below it."""
+
+_OF_OPERATIONS = {
+    OperationState.DONE: CardState.DONE,
+    OperationState.VOID: CardState.NOT_DONE,
+    OperationState.UNKNOWN: CardState.UNKNOWN,
+}
+_OF_CALLS = {
+    SaidState.DONE: CardState.DONE,
+    SaidState.WAITS: CardState.WAITS,
+    SaidState.ASKED: CardState.NOT_DONE,
+    SaidState.NOT_DONE: CardState.NOT_DONE,
+    SaidState.REFUSED: CardState.NOT_DONE,
+    SaidState.UNKNOWN: CardState.UNKNOWN,
+}
+_WHILE_SENT = {True: CardState.UNKNOWN, False: CardState.WORKING}
+"""The state of a call that was intended and has no outcome, by whether its turn has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What the turn that followed a yes has stored."""
+
+    decision_id: str
+    ended: bool = False
+    """True if it has ended: its message is stored."""
+    calls: Mapping[int, SaidCall] = field(default_factory=lambda: MappingProxyType({}))
+    """Its calls as people read them, by their sequence."""
+    operations: Mapping[int, OperationState] = field(default_factory=lambda: MappingProxyType({}))
+    """The states of its changes, by the sequence of the call."""
+    undone: frozenset[int] = frozenset()
+    """The changes that were undone later, or may have been."""
+    request: str | None = None
+    """The request for approval with which it has ended."""
+
+    def state_of(self, sequence: int) -> CardState:
+        """Return what became of a confirmed call. The operations know more than the turn: an outcome may be settled later."""
+        said, operation = self.calls.get(sequence), self.operations.get(sequence)
+        if sequence in self.undone:
+            return CardState.UNDONE
+        if operation is not None:
+            return _OF_OPERATIONS.get(operation, _WHILE_SENT[self.ended])
+        if said is not None:
+            return _OF_CALLS[said.state]
+        return CardState.NOT_DONE if self.ended else CardState.WORKING
+
+
+def card_of(
+    pending: PendingAction, state: CardState, *, answered_at: datetime | None = None, followed: Followed | None = None
+) -> Card:
+    """Return the card of a question; with what followed its yes, the state is that of its calls."""
+    calls = tuple(_calls(pending, followed))
+    if followed is not None:
+        state = _together(one.state for one in calls if one.state is not None)
+    heading, note = _HEADINGS[state]
+    if pending.undoes is not None:
+        heading = f"Undo: {heading[:1].lower()}{heading[1:]}"
+    return Card(
+        id=pending.id,
+        state=state,
+        heading=heading,
+        note=note,
+        calls=calls,
+        notices=tuple(one for one in (pending.changed_before, *pending.origins) if one),
+        because=pending.because,
+        approval_then=pending.approval_then,
+        request=None if followed is None else followed.request,
+        created_at=pending.created_at,
+        expires_at=pending.expires_at,
+        answered_at=answered_at,
+        answered_in=None if followed is None else followed.decision_id,
+        read=pending.whole_digest if pending.by_id_only else "",
+        asked=pending.asked,
+    )
+
+
+def says_only_its_card(decision: AgentDecision) -> bool:
+    """True if the texts of a decision say no more than the card whose answer it has followed."""
+    if decision.authors is None or any(part.author is TextAuthor.MODEL for part in decision.authors.reply):
+        return False
+    if decision.pending_action is not None or decision.approval is not None or decision.notices:
+        return False
+    if decision.decision_type is DecisionType.CANCEL_PENDING:
+        return True
+    done = [one for one in decision.calls_said if one.state is SaidState.DONE]
+    return decision.decision_type is DecisionType.EXECUTE_PENDING and 0 < len(done) == len(decision.tool_calls or ())
+
+
+def _calls(pending: PendingAction, followed: Followed | None) -> Iterable[CardCall]:
+    for sequence, one in enumerate(pending.each, start=1):
+        said = one.said or Said(parts=(SaidPart(text=one.description),))
+        state = None if followed is None else followed.state_of(sequence)
+        after = None if followed is None else followed.calls.get(sequence)
+        yield CardCall(
+            said=said,
+            state=state,
+            result=() if after is None or state not in (CardState.DONE, CardState.UNDONE) else after.result,
+            why="" if after is None or state is not CardState.NOT_DONE else after.why,
+            tool_name=one.tool_name,
+            arguments=one.arguments,
+        )
+
+
+def _together(states: Iterable[CardState]) -> CardState:
+    """Return the state of a card from those of its calls."""
+    found = set(states)
+    for one in (CardState.WORKING, CardState.UNKNOWN, CardState.WAITS):
+        if one in found:
+            return one
+    if found == {CardState.DONE, CardState.UNDONE}:
+        return CardState.UNDONE
+    return found.pop() if len(found) == 1 else CardState.PARTLY
