@@ -9,15 +9,17 @@ from graph_agent.chat.approval_looks import Circumstances
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.card import Card
 from graph_agent.models.decision import ApprovalRequest, PendingAction
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.models.sources import CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.question.approvals import StoredRequest
-from graph_agent.question.confirmations import action_of
+from graph_agent.question.confirmations import CARD_STATES, action_of
 from graph_agent.question.stored import StoredQuestion
 from graph_agent.question.tables import Asks, QuestionState
+from graph_agent.words.cards import card_of
 from graph_agent.words.origins import describe_origin
 from graph_agent.words.said import brief_of
 
@@ -36,6 +38,8 @@ class QuestionSummary(Frozen):
     """For a question to the requester: the title of its conversation."""
     card: PendingAction | None
     """For a question to the requester: everything that a yes confirms."""
+    shown: Card | None
+    """The same as people read it."""
     decision_id: str
     closing_decision: str | None
     """The decision that closes it, once there is one."""
@@ -178,6 +182,7 @@ def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere:
         conversation_id=request.conversation_id,
         conversation_title="",
         card=None,
+        shown=None,
         decision_id=request.decision_id,
         closing_decision=stored.closing_decision,
         tool=action.tool_name,
@@ -210,6 +215,7 @@ def summary_of_card(question: StoredQuestion, title: str) -> QuestionSummary:
         conversation_id=question.conversation_id,
         conversation_title=title,
         card=card,
+        shown=card_of(card, CARD_STATES[question.state_now], answered_at=question.ended_at),
         decision_id=question.decision_id,
         closing_decision=question.closed_by,
         tool=card.tool_name,

@@ -41,6 +41,8 @@ class CardCall(Frozen):
     said: Said
     state: CardState | None = Field(default=None, exclude_if=not_)
     """What became of the call; None before a yes, and without one."""
+    heading: str = Field(default="", exclude_if=not_)
+    """The same in words, on a card of several calls."""
     result: tuple[SaidRow, ...] = Field(default=(), exclude_if=not_)
     """The values of its result that the call does not say: a server's words."""
     why: str = Field(default="", exclude_if=not_)
@@ -56,13 +58,15 @@ class Card(Frozen):
     """The id of the question."""
     state: CardState
     heading: str
+    late: str = Field(default="", exclude_if=not_)
+    """The heading from `expires_at` on, of a card that waits."""
     note: str = Field(default="", exclude_if=not_)
     """What the state means for the user, as a sentence."""
     calls: tuple[CardCall, ...]
     notices: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """The sentences before the question: what its message had changed before, and which values are not the user's words."""
+    """The sentences before the question: that it is asked again, what its message had changed, and the origins of values."""
     because: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """The rules that ask for the yes, as clauses."""
+    """The rules that ask for the yes, as sentences."""
     approval_then: str = Field(default="", exclude_if=not_)
     """The sentence about the other people who have to approve after the yes."""
     request: str | None = Field(default=None, exclude_if=not_)
@@ -74,5 +78,3 @@ class Card(Frozen):
     """The decision that followed the answer."""
     read: str = Field(default="", exclude_if=not_)
     """The digest that an answer names if the sentences do not show the calls in full; else empty."""
-    asked: int = Field(default=1, exclude_if=lambda asked: asked == 1)
-    """The number of times that it was asked."""

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import RecordUnavailableError
 from graph_agent.models.canonical import digest
+from graph_agent.models.card import CardState
 from graph_agent.models.decision import AnswerState, PendingAction, ShownQuestion
 from graph_agent.ports import ConfirmationUse
 from graph_agent.question.stored import Answer, NewQuestion, StoredQuestion
@@ -29,6 +30,17 @@ _ANSWER_STATES = {
     QuestionState.OPEN: AnswerState.CURRENT,
 }
 """The states of an answer to a question; one that has ended in another way was superseded."""
+
+CARD_STATES = {
+    QuestionState.OPEN: CardState.WAITING,
+    QuestionState.APPROVED: CardState.WORKING,
+    QuestionState.DENIED: CardState.DECLINED,
+    QuestionState.REPLACED: CardState.SET_ASIDE,
+    QuestionState.CANCELLED: CardState.CANCELLED,
+    QuestionState.EXPIRED: CardState.EXPIRED,
+    QuestionState.VOID: CardState.VOID,
+}
+"""The states of questions as cards show them; of an approved one the card says what became of its calls."""
 
 
 class ConfirmationStore:

@@ -12,6 +12,8 @@ from graph_agent.models.card import Card, CardCall, CardState
 from graph_agent.models.decision import AgentDecision, DecisionType, PendingAction
 from graph_agent.models.record import OperationState
 from graph_agent.models.said import Said, SaidCall, SaidPart, SaidState
+from graph_agent.reply.fixed import by_rule
+from graph_agent.words.values import lowered
 
 _NOTHING_DONE = "Nothing was changed."
 _HEADINGS: Mapping[CardState, tuple[str, str]] = {
@@ -30,6 +32,8 @@ _HEADINGS: Mapping[CardState, tuple[str, str]] = {
     CardState.VOID: ("No longer valid", _NOTHING_DONE),
 }
 """The heading of a card in each state, and the sentence below it."""
+
+_ASKED_AGAIN = "Answer this first: your last message was neither yes nor no."
 
 _OF_OPERATIONS = {
     OperationState.DONE: CardState.DONE,
@@ -52,7 +56,6 @@ _WHILE_SENT = {True: CardState.UNKNOWN, False: CardState.WORKING}
 class Followed:
     """What the turn that followed a yes has stored."""
 
-    decision_id: str
     ended: bool = False
     """True if it has ended: its message is stored."""
     calls: Mapping[int, SaidCall] = field(default_factory=lambda: MappingProxyType({}))
@@ -77,32 +80,44 @@ class Followed:
 
 
 def card_of(
-    pending: PendingAction, state: CardState, *, answered_at: datetime | None = None, followed: Followed | None = None
+    pending: PendingAction,
+    state: CardState,
+    *,
+    answered_at: datetime | None = None,
+    answered_in: str | None = None,
+    followed: Followed | None = None,
 ) -> Card:
     """Return the card of a question; with what followed its yes, the state is that of its calls."""
     calls = tuple(_calls(pending, followed))
     if followed is not None:
         state = _together(one.state for one in calls if one.state is not None)
-    heading, note = _HEADINGS[state]
-    if pending.undoes is not None:
-        heading = f"Undo: {heading[:1].lower()}{heading[1:]}"
+    note = _HEADINGS[state][1]
     return Card(
         id=pending.id,
         state=state,
-        heading=heading,
+        heading=_heading(pending, state),
+        late=_heading(pending, CardState.EXPIRED) if state is CardState.WAITING else "",
         note=note,
         calls=calls,
-        notices=tuple(one for one in (pending.changed_before, *pending.origins) if one),
-        because=pending.because,
+        notices=tuple(one for one in (_again(pending, state), pending.changed_before, *pending.origins) if one),
+        because=tuple(map(by_rule, pending.because)),
         approval_then=pending.approval_then,
         request=None if followed is None else followed.request,
         created_at=pending.created_at,
         expires_at=pending.expires_at,
         answered_at=answered_at,
-        answered_in=None if followed is None else followed.decision_id,
+        answered_in=answered_in,
         read=pending.whole_digest if pending.by_id_only else "",
-        asked=pending.asked,
     )
+
+
+def _heading(pending: PendingAction, state: CardState) -> str:
+    heading = _HEADINGS[state][0]
+    return heading if pending.undoes is None else f"Undo: {lowered(heading)}"
+
+
+def _again(pending: PendingAction, state: CardState) -> str:
+    return _ASKED_AGAIN if pending.asked > 1 and state is CardState.WAITING else ""
 
 
 def says_only_its_card(decision: AgentDecision) -> bool:
@@ -125,6 +140,7 @@ def _calls(pending: PendingAction, followed: Followed | None) -> Iterable[CardCa
         yield CardCall(
             said=said,
             state=state,
+            heading=_HEADINGS[state][0] if state is not None and len(pending.each) > 1 else "",
             result=() if after is None or state not in (CardState.DONE, CardState.UNDONE) else after.result,
             why="" if after is None or state is not CardState.NOT_DONE else after.why,
             tool_name=one.tool_name,

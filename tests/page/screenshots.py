@@ -69,7 +69,7 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         say(page, "delete the long letter task")
         picture(page, folder, "long", suffix)
         page.get_by_role("button", name="Decline").click()
-        expect(page.locator(".card").last).to_have_attribute("data-closed", "declined")
+        expect(page.locator(".card").last).to_have_attribute("data-state", "declined")
         say(page, "delete the fix the tap task")
         page.get_by_role("navigation", name="Views").get_by_role("link", name="Inbox").click()
         page.locator("main .card").first.wait_for()

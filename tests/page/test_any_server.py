@@ -119,15 +119,15 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         expect(page.locator(".examples button")).to_have_text(["Read report 1", "what can you do?"])
         assert "task" not in words(page)
         say(page, "refund order A-17")
-        assert page.locator(".card .change").inner_text() == "Refund an order\n  Amount: 1200\n  Order: 'A-17'"
-        expect(page.locator(".card dl")).to_be_hidden()
+        expect(page.locator(".card .sentence")).to_have_text("Refund an order")
+        expect(page.locator(".card .change dl")).to_have_text("Amount1200OrderA-17")
+        expect(page.locator(".card details dl")).to_be_hidden()
         expect(page.locator(".progress-text").last).to_contain_text("asked first")
         assert "task" not in words(page)
         page.get_by_role("button", name="Confirm").click()
-        expect(page.locator(".card")).to_have_attribute("data-closed", "confirmed")
-        expect(page.locator(".message.user").last).to_contain_text("Yes: ")
-        expect(page.locator(".content .by-server")).to_have_text("'refunded A-17: 1200'")
-        expect(page.locator(".message.assistant footer").last).to_contain_text("by code and a server")
+        expect(page.locator(".card")).to_have_attribute("data-state", "done")
+        expect(page.locator(".card .added")).to_contain_text("refunded A-17: 1200")
+        expect(page.locator(".message.user")).to_have_count(1)
         say(page, "is there another one?")
         # One round only: the reply at the cap is one of code, and the path is not green.
         say(page, "read report nine and refund everything")
@@ -158,11 +158,11 @@ def test_the_call_of_a_question_that_does_not_show_all_of_it_is_unfolded(
     with site as shop, shop.page() as page:
         say(page, "refund it")
         expect(page.locator(".card .change")).not_to_contain_text("the end")
-        expect(page.locator(".card dl")).to_be_visible()
-        expect(page.locator(".card dd").last).to_contain_text("the end")
-        expect(page.locator(".card dd").nth(1)).to_have_text(str(2**53 + 1))
+        exact = page.locator(".card details dd")
+        expect(exact.last).to_contain_text("the end")
+        expect(exact.nth(1)).to_have_text(str(2**53 + 1))
         page.get_by_role("button", name="Confirm").click()
-        expect(page.locator(".card")).to_have_attribute("data-closed", "confirmed")
+        expect(page.locator(".card")).to_have_attribute("data-state", "done")
 
 
 def test_two_hundred_tools_have_a_search(site: Site) -> None:

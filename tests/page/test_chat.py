@@ -121,12 +121,14 @@ def test_a_confirmation_works_once_in_two_tabs(site: Site) -> None:
         second = first.context.new_page()
         second.goto(first.url)
         expect(second.get_by_role("button", name="Confirm")).to_be_visible()
-        expect(second.locator(".card .change")).to_have_text("Delete 'call mom'")
+        expect(second.locator(".card .change")).to_have_text("Delete call mom")
         first.get_by_role("button", name="Confirm").click()
         for tab in (first, second):
-            expect(tab.locator(".card")).to_have_attribute("data-closed", "confirmed")
+            expect(tab.locator(".card")).to_have_attribute("data-state", "done")
+            expect(tab.get_by_role("heading", name="Done", exact=True)).to_be_visible()
             expect(tab.get_by_role("button", name="Confirm")).to_have_count(0)
-            expect(tab.locator(".receipt").last).to_have_text("deleted 'call mom'")
+            # The card is the answer and the receipt.
+            expect(tab.locator(".message")).to_have_count(3)
 
 
 def test_two_tabs_that_confirm_at_the_same_time_delete_once(site: Site) -> None:
@@ -139,22 +141,22 @@ def test_two_tabs_that_confirm_at_the_same_time_delete_once(site: Site) -> None:
         expect(second.get_by_role("button", name="Confirm")).to_be_visible()
         first.evaluate("BroadcastChannel.prototype.postMessage = () => undefined")
         first.get_by_role("button", name="Confirm").click()
-        expect(first.locator(".receipt").last).to_have_text("deleted 'call mom'")
+        expect(first.locator(".card")).to_have_attribute("data-state", "done")
         second.get_by_role("button", name="Confirm").evaluate("button => button.click()")
         expect(second.locator(".message.assistant .content").last).to_have_text(
             "That question has already been answered, so nothing was done now."
         )
-        expect(second.locator(".receipt", has_text="deleted")).to_have_count(1)
+        expect(second.locator(".card")).to_have_attribute("data-state", "done")
 
 
 def test_a_declined_and_a_superseded_question_say_so(site: Site) -> None:
     with site.page() as page:
         ask_to_delete(page)
         page.get_by_role("button", name="Decline").click()
-        expect(page.locator(".card")).to_have_attribute("data-closed", "declined")
+        expect(page.locator(".card")).to_have_attribute("data-state", "declined")
         say(page, "delete the call mom task")
         say(page, "show my tasks")
-        expect(page.locator(".card").last).to_have_attribute("data-closed", "superseded")
+        expect(page.locator(".card").last).to_have_attribute("data-state", "set_aside")
         expect(page.locator(".notice")).to_have_text("Not done: delete 'call mom'.")
 
 
@@ -168,7 +170,7 @@ def test_the_card_counts_down_and_expires(site: Site) -> None:
         page.clock.fast_forward("02:00")
         expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(3:00|2:\d\d)$"))
         page.clock.fast_forward("03:01")
-        expect(page.get_by_role("heading", name="Expired")).to_be_visible()
+        expect(page.get_by_role("heading", name="Not answered within five minutes")).to_be_visible()
         expect(page.get_by_role("button", name="Confirm")).to_have_count(0)
 
 
@@ -177,14 +179,14 @@ def test_the_card_shows_the_whole_of_a_long_task_and_folds_its_id(site: Site) ->
         say(page, f"add a task to {LONG_TASK}")
         expect(page.locator(".receipt")).to_have_text(f"added '{LONG_TASK}'")
         say(page, "delete the long letter task")
-        expect(page.locator(".card .change")).to_have_text(f"Delete '{LONG_TASK}'")
-        expect(page.locator(".card dl")).to_be_hidden()
+        expect(page.locator(".card .change")).to_have_text(f"Delete {LONG_TASK}")
+        expect(page.locator(".card details dl")).to_be_hidden()
         page.locator(".card summary").click()
-        expect(page.locator(".card dl")).to_contain_text("task_id")
+        expect(page.locator(".card details dl")).to_contain_text("task_id")
         # An unclear answer: the same question again, and why.
         say(page, "hmm")
         expect(page.locator(".card .notice")).to_have_text("Answer this first: your last message was neither yes nor no.")
-        expect(page.locator(".card .change").last).to_have_text(f"Delete '{LONG_TASK}'")
+        expect(page.locator(".card .change")).to_have_text(f"Delete {LONG_TASK}")
         say(page, "yes")
         expect(page.locator(".receipt").last).to_have_text(f"deleted '{LONG_TASK}'")
 

@@ -48,7 +48,7 @@ def test_the_questions_of_all_conversations_are_counted_and_answered_in_the_inbo
         expect(page.get_by_role("link", name="Inbox", exact=True)).to_be_visible()
         cards.first.get_by_role("link", name="add a task to call mom").click()
         expect(page.locator(".receipt").last).to_have_text("deleted 'call mom'")
-        expect(page.locator(".card.closed")).to_have_attribute("data-closed", "confirmed")
+        expect(page.locator(".card.closed")).to_have_attribute("data-state", "done")
 
 
 def test_a_question_answered_in_another_tab_is_closed_in_the_inbox(site: Site) -> None:

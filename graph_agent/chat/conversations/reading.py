@@ -13,11 +13,11 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.card import Card, CardState
+from graph_agent.models.card import Card
 from graph_agent.models.decision import DecisionType, PendingAction
 from graph_agent.models.record import OperationState
 from graph_agent.models.said import SaidCall
-from graph_agent.question.confirmations import action_in, action_of
+from graph_agent.question.confirmations import CARD_STATES, action_in, action_of
 from graph_agent.question.tables import Asks, QuestionState, questions
 from graph_agent.question.transitions import Questions
 from graph_agent.record.operations import undone_by
@@ -33,18 +33,6 @@ _OPERATIONS = select(call_operations.c.decision_id, call_operations.c.sequence, 
     call_operations.c.decision_id.in_(_of_these)
 )
 _FIND = select(conversations).where(conversations.c.id == bindparam("conversation"))
-
-
-_CARDS = {
-    QuestionState.OPEN: CardState.WAITING,
-    QuestionState.APPROVED: CardState.WORKING,
-    QuestionState.DENIED: CardState.DECLINED,
-    QuestionState.REPLACED: CardState.SET_ASIDE,
-    QuestionState.CANCELLED: CardState.CANCELLED,
-    QuestionState.EXPIRED: CardState.EXPIRED,
-    QuestionState.VOID: CardState.VOID,
-}
-"""The states of questions as cards show them; of an approved one the card says what became of its calls."""
 
 
 class ConversationSummary(Frozen):
@@ -193,7 +181,9 @@ def _card(asked: Mapping[str, Any], followed: Mapping[str, Followed]) -> Card | 
     if state is QuestionState.OPEN and not asked["in_time"]:
         state = QuestionState.EXPIRED
     after = followed.get(asked["closed_by"]) if state is QuestionState.APPROVED else None
-    return card_of(action_in(asked["subject"]), _CARDS[state], answered_at=asked["ended_at"], followed=after)
+    answered_in = asked["closed_by"] if state in (QuestionState.APPROVED, QuestionState.DENIED) else None
+    times = {"answered_at": asked["ended_at"], "answered_in": answered_in}
+    return card_of(action_in(asked["subject"]), CARD_STATES[state], **times, followed=after)
 
 
 def _followed(connection: Connection, decision_ids: Sequence[str]) -> dict[str, Followed]:
@@ -210,7 +200,6 @@ def _followed(connection: Connection, decision_ids: Sequence[str]) -> dict[str, 
         reply = replies.get(decision_id)
         said = [] if reply is None else map(SaidCall.model_validate, reply.calls or [])
         found[decision_id] = Followed(
-            decision_id,
             ended=reply is not None,
             calls={one.sequence: one for one in said},
             operations=states[decision_id],

@@ -275,7 +275,7 @@ class TurnClaim(RecordedTurn, Confirmations):
             "created_at": now,
             "question_id": None if decision.pending_action is None else decision.pending_action.id,
             "calls": [one.to_json() for one in decision.calls_said] or None,
-            "in_card": says_only_its_card(decision) or None,
+            "in_card": (record.header.context.answers is not None and says_only_its_card(decision)) or None,
         }
         INSERT_MESSAGE.run(connection, message)
         if decision.approval is not None:

@@ -1,79 +1,61 @@
-// The card of a pending action: what will change, the exact arguments, the time left, Confirm and Decline.
+// The card of a question, from the question to its receipt. The server says its state and all of its words.
 import type { VNode } from "preact";
-import type { PendingAction, PendingCall, StoredMessage } from "../shared/client";
+import { addressOf } from "../shared/address";
+import type { Card, CardCall } from "../shared/client";
 import { now } from "../clock";
-import { countdown } from "../shared/format";
+import { countdown, fullTime, shortTime } from "../shared/format";
 import { Json, Visible } from "../shared/visible";
-import { MAX_LENGTH } from "./composer";
 
 interface Props {
-  readonly pending: PendingAction;
+  readonly card: Card;
   readonly busy: boolean;
   readonly onAnswer: (yes: boolean) => void;
   /** Another way to answer. */
   readonly hint?: string;
   /** The name of the card where there are several. */
   readonly label?: string;
+  /** The button that undoes what it has done. */
+  readonly undo?: VNode | false;
 }
 
-export function PendingCard({ pending, busy, onAnswer, hint, label = "Confirmation" }: Props): VNode {
-  const [created, expires] = [Date.parse(pending.created_at), Date.parse(pending.expires_at)];
-  const left = expires - Math.max(created, now.value);
-  const expired = left <= 0;
-  const whole = expires - created;
-  const calls = callsOf(pending);
+export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation", undo }: Props): VNode {
+  const late = card.state === "waiting" && now.value >= Date.parse(card.expires_at);
+  const waits = card.state === "waiting" && !late;
+  const several = card.calls.length > 1;
   return (
-    <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label={label} tabindex={-1}>
+    <section class={`card ${waits ? "" : "closed"} ${card.state}`} data-question={card.id} data-state={card.state} aria-label={label} tabindex={-1}>
       <header>
-        <h2>{expired ? "Expired" : calls.length > 1 ? `Confirm these ${calls.length} actions` : "Confirm this action"}</h2>
-        {!expired && (
-          <span class="time" role="timer" aria-label="Time left">
-            {countdown(left)}
-          </span>
+        <h2>
+          <Visible text={late ? card.late : card.heading} />
+        </h2>
+        {waits && <TimeLeft card={card} />}
+        {card.answered_at && (
+          <time class="quiet" dateTime={card.answered_at} title={fullTime(card.answered_at)}>
+            {shortTime(card.answered_at)}
+          </time>
         )}
       </header>
-      {!expired && <progress class="left" max={whole} value={left} aria-hidden="true" />}
-      {pending.asked > 1 && !expired && <p class="notice">Answer this first: your last message was neither yes nor no.</p>}
-      {pending.changed_before && (
-        <p class="notice">
-          <Visible text={pending.changed_before} />
+      {waits && <Lines of={card.notices} />}
+      <ol class={several ? "change" : "change single"} tabindex={0}>
+        {card.calls.map((call, index) => (
+          <li key={index}>
+            <Call call={call} />
+          </li>
+        ))}
+      </ol>
+      {waits && <Lines of={[...(card.because ?? []), ...(card.approval_then ? [card.approval_then] : [])]} />}
+      {card.note && (
+        <p class="quiet">
+          <Visible text={card.note} />
         </p>
       )}
-      {pending.origins?.map((text) => (
-        <p key={text} class="notice">
-          <Visible text={text} />
-        </p>
-      ))}
-      {calls.length > 1 ? (
-        <ol class="change" tabindex={0}>
-          {calls.map((call, index) => (
-            <li key={index}>
-              <Visible text={actionOf(call)} />
-            </li>
-          ))}
-        </ol>
-      ) : (
-        <p class="change" tabindex={0}>
-          <Visible text={actionOf(pending)} />
-        </p>
-      )}
-      <details open={pending.by_id_only}>
-        <summary class="quiet">{calls.length > 1 ? "The exact calls" : "The exact call"}</summary>
-        {calls.length > 1 ? (
-          <ol>
-            {calls.map((call, index) => (
-              <li key={index}>
-                <Call call={call} />
-              </li>
-            ))}
-          </ol>
-        ) : (
-          <Call call={pending} />
-        )}
+      <details open={waits && Boolean(card.read)}>
+        <summary class="quiet">{several ? "The exact calls" : "The exact call"}</summary>
+        {card.calls.map((call, index) => (
+          <Exact key={index} call={call} />
+        ))}
       </details>
-      {expired ? (
-        <p class="quiet">The five minutes have passed, so nothing was done. Ask again to get a new question.</p>
-      ) : (
+      {waits && (
         <div class="buttons">
           <button type="button" class="primary" disabled={busy} onClick={() => onAnswer(true)}>
             Confirm
@@ -84,85 +66,121 @@ export function PendingCard({ pending, busy, onAnswer, hint, label = "Confirmati
           {hint && <span class="quiet">{hint}</span>}
         </div>
       )}
+      {undo}
+      {(card.answered_in || card.request) && (
+        <p class="quiet">
+          {card.answered_in && <a href={addressOf(`/decisions/${card.answered_in}`)}>Record</a>}
+          {card.answered_in && card.request && " · "}
+          {card.request && <a href={addressOf(`/inbox/${card.request}`)}>Request</a>}
+        </p>
+      )}
     </section>
   );
 }
 
-type ShownCall = Pick<PendingCall, "tool_name" | "arguments" | "description" | "object_text"> & { readonly by_id_only?: boolean };
-
-/** Every call that a yes confirms, in their order. */
-function callsOf(pending: PendingAction): readonly ShownCall[] {
-  return pending.calls?.length ? pending.calls : [pending];
+function TimeLeft({ card }: { card: Card }): VNode {
+  const [created, expires] = [Date.parse(card.created_at), Date.parse(card.expires_at)];
+  const left = Math.max(0, expires - Math.max(created, now.value));
+  return (
+    <>
+      <span class="time" role="timer" aria-label="Time left">
+        {countdown(left)}
+      </span>
+      <progress class="left" max={expires - created} value={left} aria-hidden="true" />
+    </>
+  );
 }
 
-/** The description with the whole text of its object, of which it quotes only the beginning. */
-function actionOf({ description, object_text: text }: ShownCall): string {
-  return text ? description.replace(/'.*… \([\d,]+ characters\)'/, () => `'${text}'`) : description;
+function Lines({ of: lines }: { of: readonly string[] | undefined }): VNode {
+  return (
+    <>
+      {lines?.map((text) => (
+        <p key={text} class="notice">
+          <Visible text={text} />
+        </p>
+      ))}
+    </>
+  );
 }
 
-/** The tool and the arguments that the card does not show already, one on each line. */
-function Call({ call }: { call: ShownCall }): VNode {
-  const shown = call.by_id_only ? [] : call.description.split("\n");
-  // Of a list, an object or a number that JavaScript would round, the card may show another spelling.
-  const isShown = (name: string, value: unknown): boolean =>
-    (typeof value === "string" && shown.includes(`${name} = '${value}'`)) || (typeof value === "number" && shown.includes(`${name} = ${value}`));
-  const names = Object.keys(call.arguments).filter((name) => !isShown(name, call.arguments[name]));
+/** The sentence of a call, its details, and what became of it. */
+function Call({ call }: { call: CardCall }): VNode {
+  const { said, heading, result = [], why } = call;
+  const rows = [...(said.rows ?? []).map((row) => ({ ...row, added: false })), ...result.map((row) => ({ ...row, added: true }))];
+  return (
+    <>
+      {heading && <span class={`verdict ${call.state ?? ""}`}>{heading}</span>}
+      {said.undoes && (
+        <p class="quiet">
+          <Visible text={said.undoes} />
+        </p>
+      )}
+      <p class="sentence">
+        {said.parts.map((part, index) =>
+          part.value ? (
+            <span key={index} class="value">
+              <Visible text={shownOf(part)} />
+            </span>
+          ) : (
+            <Visible key={index} text={part.text} />
+          ),
+        )}
+      </p>
+      {rows.length > 0 && (
+        <dl class="arguments">
+          {rows.map((row, index) => (
+            <div key={index} class={row.quiet ? "quiet" : row.added ? "added" : ""}>
+              <dt>
+                <Visible text={row.label} />
+              </dt>
+              <dd>
+                {row.was && (
+                  <>
+                    <s>
+                      <Visible text={row.was} />
+                    </s>{" "}
+                    →{" "}
+                  </>
+                )}
+                <Visible text={shownOf(row)} />
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {why && (
+        <p class="notice">
+          <Visible text={why} />
+        </p>
+      )}
+    </>
+  );
+}
+
+/** A value without quotes, which its look sets apart; one that is cut says so in its text. */
+function shownOf({ text, shown, length }: { readonly text: string; readonly shown?: string; readonly length?: number }): string {
+  return shown && !length ? shown : text;
+}
+
+function Exact({ call: { tool_name, arguments: given } }: { call: CardCall }): VNode {
   return (
     <dl class="arguments">
       <dt>tool</dt>
       <dd>
         <code>
-          <Visible text={call.tool_name} />
+          <Visible text={tool_name} />
         </code>
       </dd>
-      {names.map((name) => (
-        <Argument key={name} name={name} value={call.arguments[name]} />
+      {Object.entries(given).map(([name, value]) => (
+        <>
+          <dt>
+            <Visible text={name} />
+          </dt>
+          <dd>
+            <Json value={value} />
+          </dd>
+        </>
       ))}
     </dl>
-  );
-}
-
-/** The user's answer as the conversation shows it: with the action, because "Yes." alone says nothing in a list. */
-export function answerTo(pending: PendingAction, yes: boolean): string {
-  return [...`${yes ? "Yes" : "No"}: ${actionOf(pending)}`].slice(0, MAX_LENGTH).join("");
-}
-
-/** True for a message that `answerTo` has made. */
-export function isAnswer(message: string): boolean {
-  return /^(Yes|No): /.test(message);
-}
-
-function Argument({ name, value }: { name: string; value: unknown }): VNode {
-  return (
-    <>
-      <dt>
-        <Visible text={name} />
-      </dt>
-      <dd>
-        <Json value={value} />
-      </dd>
-    </>
-  );
-}
-
-const STATES: Readonly<Record<NonNullable<StoredMessage["question"]>, string>> = {
-  open: "Open",
-  confirmed: "Used: confirmed",
-  declined: "Used: declined",
-  expired: "Expired",
-  superseded: "Superseded by a later message",
-};
-
-/** The question of an earlier message, and what became of it. */
-export function ClosedCard({ message }: { message: StoredMessage }): VNode {
-  return (
-    <section class="card closed" data-closed={message.question} aria-label="Confirmation">
-      <header>
-        <h2>{message.question ? STATES[message.question] : "Closed"}</h2>
-      </header>
-      <p class="change">
-        <Visible text={message.content} />
-      </p>
-    </section>
   );
 }

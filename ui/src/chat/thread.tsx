@@ -14,7 +14,7 @@ import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
 import { Visible } from "../shared/visible";
-import { ClosedCard, isAnswer, PendingCard } from "./card";
+import { QuestionCard } from "./card";
 import { Cause } from "./ending";
 import type { Recorded } from "./recorded";
 import { loadOlder } from "./store";
@@ -69,12 +69,13 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   const isFailed = ending === "failed" && answered !== undefined && answered.decision_id === ended.decisionId && !turn?.failure;
   const asked = messages.findLast((message) => message.role === "user" && !isByCode(message));
   // An answer to a card is given on a card, and a tool that has failed may have changed something.
-  const canRetry = asked !== undefined && !isAnswer(asked.content) && ended.ending?.outcome_category === "ERROR:RESPONSE_GENERATION";
+  const canRetry = asked !== undefined && !asked.in_card && ended.ending?.outcome_category === "ERROR:RESPONSE_GENERATION";
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running, isFailed]);
-  const pending = conversation?.pending_action ?? null;
-  const asking = pending ? messages.findLast((message) => message.question === "open") : undefined;
   // A notice may be about a change whose outcome is learned later.
+  const answerOf = new Map(messages.filter((one) => one.role === "assistant").map((one) => [one.decision_id, one]));
   const undoable = messages.filter((one) => one.role === "assistant" && (one.effects?.length || one.notices?.length)).slice(-UNDOABLE);
+  const undoOf = (message: StoredMessage | undefined): VNode | false =>
+    message !== undefined && undoable.includes(message) && <Undo message={message} busy={running} latest={answered?.id ?? ""} />;
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
   const unsaved = turn && !messages.some((message) => message.decision_id === turn.decisionId) ? turn : null;
   return (
@@ -85,7 +86,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
           Earlier messages
         </button>
       )}
-      {messages.map((message) => (
+      {messages.filter((message) => !message.in_card || !isSaid(message, messages)).map((message) => (
         <StoredItem
           key={message.id}
           message={message}
@@ -93,19 +94,23 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
           onChoose={() => onChoose(message.decision_id)}
           isNotice={ending === "cap" && message.decision_id === ended.decisionId}
           card={
-            message === asking && pending ? (
-              <PendingCard pending={pending} busy={running} onAnswer={onAnswer} hint="You can also write yes or no." />
-            ) : message.question ? (
-              <ClosedCard message={message} />
-            ) : null
+            message.card && (
+              <QuestionCard
+                card={message.card}
+                busy={running}
+                onAnswer={onAnswer}
+                hint="You can also write yes or no."
+                undo={undoOf(answerOf.get(message.card.answered_in ?? ""))}
+              />
+            )
           }
-          undo={undoable.includes(message) && <Undo message={message} busy={running} latest={answered?.id ?? ""} />}
+          undo={!message.in_card && undoOf(message)}
         />
       ))}
-      {unsaved && (
+      {unsaved && !unsaved.message.answers && (
         <article class="message user">
           <p class="content">
-            <Visible text={unsaved.message.content ?? (unsaved.message.answers?.yes ? "Yes." : "No.")} />
+            <Visible text={unsaved.message.content ?? ""} />
           </p>
         </article>
       )}
@@ -172,6 +177,11 @@ function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
       )}
     </ul>
   );
+}
+
+/** True if the card that says a message is among those that are shown. */
+function isSaid({ decision_id }: StoredMessage, messages: readonly StoredMessage[]): boolean {
+  return messages.some(({ card }) => card?.answered_in === decision_id);
 }
 
 /** True in a turn that no message of the user has begun, such as the end of a request for approval. */

@@ -63,7 +63,7 @@ export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNo
   const isAsked = pending?.undoes?.decision_id === id;
   useLayoutEffect(() => {
     // The button goes, and with it the focus: the keyboard goes on at the question.
-    if (isAsked && asking) document.querySelector<HTMLElement>(`[data-pending="${pending.id}"]`)?.focus({ preventScroll: true });
+    if (isAsked && asking) document.querySelector<HTMLElement>(`[data-question="${pending.id}"]`)?.focus({ preventScroll: true });
   }, [isAsked]);
   return (
     <>

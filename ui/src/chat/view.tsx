@@ -12,7 +12,6 @@ import { Visible, visible } from "../shared/visible";
 import { loadTopology } from "../machine/machine";
 import { Composer } from "./composer";
 import { TurnPanel } from "./panel";
-import { answerTo } from "./card";
 import { recordedOf, useRecorded } from "./recorded";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
 import { loadTasks, Tasks } from "./tasks";
@@ -107,7 +106,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
             onChoose={(decision) => choose(decision === latest ? null : decision)}
             onAnswer={(yes) => {
               const pending = conversation?.pending_action;
-              if (pending) submit({ content: answerTo(pending, yes), answers: { pending_action: pending.id, yes, ...(pending.by_id_only && { read: pending.whole_digest }) } });
+              if (pending) submit({ answers: { pending_action: pending.id, yes, ...(pending.by_id_only && { read: pending.whole_digest }) } });
             }}
           />
         )}

@@ -2,24 +2,24 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
-import { PendingCard } from "../chat/card";
+import { QuestionCard } from "../chat/card";
 import { announce } from "../chat/store";
 import { Reply } from "../shared/authored";
 import { ApiError } from "../shared/client";
-import type { ChatReply, PendingAction, QuestionSummary } from "../shared/client";
+import type { Card, ChatReply, QuestionSummary } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { Visible } from "../shared/visible";
 import { answerQuestion, loadInbox } from "./store";
 
 interface Props {
   readonly question: QuestionSummary;
-  readonly card: PendingAction;
+  readonly card: Card;
   readonly open: boolean;
   /** Its place in the list, which tells it from the others. */
   readonly number?: number;
 }
 
-export function Confirmation({ question, card: pending, open, number = 1 }: Props): VNode {
+export function Confirmation({ question, card, open, number = 1 }: Props): VNode {
   const { conversation_id, conversation_title: title } = question;
   const [busy, setBusy] = useState(false);
   const [reply, setReply] = useState<ChatReply | null>(null);
@@ -57,14 +57,14 @@ export function Confirmation({ question, card: pending, open, number = 1 }: Prop
   return (
     <div ref={place}>
       {isOpen ? (
-        <PendingCard label={label} pending={pending} busy={busy} onAnswer={(yes) => void answer(yes)} />
+        <QuestionCard label={label} card={card} busy={busy} onAnswer={(yes) => void answer(yes)} />
       ) : (
         <section class="card closed" data-closed={reply ? "answered" : "gone"} aria-label={label}>
           <header>
             <h2>{reply ? (answered.current ? "You confirmed" : "You declined") : "Answered elsewhere, replaced, or expired"}</h2>
           </header>
           <p class="change">
-            <Visible text={pending.description} />
+            <Visible text={question.description} />
           </p>
           {reply && (
             <div role="status">

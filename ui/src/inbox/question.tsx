@@ -24,7 +24,7 @@ export function Question({ id }: { id: string }): VNode {
     void readQuestion(id).then(setShown, (error: unknown) => error instanceof ApiError && setFailure(error.message));
   useEvery(load, [id]);
   if (!shown) return failure ? <p role="alert">{failure}</p> : <Loading what="the question" />;
-  if (shown.card) return <Confirmation question={shown} card={shown.card} open={shown.state === "open"} />;
+  if (shown.shown) return <Confirmation question={shown} card={shown.shown} open={shown.state === "open"} />;
   return <Request shown={shown as Shown} failure={failure} setFailure={setFailure} load={load} />;
 }
 

@@ -66,8 +66,8 @@ function ForMe({ empty }: { empty: string }): VNode {
       empty={empty}
       more={more}
       row={(one, index) =>
-        one.card ? (
-          <Confirmation question={one} card={one.card} open={open.has(one.id)} number={index + 1} />
+        one.shown ? (
+          <Confirmation question={one} card={one.shown} open={open.has(one.id)} number={index + 1} />
         ) : (
           <Listed request={one} />
         )
