@@ -27,6 +27,8 @@ class CardState(StrEnum):
     """It is not known whether it was done."""
     WAITS = "waits"
     """The user said yes, and it waits for the approval of other people."""
+    AGREED = "agreed"
+    """The user said yes to a plan."""
     DECLINED = "declined"
     EXPIRED = "expired"
     SET_ASIDE = "set_aside"

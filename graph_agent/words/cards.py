@@ -25,6 +25,7 @@ _HEADINGS: Mapping[CardState, tuple[str, str]] = {
     CardState.NOT_DONE: ("Not done", ""),
     CardState.UNKNOWN: ("Not known whether it was done", "Please check before you ask for it again."),
     CardState.WAITS: ("You said yes · waits for approval", ""),
+    CardState.AGREED: ("You agreed to the plan", "What it permits runs without asking you again until it ends."),
     CardState.DECLINED: ("Declined", _NOTHING_DONE),
     CardState.EXPIRED: ("Not answered within five minutes", f"{_NOTHING_DONE} Ask again to get a new question."),
     CardState.SET_ASIDE: ("Set aside by your next message", _NOTHING_DONE),
@@ -90,7 +91,7 @@ def card_of(
     """Return the card of a question; with what followed its yes, the state is that of its calls."""
     calls = tuple(_calls(pending, followed))
     if followed is not None:
-        state = _together(one.state for one in calls if one.state is not None)
+        state = CardState.AGREED if pending.plan else _together(one.state for one in calls if one.state is not None)
     note = _HEADINGS[state][1]
     return Card(
         id=pending.id,
@@ -135,7 +136,8 @@ def says_only_its_card(decision: AgentDecision) -> bool:
 def _calls(pending: PendingAction, followed: Followed | None) -> Iterable[CardCall]:
     for sequence, one in enumerate(pending.each, start=1):
         said = one.said or Said(parts=(SaidPart(text=one.description),))
-        state = None if followed is None else followed.state_of(sequence)
+        # A plan is no call: what runs under it is said by the turns that make it.
+        state = None if followed is None or pending.plan else followed.state_of(sequence)
         after = None if followed is None else followed.calls.get(sequence)
         yield CardCall(
             said=said,

@@ -103,7 +103,7 @@ def test_the_card_says_which_value_is_not_the_users(browser: Browser, tmp_path: 
     ):
         page.goto(f"{site.url}/chat")
         say(page, "refund order A-17")
-        expect(page.locator(".card .notice")).to_have_text("amount 1200 is not from you: the model wrote it.")
+        expect(page.locator(".card .notice").first).to_have_text("amount 1200 is not from you: the model wrote it.")
 
 
 def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:

@@ -128,7 +128,7 @@ def test_a_confirmation_works_once_in_two_tabs(site: Site) -> None:
             expect(tab.get_by_role("heading", name="Done", exact=True)).to_be_visible()
             expect(tab.get_by_role("button", name="Confirm")).to_have_count(0)
             # The card is the answer and the receipt.
-            expect(tab.locator(".message")).to_have_count(3)
+            expect(tab.locator(".message")).to_have_count(4)
 
 
 def test_two_tabs_that_confirm_at_the_same_time_delete_once(site: Site) -> None:

@@ -74,17 +74,18 @@ def test_a_change_is_undone_after_a_question(site: Site, desk: AddressDesk) -> N
         expect(undo).to_have_count(0)
         assert desk.streets["W1"] == "Birch 9"
         card.get_by_role("button", name="Confirm").click()
-        expect(page.locator(".receipt")).to_have_count(3)
+        expect(card).to_have_attribute("data-state", "done")
+        expect(card.get_by_role("heading")).to_have_text("Undo: done")
         assert desk.streets["W1"] == "Elm 1"
         expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
         # The link comes with the end of the turn.
         expect(page.locator(".message.assistant").get_by_role("link", name="Decision")).to_have_count(4)
         made = page.locator(".message.assistant").first.get_by_role("link", name="Decision")
-        asked = page.locator(".message.assistant").nth(2).get_by_role("link", name="Decision")
-        done = page.locator(".message.assistant").last.get_by_role("link", name="Decision")
+        asked = page.locator(".message.assistant").nth(2).get_by_role("link", name="Decision").last
+        done = card.get_by_role("link", name="Decision")
         links = [link.get_attribute("href") or "" for link in (made, asked, done)]
         page.reload()
-        expect(page.locator(".receipt")).to_have_count(3)
+        expect(card).to_have_attribute("data-state", "done")
         expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
         page.goto(f"{site.url}{links[0]}")
         expect(page.locator(f"dd a[href='{links[2]}']")).to_be_visible()
@@ -111,7 +112,7 @@ def test_of_two_pages_the_second_one_learns_that_it_was_undone(site: Site, desk:
             other.goto(page.url)
             other.get_by_role("button", name=re.compile("^Undo")).click()
             other.get_by_role("button", name="Confirm").click()
-            expect(other.locator(".receipt")).to_have_count(2)
+            expect(other.locator(".card")).to_have_attribute("data-state", "done")
         button.click()
         expect(page.get_by_role("alert")).to_contain_text("has undone it already")
         expect(button).to_have_count(0)
@@ -132,7 +133,7 @@ def test_two_tabs_that_ask_at_the_same_time_undo_once(site: Site, desk: AddressD
         for confirm in confirms:
             confirm.evaluate("button => button.click()")
         for one in (page, second):
-            expect(one.locator(".receipt").nth(1)).to_be_visible()
+            expect(one.locator(".card")).to_have_attribute("data-state", "done")
         assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
@@ -165,7 +166,8 @@ def test_a_change_can_be_undone_once_its_outcome_is_learned(site: Site, desk: Ad
         say(page, "thanks")
         page.locator(".message.assistant").first.get_by_role("button", name=undo).click()
         page.get_by_label("Confirmation").get_by_role("button", name="Confirm").click()
-        expect(page.locator(".receipt").last).to_contain_text("Undo: Add note (note 'n1')")
+        expect(page.get_by_role("heading", name="Undo: done")).to_be_visible()
+        expect(page.locator(".card .sentence").last).to_have_text("Undo: Add note")
         assert desk.notes == {}
 
 
@@ -270,7 +272,7 @@ def test_after_an_undo_with_the_keyboard_the_button_is_gone_in_every_tab(site: S
         expect(confirm).to_be_focused()
         page.keyboard.press("Enter")
         for tab, button in zip((page, other), buttons, strict=True):
-            expect(tab.locator(".receipt")).to_have_count(2)
+            expect(tab.locator(".card")).to_have_attribute("data-state", "done")
             expect(button).to_have_count(0)
         assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
@@ -286,12 +288,11 @@ def test_the_page_the_replay_and_the_saved_file_say_what_a_decision_undoes(site:
         say(page, "send it to Birch 9 and write to them")
         page.get_by_role("button", name=re.compile("^Undo")).click()
         page.get_by_role("button", name="Confirm").click()
-        expect(page.locator(".receipt")).to_have_count(3)
-        # The receipts of a running turn are shown before its answer.
+        expect(page.locator(".card")).to_have_attribute("data-state", "done")
         links = page.locator(".message.assistant").get_by_role("link", name="Decision")
         expect(links).to_have_count(3)
         expect(page.locator(".working")).to_have_count(0)
-        made, asked, done = [(link.get_attribute("href") or "").rpartition("/")[2] for link in links.all()]
+        made, done, asked = [(link.get_attribute("href") or "").rpartition("/")[2] for link in links.all()]
         for decision, title in ((asked, "Asks to undo decision"), (done, "Undoes decision")):
             page.goto(f"{site.url}/decisions/{decision}?step=1#BUILD_REQUEST")
             says_undo(page, f"{title} {made}")
@@ -333,9 +334,11 @@ def test_an_undo_that_was_not_done_is_not_said_to_undo(site: Site, desk: Address
         if yes:
             desk.streets["W1"] = "Oak 1"
         answer.click()
+        expect(page.locator(".card")).to_have_attribute("data-state", "not_done" if yes else "declined")
         answers = page.locator(".message.assistant")
-        expect(answers).to_have_count(3)
-        made, _, answered = [link.get_attribute("href") for link in answers.get_by_role("link", name="Decision").all()]
+        # Why it was not done is a reply of its own; after a no the card says all.
+        expect(answers).to_have_count(3 if yes else 2)
+        made, answered, *_ = [link.get_attribute("href") for link in answers.get_by_role("link", name="Decision").all()]
         page.goto(f"{site.url}{answered}")
         undoing = page.locator(".undoing")
         expect(undoing).to_contain_text(f"Does not undo decision {(made or '').rpartition('/')[2]}")

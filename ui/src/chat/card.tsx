@@ -19,7 +19,9 @@ interface Props {
 }
 
 export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation", undo }: Props): VNode {
-  const late = card.state === "waiting" && now.value >= Date.parse(card.expires_at);
+  const [created, expires] = [Date.parse(card.created_at), Date.parse(card.expires_at)];
+  const left = expires - Math.max(created, now.value);
+  const late = card.state === "waiting" && left <= 0;
   const waits = card.state === "waiting" && !late;
   const several = card.calls.length > 1;
   return (
@@ -28,13 +30,18 @@ export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation
         <h2>
           <Visible text={late ? card.late : card.heading} />
         </h2>
-        {waits && <TimeLeft card={card} />}
+        {waits && (
+          <span class="time" role="timer" aria-label="Time left">
+            {countdown(left)}
+          </span>
+        )}
         {card.answered_at && (
           <time class="quiet" dateTime={card.answered_at} title={fullTime(card.answered_at)}>
             {shortTime(card.answered_at)}
           </time>
         )}
       </header>
+      {waits && <progress class="left" max={expires - created} value={left} aria-hidden="true" />}
       {waits && <Lines of={card.notices} />}
       <ol class={several ? "change" : "change single"} tabindex={0}>
         {card.calls.map((call, index) => (
@@ -69,25 +76,12 @@ export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation
       {undo}
       {(card.answered_in || card.request) && (
         <p class="quiet">
-          {card.answered_in && <a href={addressOf(`/decisions/${card.answered_in}`)}>Record</a>}
+          {card.answered_in && <a href={addressOf(`/decisions/${card.answered_in}`)}>Decision</a>}
           {card.answered_in && card.request && " · "}
           {card.request && <a href={addressOf(`/inbox/${card.request}`)}>Request</a>}
         </p>
       )}
     </section>
-  );
-}
-
-function TimeLeft({ card }: { card: Card }): VNode {
-  const [created, expires] = [Date.parse(card.created_at), Date.parse(card.expires_at)];
-  const left = Math.max(0, expires - Math.max(created, now.value));
-  return (
-    <>
-      <span class="time" role="timer" aria-label="Time left">
-        {countdown(left)}
-      </span>
-      <progress class="left" max={expires - created} value={left} aria-hidden="true" />
-    </>
   );
 }
 
@@ -106,7 +100,9 @@ function Lines({ of: lines }: { of: readonly string[] | undefined }): VNode {
 /** The sentence of a call, its details, and what became of it. */
 function Call({ call }: { call: CardCall }): VNode {
   const { said, heading, result = [], why } = call;
-  const rows = [...(said.rows ?? []).map((row) => ({ ...row, added: false })), ...result.map((row) => ({ ...row, added: true }))];
+  // The object that its own server describes is in the sentence; its id is in the exact call.
+  const asked = (said.rows ?? []).filter((row) => !row.described);
+  const rows = [...asked.map((row) => ({ ...row, added: false })), ...result.map((row) => ({ ...row, added: true }))];
   return (
     <>
       {heading && <span class={`verdict ${call.state ?? ""}`}>{heading}</span>}
