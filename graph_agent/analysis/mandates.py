@@ -1,4 +1,4 @@
-"""What a plan permits at most: its lines, narrowed to the calls that the rules let run once the user has said yes to it.
+"""The most that a plan permits: its lines, narrowed to the calls that the rules let run once the user has said yes to it.
 
 The bounds of a line are encoded beside the decision of the guard. What has no formula is left free, so that a bound may stay
 wider than what runs, and never becomes narrower: what is struck is proved to run under no circumstances.
@@ -33,7 +33,7 @@ _SOLVER: Final = threading.Lock()
 
 
 class Permitted(NamedTuple):
-    """What a line permits at most."""
+    """The most that a line permits."""
 
     line: Line | None
     """The line with bounds that are as wide or narrower; None if no call of it ever runs."""

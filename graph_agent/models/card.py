@@ -42,7 +42,7 @@ class CardCall(Frozen):
 
     said: Said
     state: CardState | None = Field(default=None, exclude_if=not_)
-    """What became of the call; None before a yes, and without one."""
+    """The outcome of the call; None before a yes, and without one."""
     heading: str = Field(default="", exclude_if=not_)
     """The same in words, on a card of several calls."""
     result: tuple[SaidRow, ...] = Field(default=(), exclude_if=not_)
@@ -63,7 +63,7 @@ class Card(Frozen):
     late: str = Field(default="", exclude_if=not_)
     """The heading from `expires_at` on, of a card that waits."""
     note: str = Field(default="", exclude_if=not_)
-    """What the state means for the user, as a sentence."""
+    """The meaning of the state for the user, as a sentence."""
     calls: tuple[CardCall, ...]
     notices: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """The sentences before the question: that it is asked again, what its message had changed, and the origins of values."""

@@ -55,7 +55,7 @@ _WHILE_SENT = {True: CardState.UNKNOWN, False: CardState.WORKING}
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What the turn that followed a yes has stored."""
+    """The rows of the turn that followed a yes."""
 
     ended: bool = False
     """True if it has ended: its message is stored."""
