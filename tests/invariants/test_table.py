@@ -187,6 +187,8 @@ NOT_PROVED = {
 """The statements that have no test yet: nothing may rely on them."""
 
 SUPPORTING = {
+    f"{HERE}/test_plans.py::test_a_mandate_lets_run_exactly_what_the_yes_would_let_run",
+    f"{HERE}/test_plans.py::test_the_mandate_is_read_after_the_conditions_and_drawn_before_the_effect",
     f"{HERE}/test_approval_model.py::test_a_planted_mistake_of_the_protocol_is_found",
     f"{HERE}/test_approval_model.py::test_no_reachable_state_of_a_request_is_wrong_and_each_can_end",
     f"{HERE}/test_compiled_graph.py::test_aisvs_9_2_1_no_path_of_the_compiled_graph_sends_a_call_that_waits_without_its_claim",
