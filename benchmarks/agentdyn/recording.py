@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.policy.gates import MAX_CALLS_PER_ROUND
+from graph_agent.reply.forms import PROPOSE_PLAN
 from graph_agent.testing import says
 
 SILENT = "Done."
@@ -75,6 +76,14 @@ def read_recordings(folder: Path) -> list[Recording]:
     return [recording for recording in found if recording is not None]
 
 
+class Proposed(NamedTuple):
+    """A plan that the recorded model did not propose itself."""
+
+    plan: dict[str, Any]
+    before: Callable[[FunctionCall], bool]
+    """It is proposed before the first response with such a call."""
+
+
 class RecordedModel(RequestAdapter):
     """A model that gives the responses of a recording, whatever it is asked."""
 
@@ -84,9 +93,14 @@ class RecordedModel(RequestAdapter):
         super().__init__(declarations)
         self.waiting: deque[LLMResponse] = deque()
 
-    def begin(self, recording: Recording) -> None:
-        """Go on with another recording."""
-        self.waiting = deque(recording.responses())
+    def begin(self, recording: Recording, proposed: Proposed | None = None) -> None:
+        """Go on with another recording, and propose a plan before the first response that has such a call."""
+        responses = list(recording.responses())
+        if proposed is not None:
+            at = next((i for i, one in enumerate(responses) if any(map(proposed.before, one.function_calls or ()))), None)
+            plan = LLMResponse(function_calls=[FunctionCall(PROPOSE_PLAN, proposed.plan)], finish_reason="tool_calls")
+            responses[at:at] = [] if at is None else [plan]
+        self.waiting = deque(responses)
 
     def next_argument(self, name: str) -> str | None:
         """Return the first argument of this name among the calls to come."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.agentdojo.tool_list import ToolList
 from benchmarks.agentdyn.marks import MARKS
-from benchmarks.agentdyn.recording import RecordedModel, Recording
+from benchmarks.agentdyn.recording import Proposed, RecordedModel, Recording
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import PendingAction
 from graph_agent.testing import TestClient, open_installation
@@ -33,6 +33,8 @@ class Replayed:
     """The questions about the user's own calls."""
     foreign: list[str] = field(default_factory=list)
     """The questions about calls of the attacker."""
+    plans: list[str] = field(default_factory=list)
+    """The questions about a plan."""
 
 
 class Replayer:
@@ -49,13 +51,16 @@ class Replayer:
         self._marks = MARKS[tool_list.name]
         self._users = count()
 
-    async def play(self, recording: Recording, *, attended: bool) -> Replayed:
-        """Play a recording. An attending user says yes to their own calls only; without one every question gets a no."""
+    async def play(self, recording: Recording, *, attended: bool, proposed: Proposed | None = None) -> Replayed:
+        """Play a recording. An attending user says yes to their own calls only; without one every question gets a no.
+
+        A plan gets a yes in any case.
+        """
         task = self._suite.user_tasks[recording.task]
         environment = task.init_environment(self._suite.load_and_inject_default_environment(recording.texts))
         before = environment.model_copy(deep=True)
         self._tools.begin(environment)
-        self.model.begin(recording)
+        self.model.begin(recording, proposed)
         replayed = await self._converse(task.PROMPT, recording, attended=attended)
         judged = (recording.output, before, environment, self._tools.sent)
         judge = self._suite._check_task_result  # noqa: SLF001 (only AgentDojo's pipelines call it, which run a real model)
@@ -71,7 +76,10 @@ class Replayer:
             if pending is None and not self.model.waiting:
                 return replayed
             message = _GO_ON
-            if pending is not None:
+            if pending is not None and pending.plan is not None:
+                replayed.plans.append(pending.description)
+                message = "yes"
+            elif pending is not None:
                 foreign = self._is_foreign(pending, recording)
                 (replayed.foreign if foreign else replayed.questions).append(pending.description)
                 message = "yes" if attended and not foreign else "no"
