@@ -34,6 +34,7 @@ from graph_agent.record.tables import (
     tool_invocation_logs,
 )
 from graph_agent.words.reasons import conditions_that_refused
+from graph_agent.words.said import brief_of
 
 C = TypeVar("C", bound=Frozen)
 
@@ -75,8 +76,8 @@ class LoggedDecision(Frozen):
     """The number of tool calls that code refused. The outcome does not depend on it if other calls succeeded."""
     refused_by: str | None
     """The reason of the conditions that refused the first refused call; None if no condition refused it."""
-    action: str | None
-    """The action that the user confirmed or declined with this message; None for any other decision."""
+    title: str
+    """The message; for an answer to a question the action that it was about, with what the answer was."""
 
     @classmethod
     def of(cls, row: RowMapping, calls: Sequence[Any], changed: bool) -> LoggedDecision:
@@ -91,18 +92,22 @@ class LoggedDecision(Frozen):
                 "changed": changed,
                 "refused_calls": len(refused),
                 "refused_by": conditions_that_refused(refused[0].gate, refused[0].error_message) if refused else None,
-                "action": _pending_action(row["header_of_answer"]),
+                "title": _title(row),
             }
         )
 
 
-def _pending_action(header: str | None) -> str | None:
-    """Return the description of the action that waited when a turn began. None also for a header that cannot be read."""
+def _title(row: RowMapping) -> str:
+    """Return the title of a decision: its message also for a header that cannot be read."""
+    message, header = str(row["message"]), row["header_of_answer"]
     try:
         pending = None if header is None else RecordHeader.model_validate_json(header).context.pending_confirmation
     except ValueError:
-        return None
-    return None if pending is None else pending.description
+        return message
+    if pending is None:
+        return message
+    answer = "Declined" if row["decision_type"] == DecisionType.CANCEL_PENDING else "Confirmed"
+    return f"{answer}: {brief_of(pending)}"
 
 
 _RAN_CONFIRMED: ColumnElement[bool] = (
@@ -122,7 +127,7 @@ _HEADER_OF_ANSWER: ColumnElement[str | None] = case(
         decision_logs.c.header,
     ),
 ).label("header_of_answer")
-_COMPUTED = ("usage", "tools", "changed", "refused_calls", "refused_by", "action")
+_COMPUTED = ("usage", "tools", "changed", "refused_calls", "refused_by", "title")
 ROW_COLUMNS = [
     *(decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name not in _COMPUTED),
     _HEADER_OF_ANSWER,

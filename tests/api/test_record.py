@@ -61,14 +61,16 @@ async def test_a_typed_answer_is_listed_with_the_action_that_it_is_about(
     asked = (await client.post("/api/chat", json={"content": "delete call mom"})).json()
     await client.post("/api/chat", json={"content": answer, "conversation_id": asked["conversation_id"]})
     listed = (await client.get("/api/decisions")).json()["items"]
-    assert [(item["decision_type"], item["action"]) for item in listed] == [
-        (type_, "Delete 'call mom'"),
-        ("REQUEST_CONFIRMATION", None),
-        ("INVOKE_TOOL", None),
+    said_so = "Confirmed" if answer == "yes" else "Declined"
+    assert [(item["decision_type"], item["title"]) for item in listed] == [
+        (type_, f"{said_so}: Delete 'call mom'"),
+        ("REQUEST_CONFIRMATION", "delete call mom"),
+        ("INVOKE_TOOL", "add a task to call mom"),
     ]
     # A row that was changed by hand is still listed.
     await environment.database.write(lambda connection: connection.exec_driver_sql("UPDATE decision_logs SET header = '{'"))
-    assert [item["action"] for item in (await client.get("/api/decisions")).json()["items"]] == [None, None, None]
+    titles = [item["title"] for item in (await client.get("/api/decisions")).json()["items"]]
+    assert titles == [answer, "delete call mom", "add a task to call mom"]
 
 
 async def test_decisions_are_listed_newest_first_by_filter(client: httpx.AsyncClient) -> None:

@@ -115,6 +115,7 @@ def test_only_the_walk_writes_to_a_call_in_hand() -> None:
                 "policy/gates.py": {"is_previewed"},
                 "policy/sentence_check.py": {"_problem_of_place"},
                 "words/said.py": {"text_of_object"},
+                "bootstrap/definitions.py": {"draft_constitution"},
                 "tools/played.py": {"play"},
                 "chat/approval_looks.py": {"of_viewer"},
             },

@@ -22,6 +22,7 @@ from graph_agent.record.audit_writer import MemoryConfirmations
 from graph_agent.record.settlements import find_unknown_call, settle_key, successful_calls
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.words.said import brief_of
 from tests.frozen_clock import pass_time
 from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, asks, calls, failed, says
@@ -69,12 +70,12 @@ async def test_the_log_shows_what_was_confirmed_however_the_turn_went_on(
     trace = await log.read(partial(read_trace, decision_id=decision_id))
     assert trace is not None
     assert question.decision.pending_action is not None
-    assert trace.decision.action == question.decision.pending_action.description
+    assert trace.decision.title == f"Confirmed: {brief_of(question.decision.pending_action)}"
     assert any("was given by the user's own answer" in text for text in findings(trace))
     # The question itself, and a turn without a yes, have none.
     asked = await log.read(partial(read_trace, decision_id=question.record.header.decision_id))
     assert asked is not None
-    assert asked.decision.action is None
+    assert asked.decision.title == "go"
 
 
 @pytest.mark.slow

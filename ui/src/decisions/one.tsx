@@ -22,7 +22,7 @@ import { Undoes } from "../machine/undoes";
 import { CopyButtons } from "./copying";
 import { Related } from "./related";
 import { listAddress } from "./list";
-import { Outcome, titleOf } from "./row";
+import { Outcome } from "./row";
 import { Steps } from "./steps";
 
 export function DecisionView({ id }: { id: string }): VNode {
@@ -68,7 +68,7 @@ export function DecisionView({ id }: { id: string }): VNode {
           Decisions
         </a>
         <h1>
-          <Visible text={titleOf(detail)} />
+          <Visible text={detail.title} />
         </h1>
         <a href={addressOf("/help")} class="explained">
           <Outcome {...detail} />

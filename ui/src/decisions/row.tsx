@@ -23,7 +23,7 @@ export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.de
       </time>
       <span class="row-text">
         {item.refused_calls > 0 && <span class="verdict refused">{counted(item.refused_calls, "call")} refused</span>}
-        {visible(titleOf(item))}
+        {visible(item.title)}
       </span>
       {!brief && <span class="row-user">{visible(item.user_id)}</span>}
       {!brief && (
@@ -36,16 +36,6 @@ export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.de
       {!brief && <span class="row-ms">{item.status === "PENDING" ? "" : duration(item.duration_ms)}</span>}
     </a>
   );
-}
-
-const ANSWERS: Readonly<Record<string, string>> = { EXECUTE_PENDING: "Confirmed", CANCEL_PENDING: "Declined" };
-
-/** The message, or for an answer to a question the action that it was about. */
-export function titleOf({ decision_type, message, action }: LoggedDecision): string {
-  if (action === null) return message;
-  // The question has an argument on each line; a title has one line.
-  const [first, ...rest] = action.split("\n").map((line) => line.trim());
-  return `${ANSWERS[decision_type]}: ${first}${rest.length > 0 ? ` (${rest.join(", ")})` : ""}`;
 }
 
 /** What the columns of a row are. */

@@ -10,7 +10,6 @@ import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible, visible } from "../shared/visible";
 import { changedLines } from "../lab/lines";
-import { titleOf } from "./row";
 
 interface Loaded {
   readonly detail: DecisionDetail;
@@ -49,7 +48,7 @@ export function DecisionRulesView({ id }: { id: string | null }): VNode {
     <main class="decision" tabindex={0}>
       <header class="view-title">
         <a class="back" href={addressOf(`/decisions/${detail.decision_id}`)}>
-          {visible(titleOf(detail))}
+          {visible(detail.title)}
         </a>
         <h1>Rules of this decision</h1>
         {isOperator() && (

@@ -12,7 +12,7 @@ import { undoingOf } from "../machine/undo";
 import { rulesOf } from "./flows";
 import { Columns } from "./columns";
 import { tried } from "./texts";
-import { Outcome, titleOf } from "../decisions/row";
+import { Outcome } from "../decisions/row";
 import { Comparison } from "./comparison";
 import { replayOne } from "./reports";
 import type { Report } from "./reports";
@@ -37,7 +37,7 @@ export function OneDecision({ id, rules }: { id: string; rules: VNode }): VNode 
           Policy lab
         </a>
         <h1>
-          <Visible text={titleOf(loaded.detail)} />
+          <Visible text={loaded.detail.title} />
         </h1>
         <Outcome {...loaded.detail} />
         <Actions loaded={loaded} />
