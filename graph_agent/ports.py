@@ -17,7 +17,12 @@ from graph_agent.models.approval import KnownRequests
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration
+from graph_agent.models.mandate import PermittedLine, Plan
 from graph_agent.models.tools import ToolResult, ToolTraits
+
+if TYPE_CHECKING:
+    # Only named in signatures.
+    from graph_agent.policy.compiled import CompiledPolicy
 
 if TYPE_CHECKING:
     # Only named in a signature: its import takes 0.1 s, and the commands that only read the database do without it.
@@ -188,6 +193,13 @@ class ApprovalRequests(Protocol):
 
     async def known(self, call_digest: str, user_id: str, conversation_id: str) -> KnownRequests:
         """Return what is stored about earlier requests of the user. Raises `RecordUnavailableError`."""
+
+
+class PlanSolver(Protocol):
+    """Solves what the rules let run of a plan."""
+
+    def __call__(self, plan: Plan, policy: CompiledPolicy) -> list[PermittedLine]:
+        """Return the most that each line permits, within seconds. It runs in a thread, and raises nothing."""
 
 
 class ContractMethod:

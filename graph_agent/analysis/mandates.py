@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import z3
 
 from graph_agent.analysis.encoding import Encoder, outcomes
 from graph_agent.analysis.questions import Analysis, actions_of
 from graph_agent.analysis.symbols import TRUE, SymbolicCall, Unencodable, Value, conjunction, disjunction, text
-from graph_agent.models.mandate import AtMost, Bound, Is, Line, Plan, Scalar
+from graph_agent.models.mandate import AtMost, Bound, Is, Line, PermittedLine, Plan, Scalar
 from graph_agent.policy.cedar.syntax import covers
 from graph_agent.policy.cedar.types import NUMBERS, Kind
 from graph_agent.policy.cedar.values import MAX_LONG, SCALE
@@ -32,63 +32,26 @@ _SOLVER: Final = threading.Lock()
 """The solver has one context, which two threads cannot use at once."""
 
 
-class Permitted(NamedTuple):
-    """The most that a line permits."""
-
-    line: Line | None
-    """The line with bounds that are as wide or narrower; None if no call of it ever runs."""
-    never: Mapping[str, tuple[Scalar, ...]] = {}
-    """The values of arguments that were struck, by argument."""
-    rule: str = ""
-    """The rule that refuses every call of a line that never runs, or lets each wait; empty if it is not one rule alone."""
-
-
-def permitted(plan: Plan, policy: CompiledPolicy, seconds: float = SECONDS) -> list[Permitted]:
+def permitted(plan: Plan, policy: CompiledPolicy, seconds: float = SECONDS) -> list[PermittedLine]:
     """Return what each line of a plan permits at most, in their order; a line that was not solved in time as it is."""
     with _SOLVER:
         analysis = Analysis(policy, seconds=seconds)
         solved = [_permitted(line, policy, analysis, seconds) for line in plan.lines[:MAX_SOLVED]]
-    return [*solved, *(Permitted(line) for line in plan.lines[MAX_SOLVED:])]
+    return [*solved, *(PermittedLine(line) for line in plan.lines[MAX_SOLVED:])]
 
 
-def narrowed(plan: Plan, found: Sequence[Permitted]) -> Plan | None:
-    """Return a plan without what never runs; None if nothing of it does."""
-    lines = tuple(one.line for one in found if one.line is not None)
-    return plan.replace(lines=lines) if lines else None
-
-
-def largest_sums(plan: Plan) -> dict[tuple[str, str], Decimal]:
-    """Return the most that all calls of a plan have together, by tool and argument, where a line bounds a number."""
-    found: dict[tuple[str, str], Decimal] = {}
-    for line in plan.lines:
-        for name, bound in line.arguments.items():
-            if (largest := _largest(bound)) is not None:
-                most = min(line.times * largest, line.sum.get(name, Decimal("inf")))
-                found[line.tool, name] = found.get((line.tool, name), Decimal(0)) + most
-    return found
-
-
-def _largest(bound: Bound) -> Decimal | None:
-    """Return the largest number within a bound, and 0 if all are negative; None if it has values that are no numbers."""
-    if isinstance(bound, AtMost):
-        return Decimal(str(bound.at_most))
-    if isinstance(bound, Is) and all(map(_is_number, bound.values)):
-        return max(Decimal(0), *(Decimal(str(value)) for value in bound.values))
-    return None
-
-
-def _permitted(line: Line, policy: CompiledPolicy, analysis: Analysis, seconds: float) -> Permitted:
+def _permitted(line: Line, policy: CompiledPolicy, analysis: Analysis, seconds: float) -> PermittedLine:
     end = monotonic() + seconds
     try:
         call = analysis.call(line.tool, policy)
         runs = outcomes(call, policy, {}).accepted
         within = _Within(line, policy, call, runs, end)
         if not within.is_possible():
-            return Permitted(None, rule=within.rule_against(policy))
+            return PermittedLine(None, rule=within.rule_against(policy))
         # In place of a bound that is not solved in time the line keeps its own.
         return within.narrowed()
     except (Unencodable, z3.Z3Exception, KeyError):
-        return Permitted(line)
+        return PermittedLine(line)
 
 
 class _Within:
@@ -129,7 +92,7 @@ class _Within:
             pass
         return ""
 
-    def narrowed(self) -> Permitted:
+    def narrowed(self) -> PermittedLine:
         arguments, never = dict(self._line.arguments), {}
         for name, bound in self._line.arguments.items():
             value = _value(self._call, name)
@@ -143,7 +106,7 @@ class _Within:
                     arguments[name] = self._up_to(bound, value)
             except (Unencodable, z3.Z3Exception):
                 continue
-        return Permitted(self._line.replace(arguments=arguments), never)
+        return PermittedLine(self._line.replace(arguments=arguments), never)
 
     def _never_is(self, value: Value | None, one: Scalar) -> bool:
         equals = None if value is None else _equals(value, one)

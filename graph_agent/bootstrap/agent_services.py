@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.opened import OpenedByTask
+from graph_agent.bootstrap.plan_solver import plan_solver
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.rule_sets import engine_config, rule_set_of
 from graph_agent.bootstrap.secret import record_keys, signing_keys
@@ -99,6 +100,7 @@ async def open_services(
                 signer=Signer(*signing_keys(settings)),
                 confirmations=ConfirmationStore(stores.database, record_key=keys),
                 approvals=approvals,
+                permitted=plan_solver(),
             ),
         )
         try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.maintenance import record_jobs, verify_installation
+from graph_agent.bootstrap.plan_solver import plan_solver
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
@@ -68,6 +69,7 @@ async def open_record(url: str | None = None, *, clock: Clock | None = None) -> 
             signer=Signer(*signing_keys(settings)),
             confirmations=ConfirmationStore(stores.database, record_key=keys),
             approvals=approvals,
+            permitted=plan_solver(),
         )
         maintained = asyncio.create_task(_maintain(record_jobs(stores, tree, clock=clock)))
         try:

@@ -11,6 +11,7 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, AfterYes, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.mandate import Is
+from graph_agent.policy.permitted_plan import narrowed
 from graph_agent.policy.plan_check import PlanError, read_plan
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import by_code
@@ -28,8 +29,11 @@ async def ask_about_plan(turn: Turn, runtime: TurnRuntime, proposed: Mapping[str
         return None
     policy = runtime.snapshot.policy
     try:
-        plan = read_plan(proposed, policy)
+        proposal = read_plan(proposed, policy)
     except PlanError:
+        return None
+    found = await runtime.ports.permitted(proposal)
+    if (plan := narrowed(proposal, found)) is None:
         return None
     # The values that are known stand in the plan: the card says which of them others have written.
     literal = [
@@ -44,7 +48,7 @@ async def ask_about_plan(turn: Turn, runtime: TurnRuntime, proposed: Mapping[str
         id=runtime.ports.new_id(),
         tool_name=PROPOSE_PLAN,
         arguments=plan.to_json(),
-        description=plan_card(plan, policy, sources),
+        description=plan_card(plan, policy, sources, found),
         asked_under=policy.digests([line.tool for line in plan.lines]),
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,

@@ -11,7 +11,7 @@ from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMResponse
-from graph_agent.models.mandate import Covered, Draw, Mandate, WantedDraw
+from graph_agent.models.mandate import Covered, Draw, Mandate, PermittedLine, Plan, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
@@ -115,6 +115,9 @@ class TurnPorts(FactPorts, Protocol):
 
         Without `conditions`, which count the call, the verdict is `ruling`.
         """
+
+    async def permitted(self, plan: Plan) -> list[PermittedLine]:
+        """Return the most that each line of a plan permits under the rules; a line that was not solved in time as it is."""
 
     async def mint(self, pending: PendingAction) -> Mandate:
         """Put the plan that the user has agreed to in force, in the commit that has the yes."""

@@ -137,6 +137,17 @@ class Line(Frozen):
         return all(isinstance(bound, Is) and len(bound.values) == 1 for bound in self.arguments.values())
 
 
+class PermittedLine(Frozen, kw_only=False):
+    """The most that a line of a plan permits under the rules in force."""
+
+    line: Line | None
+    """The line with bounds that are as wide or narrower; None if no call of it ever runs."""
+    never: dict[str, tuple[Scalar, ...]] = Field(default_factory=dict, exclude_if=not_)
+    """The values of arguments that were struck, by argument."""
+    rule: str = Field(default="", exclude_if=not_)
+    """The rule that refuses every call of a line that never runs, or lets each wait; empty if it is not one rule alone."""
+
+
 class Plan(Frozen):
     """The lines and the time that a yes is asked for."""
 

@@ -53,6 +53,7 @@ class EntryKind(StrEnum):
     KNOWN_REQUESTS = "known_requests"
     MANDATE = "mandate"
     MINT = "mint"
+    PLAN = "plan"
     RESERVE = "reserve"
     SOURCES = "sources"
     UNDO = "undo"

@@ -19,7 +19,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
-from graph_agent.models.mandate import Covered, Draw, Mandate, WantedDraw
+from graph_agent.models.mandate import Covered, Draw, Mandate, PermittedLine, Plan, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
@@ -236,6 +236,12 @@ class WhatIfPorts:
             facts = situation.facts if recorded is None else Facts.model_validate(recorded["facts"])
             ruling = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
         return Drawn(ruling, None if drawn is None else Draw.model_validate(drawn))
+
+    async def permitted(self, plan: Plan) -> list[PermittedLine]:
+        recorded = self._next(EntryKind.PLAN, plan.to_json())
+        if recorded is None:
+            return [PermittedLine(line) for line in plan.lines]
+        return [PermittedLine.model_validate(one) for one in recorded]
 
     async def mint(self, pending: PendingAction) -> Mandate:
         if (recorded := self._next(EntryKind.MINT, pending.id)) is None:

@@ -71,6 +71,7 @@ class LLMAgentEngine(TurnSetup):
             signer=ports.signer,
             confirmations=ports.confirmations,
             approvals=ports.approvals,
+            permitted=ports.permitted,
             permit=getattr(ports.audit, "permit", None),
             call_seconds=min(call_seconds, config.iteration_timeout or call_seconds),
             settle_seconds=min(_SETTLE_SECONDS, config.timeout_seconds / 4),

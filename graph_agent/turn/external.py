@@ -26,7 +26,16 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.net.permits import require_permit, sent_under
 from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import ApprovalRequests, Confirmations, ConfirmationUse, IdSource, SentCall, SeveralServers, ToolServer
+from graph_agent.ports import (
+    ApprovalRequests,
+    Confirmations,
+    ConfirmationUse,
+    IdSource,
+    PlanSolver,
+    SentCall,
+    SeveralServers,
+    ToolServer,
+)
 from graph_agent.tools.outcomes import learn_outcome, send
 
 if TYPE_CHECKING:
@@ -63,6 +72,8 @@ class ExternalPorts:
     signer: Signer
     confirmations: Confirmations
     approvals: ApprovalRequests | None = None
+    permitted: PlanSolver | None = None
+    """Solves what a plan permits at most; None leaves its lines as they are."""
     permit: Permit | None = None
     """The knowledge of the stops of operators; None if there is no table of them."""
     attempt: int = 1

@@ -13,6 +13,7 @@ ordinary path to a decision.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -29,7 +30,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
-from graph_agent.models.mandate import Covered, Draw, Mandate, MandateState, WantedDraw
+from graph_agent.models.mandate import Covered, Draw, Mandate, MandateState, PermittedLine, Plan, WantedDraw
 from graph_agent.models.origin import Origin
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import (
@@ -346,6 +347,18 @@ class Recorder:
             entry = await self._reserve(call, replace(reservation, wanted=wanted))
         drawn = entry.result["mandate"]
         return Drawn(_ruling_of(entry.result), None if drawn is None else Draw.model_validate(drawn))
+
+    async def permitted(self, plan: Plan) -> list[PermittedLine]:
+        request = digest(plan.to_json())
+        if (entry := self._replay_entry(EntryKind.PLAN, request)) is not None:
+            return [PermittedLine.model_validate(one) for one in entry.result]
+        solve = self._ports().permitted
+        lines = [PermittedLine(line) for line in plan.lines]
+        if solve is not None and not self.interrupted:
+            # In a thread: the solver takes up to half a second for a line.
+            lines = await asyncio.to_thread(solve, plan, self.in_force)
+        self._append(EntryKind.PLAN, request, [one.to_json() for one in lines])
+        return lines
 
     async def mint(self, pending: PendingAction) -> Mandate:
         assert pending.plan is not None

@@ -18,7 +18,7 @@ from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import ApprovalRequests, Clock, Confirmations, IdSource
+from graph_agent.ports import ApprovalRequests, Clock, Confirmations, IdSource, PlanSolver
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, MemoryConfirmations
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
@@ -44,6 +44,8 @@ class EnginePorts:
     confirmations: Confirmations = field(default_factory=MemoryConfirmations)
     approvals: ApprovalRequests | None = None
     """The store of approval requests. Without one no policy that counts approvals can be used."""
+    permitted: PlanSolver | None = None
+    """Solves what a plan permits at most, before its user is asked. Without one its card has the bounds of the model."""
 
 
 @dataclass(frozen=True, slots=True)

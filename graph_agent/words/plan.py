@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graph_agent.models.mandate import AtMost, Bound, Draw, Form, From, Is, Line, OwnText, Plan
+from graph_agent.models.mandate import AtMost, Bound, Draw, Form, From, Is, Line, OwnText, PermittedLine, Plan
 from graph_agent.models.sources import BatchSources, CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.permitted_plan import largest_sums
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.text import HIDDEN, one_line
 from graph_agent.words.values import labels, lowered
@@ -27,15 +28,41 @@ _FORMS = {
 }
 
 
-def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None) -> str:
-    """Return what a plan permits at most, as its user reads it; `sources` are those of the values of each line."""
+def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None, proposed: Sequence[PermittedLine] = ()) -> str:
+    """Return what a plan permits at most, as its user reads it.
+
+    `sources` are those of the values of each line, and `proposed` the lines as they were solved, with what was struck.
+    """
     of_lines = [None] * len(plan.lines) if sources is None else sources.calls
     lines = [
         f"{number}. {_line(line, policy, of_line)}"
         for number, (line, of_line) in enumerate(zip(plan.lines, of_lines, strict=True), 1)
     ]
     end = f"For {_minutes(plan)} after your yes. Each runs without asking you again; anything else is asked about as before."
-    return "\n".join(["Plan, at most:", *lines, end])
+    return "\n".join(["Plan, at most:", *lines, *_in_all(plan, policy), *_struck(proposed, policy), end])
+
+
+def _in_all(plan: Plan, policy: CompiledPolicy) -> Iterator[str]:
+    """Yield the most that several calls have together in a number."""
+    calls = {line.tool: sum(one.times for one in plan.lines if one.tool == line.tool) for line in plan.lines}
+    for (tool, name), most in largest_sums(plan).items():
+        if calls[tool] > 1:
+            yield f"In all at most: {_title(tool, policy)}, {lowered(labels([name])[name])} {most.normalize():f}."
+
+
+def _struck(proposed: Sequence[PermittedLine], policy: CompiledPolicy) -> Iterator[str]:
+    """Yield what never runs."""
+    for number, one in enumerate(proposed, 1):
+        if one.line is None:
+            yield f"Left out, because it never runs: line {number} of the proposal{f' ({one.rule})' if one.rule else ''}."
+            continue
+        for name, values in one.never.items():
+            what = f"{_title(one.line.tool, policy)}, {lowered(labels([name])[name])}"
+            yield f"Left out, because it never runs: {what} = {' or '.join(map(_quoted, values))}."
+
+
+def _title(tool: str, policy: CompiledPolicy) -> str:
+    return one_line(policy.rules[tool].title, _MAX_TITLE)
 
 
 def plan_agreed(plan: Plan) -> str:
@@ -59,8 +86,7 @@ def _line(line: Line, policy: CompiledPolicy, sources: CallSources | None) -> st
     bounds = [f"{lowered(named[name])} {_bound(name, line.arguments[name], policy, sources)}" for name in names]
     sums = [f"{lowered(named[name])} together up to {line.sum[name]}" for name in names if name in line.sum]
     often = [] if line.times == 1 else [f"up to {line.times} times"]
-    title = one_line(policy.rules[line.tool].title, _MAX_TITLE)
-    return f"{title}: {'; '.join([*(bounds or ['no arguments']), *sums, *often])}"
+    return f"{_title(line.tool, policy)}: {'; '.join([*(bounds or ['no arguments']), *sums, *often])}"
 
 
 def _bound(name: str, bound: Bound, policy: CompiledPolicy, sources: CallSources | None) -> str:

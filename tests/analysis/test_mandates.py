@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from graph_agent.analysis.comparison import compare
-from graph_agent.analysis.mandates import Permitted, largest_sums, narrowed, permitted
+from graph_agent.analysis.mandates import permitted
 from graph_agent.analysis.questions import Change
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.mandate import AtMost, Bound, Is, Line, Plan
+from graph_agent.models.mandate import AtMost, Bound, Is, Line, PermittedLine, Plan
 from graph_agent.policy.cedar.conditions import Situation, Verdict
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.mandate import Conversation, fits
+from graph_agent.policy.permitted_plan import largest_sums, narrowed
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, TEXT, ShopTool, facts, policy_of, schema
 
 SECONDS = 300.0
@@ -49,13 +50,13 @@ BOUNDS: dict[str, Bound] = {"recipient": Is(("ann", "EVIL")), "amount": AtMost(2
 MONEY = Line(tool="send_money", arguments=BOUNDS, times=3)
 
 
-def solved(*lines: Line, policy: CompiledPolicy = POLICY) -> list[Permitted]:
+def solved(*lines: Line, policy: CompiledPolicy = POLICY) -> list[PermittedLine]:
     return permitted(Plan(lines=lines), policy, SECONDS)
 
 
 def test_a_number_is_shown_up_to_what_runs_and_a_value_that_never_runs_is_struck() -> None:
     assert solved(MONEY) == [
-        Permitted(
+        PermittedLine(
             MONEY.replace(arguments={**BOUNDS, "recipient": Is(("ann",)), "amount": AtMost(500)}), {"recipient": ("EVIL",)}
         )
     ]
@@ -72,7 +73,7 @@ def test_a_number_is_shown_up_to_what_runs_and_a_value_that_never_runs_is_struck
 )
 def test_a_line_that_never_runs_is_struck_with_the_rule_that_is_against_it(line: Line, rule: str) -> None:
     found = solved(line, Line(tool="delete_file", arguments={"path": Is(("/tmp/a",))}))
-    assert found[0] == Permitted(None, rule=rule)
+    assert found[0] == PermittedLine(None, rule=rule)
     assert narrowed(Plan(lines=(line,)), found[:1]) is None
     left = narrowed(Plan(lines=(line, line)), found)
     assert left is not None
@@ -94,13 +95,13 @@ def test_the_whole_is_the_sum_over_the_lines_and_each_at_most_its_own_sum() -> N
 
 
 def test_what_is_not_solved_in_time_stays_as_wide_as_it_is() -> None:
-    assert permitted(Plan(lines=(MONEY,)), POLICY, 0) == [Permitted(MONEY)]
+    assert permitted(Plan(lines=(MONEY,)), POLICY, 0) == [PermittedLine(MONEY)]
     found = permitted(Plan(lines=(MONEY,) * 7), POLICY, SECONDS)
     assert [one.line == MONEY for one in found] == [False] * 5 + [True] * 2
 
 
 def test_without_conditions_and_with_one_that_is_not_encoded_a_line_is_as_wide_as_it_is() -> None:
-    assert solved(MONEY, policy=policy_of(TOOLS, None)) == [Permitted(MONEY)]
+    assert solved(MONEY, policy=policy_of(TOOLS, None)) == [PermittedLine(MONEY)]
     product = "context.arguments.amount * context.arguments.amount > 100"
     rules = f'{PERMIT} forbid (principal, action == Action::"send_money", resource) when {{ {product} }};'
     (found,) = solved(MONEY, policy=policy_of(TOOLS, rules))
@@ -109,7 +110,7 @@ def test_without_conditions_and_with_one_that_is_not_encoded_a_line_is_as_wide_a
 
 def test_a_tool_that_always_asks_is_within_a_line_of_one_call() -> None:
     line = Line(tool="wipe", arguments={"path": Is(("/tmp/a",))})
-    assert solved(line) == [Permitted(line)]
+    assert solved(line) == [PermittedLine(line)]
 
 
 NAMES, AMOUNTS = ("ann", "bob", "EVIL"), (0, 5, 50, 499, 500, 501, 3000)

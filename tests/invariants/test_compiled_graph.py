@@ -32,7 +32,7 @@ from graph_agent.models.decision import (
 )
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMResponse
-from graph_agent.models.mandate import Covered, Mandate, WantedDraw
+from graph_agent.models.mandate import Covered, Mandate, PermittedLine, Plan, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
@@ -152,6 +152,9 @@ class NodePorts:
         self, call: AuthorizedCall, wanted: WantedDraw, ruling: ConditionsVerdict, conditions: Any, situation: Situation
     ) -> Drawn | None:
         raise AssertionError(f"no tool is in plans: {call}, {wanted}, {ruling}, {conditions}, {situation}")
+
+    async def permitted(self, plan: Plan) -> list[PermittedLine]:
+        raise AssertionError(f"no plan is asked about: {plan}")
 
     async def mint(self, pending: PendingAction) -> Mandate:
         raise AssertionError(f"no plan is asked about: {pending}")

@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 
+from graph_agent.analysis.mandates import permitted
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
-from graph_agent.models.mandate import MandateState, MandateView
+from graph_agent.models.mandate import Line, MandateState, MandateView, PermittedLine, Plan
 from graph_agent.models.record import CallDisposition, EntryKind
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.signature import Signer
+from graph_agent.ports import PlanSolver
 from graph_agent.record.mandates import end_mandate, list_mandates
 from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tree.leaves import Sealer
@@ -67,6 +70,11 @@ def plan(*lines: dict[str, Any], **more: Any) -> Any:
     return calls(("propose_plan", {"lines": list(lines) or [REFUNDS], **more}))
 
 
+def solve(plan: Plan, policy: CompiledPolicy) -> list[PermittedLine]:
+    """Solve a plan within a time that no machine reaches."""
+    return permitted(plan, policy, 300)
+
+
 class Shop(TableServer):
     """The tools of a shop, of which one reads."""
 
@@ -85,6 +93,7 @@ class Desk:
     answers: dict[str, Any] = field(default_factory=dict)
     clock: ManualClock = field(default_factory=ManualClock)
     turns: list[FinishedTurn] = field(default_factory=list)
+    solver: PlanSolver | None = None
 
     def __post_init__(self) -> None:
         self.server = Shop(served=declarations_of(self.tools), answers=self.answers)
@@ -94,6 +103,7 @@ class Desk:
     def new_engine(self, rules: str | None = None) -> LLMAgentEngine:
         audit = DatabaseAuditWriter(self.log, clock=self.clock)
         ports = {"audit": audit, "clock": self.clock, "ids": RandomIds(), "signer": Signer(SECRET)}
+        ports["permitted"] = self.solver
         settings = grouped(**ports, conditions=ConditionsFile(rules or self.rules), config=LONG)
         return LLMAgentEngine(self.model, self.server, constitution_of(self.tools), **settings)
 
@@ -119,6 +129,30 @@ def became(turn: FinishedTurn) -> list[CallDisposition]:
     return [one.disposition for one in turn.record.invocations]
 
 
+async def test_a_card_says_what_the_rules_let_run_and_the_mandate_permits_no_more(log: Database) -> None:
+    over = '@id("over 20") forbid (principal, action == Action::"refund", resource) when { context.arguments.amount > 20 };\n'
+    wide = line(times=3, order={"is": ["W1", "W666"]}, amount={"at_most": 50})
+    never = line(order={"is": ["W666"]}, amount={"at_most": 5})
+    desk = Desk(log, [plan(wide, never), calls(refund("W1", 20)), says("Done.")], rules=ASKS + over, solver=solve)
+    asked = await desk.say("refund it")
+    assert asked.decision.reply.startswith(
+        'Plan, at most:\n1. Refund: amount up to 20; order = "W1"; up to 3 times\nIn all at most: Refund, amount 60.\n'
+        'Left out, because it never runs: Refund, order = "W666".\n'
+        "Left out, because it never runs: line 2 of the proposal (never 666).\nFor 60 minutes"
+    )
+    assert became(await desk.say("yes")) == [EXECUTED]
+    assert (await desk.mandate()).mandate.plan.lines == (
+        Line.model_validate({"tool": "refund", "times": 3, "arguments": {"order": {"is": ["W1"]}, "amount": {"at_most": 20}}}),
+    )
+
+
+async def test_a_plan_of_which_nothing_ever_runs_is_not_asked_about(log: Database) -> None:
+    never = plan(line(order={"is": ["W666"]}, amount={"at_most": 5}))
+    desk = Desk(log, [never, says("That is not possible.")], solver=solve)
+    answered = await desk.say("refund it")
+    assert (answered.decision.pending_action, answered.decision.reply) == (None, "That is not possible.")
+
+
 async def test_one_yes_lets_the_calls_of_a_plan_run_and_nothing_else(log: Database) -> None:
     script = [plan(), calls(refund("W1", 50)), calls(refund("W2")), calls(refund("W3")), says("unused")]
     desk = Desk(log, script)
@@ -126,7 +160,8 @@ async def test_one_yes_lets_the_calls_of_a_plan_run_and_nothing_else(log: Databa
     asked = await desk.say("refund both")
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert asked.decision.reply.startswith(
-        'Plan, at most:\n1. Refund: amount up to 50; order = "W1" or "W2" or "W3"; up to 2 times\nFor 60 minutes'
+        'Plan, at most:\n1. Refund: amount up to 50; order = "W1" or "W2" or "W3"; up to 2 times\n'
+        "In all at most: Refund, amount 100.\nFor 60 minutes"
     )
     assert await desk.sent() == []
 

@@ -64,7 +64,8 @@ def read_card(card: str) -> dict[str, Any]:
     minutes = re.fullmatch(r"For (\d+) minutes? after your yes\. Each runs without asking you again; (?:.+) as before\.", end)
     assert minutes is not None
     read = []
-    for number, line in enumerate(lines, 1):
+    # After the lines stands what they have together, which follows from them.
+    for number, line in enumerate((one for one in lines if not one.startswith("In all at most: ")), 1):
         shown, title, text = re.fullmatch(r"(\d+)\. ([^:]+): (.*)", line).groups()  # type: ignore[union-attr]
         assert int(shown) == number
         read.append(read_line(TITLES[title], text))
