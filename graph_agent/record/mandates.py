@@ -6,7 +6,7 @@ so a call was drawn before the revocation, or it was not drawn. A draw counts un
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 from graph_agent.db import insert_into
 from graph_agent.models.mandate import Draw, Mandate, MandateState, MandateView, WantedDraw
 from graph_agent.models.record import CallOperation, OperationState
+from graph_agent.models.stop import Sending, Stop, StopScope
 from graph_agent.record.stops import find_stops_since
 from graph_agent.record.tables import call_operations, mandate_draws, mandates
 from graph_agent.record.tree.leaves import Sealer, columns_of, row_text
@@ -73,7 +74,7 @@ def draw(
         return None
     if row.user_id != operation.user_id or not _is_ours(connection, row, sealer):
         return None
-    if any(stop.covers(operation.sending) for stop in find_stops_since(connection, row.created_at)):
+    if _revoking_stop(row, find_stops_since(connection, row.created_at)) is not None:
         return None
     lines, drawn = _mandate(row).lines, connection.execute(_DRAWN, {"mandate": row.id}).all()
     for number in wanted.covered.lines:
@@ -117,13 +118,16 @@ def list_mandates(
         wanted = wanted.where(_row.user_id == user_id)
     if conversation_id is not None:
         wanted = wanted.where(_row.conversation_id == conversation_id)
-    return [_view(connection, row, at) for row in connection.execute(wanted).all()]
+    if not (rows := connection.execute(wanted).all()):
+        return []
+    stops = find_stops_since(connection, min(row.created_at for row in rows))
+    return [_view(connection, row, stops, at) for row in rows]
 
 
 def find_mandate(connection: Connection, mandate_id: str, at: datetime) -> MandateView | None:
     """Return a mandate by its id."""
     row = connection.execute(select(mandates).where(_row.id == mandate_id)).one_or_none()
-    return None if row is None else _view(connection, row, at)
+    return None if row is None else _view(connection, row, find_stops_since(connection, row.created_at), at)
 
 
 def forget_mandates(connection: Connection, user_id: str) -> None:
@@ -140,24 +144,37 @@ def prune_mandates(connection: Connection, before: datetime) -> None:
     connection.execute(delete(mandates).where(_row.until < before))
 
 
-def _view(connection: Connection, row: Row[Any], at: datetime) -> MandateView:
+def _view(connection: Connection, row: Row[Any], stops: Iterable[Stop], at: datetime) -> MandateView:
     mandate, drawn = _mandate(row), connection.execute(_DRAWN, {"mandate": row.id}).all()
     counts = tuple(sum(one.line == number for one in drawn) for number in range(1, len(mandate.lines) + 1))
-    return MandateView(
-        mandate=mandate,
-        state=_state_now(row, at, used=all(count >= line.times for count, line in zip(counts, mandate.lines, strict=True))),
-        drawn=counts,
-        ended_at=row.ended_at,
-        ended_by=row.ended_by or "",
-    )
+    used = all(count >= line.times for count, line in zip(counts, mandate.lines, strict=True))
+    return MandateView(mandate=mandate, drawn=counts, **_end(row, _revoking_stop(row, stops), at, used=used))
 
 
-def _state_now(row: Row[Any], at: datetime, *, used: bool) -> MandateState:
+def _end(row: Row[Any], stop: Stop | None, at: datetime, *, used: bool) -> dict[str, Any]:
+    """Return the state of a mandate, and when and by whom it was ended."""
     if row.state != MandateState.OPEN:
-        return MandateState(row.state)
-    if not row.created_at <= at < row.until:
-        return MandateState.EXPIRED
-    return MandateState.USED if used else MandateState.OPEN
+        return {"state": MandateState(row.state), "ended_at": row.ended_at, "ended_by": row.ended_by or ""}
+    in_time = row.created_at <= at < row.until
+    if stop is not None and stop.at is not None and not used and (in_time or stop.at < row.until):
+        return {"state": MandateState.REVOKED, "ended_at": stop.at, "ended_by": f"stop {stop.number}"}
+    if not in_time:
+        return {"state": MandateState.EXPIRED}
+    return {"state": MandateState.USED if used else MandateState.OPEN}
+
+
+def _revoking_stop(row: Row[Any], stops: Iterable[Stop]) -> Stop | None:
+    """Return the first stop that has revoked a mandate: one made since the yes, of its user, a tool of it, or of everything.
+
+    A stop of a server revokes every mandate, because a plan does not say which servers its tools are on.
+    """
+    tools = [line["tool"] for line in row.plan["lines"]]
+    for stop in stops:
+        if stop.at is None or stop.at < row.created_at:
+            continue
+        if stop.scope is StopScope.SERVER or any(stop.covers(Sending(row.user_id, tool, changes=True)) for tool in tools):
+            return stop
+    return None
 
 
 def _mandate(row: Row[Any]) -> Mandate:

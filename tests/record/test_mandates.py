@@ -14,6 +14,7 @@ from graph_agent.db import Database
 from graph_agent.models.mandate import AtMost, Covered, Line, Mandate, MandateState, Plan, WantedDraw
 from graph_agent.models.record import CallOperation, OperationState
 from graph_agent.models.rules_digests import RulesDigests
+from graph_agent.models.stop import Stop, StopScope
 from graph_agent.record import operations
 from graph_agent.record.mandates import (
     draw,
@@ -25,6 +26,7 @@ from graph_agent.record.mandates import (
     mint,
     prune_mandates,
 )
+from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tables import call_operations, mandate_draws, mandates
 from graph_agent.record.tree.leaves import Sealer
 
@@ -90,6 +92,39 @@ def test_every_order_of_draws_outcomes_and_ends_stays_within_the_line(log: Datab
             assert view.drawn == (len(kept),), events
 
     log.write_now(play)
+
+
+@pytest.mark.parametrize(
+    ("scope", "name", "changes_only", "revokes"),
+    [
+        (StopScope.EVERYTHING, "", True, True),
+        (StopScope.USER, "ann", False, True),
+        (StopScope.USER, "bob", False, False),
+        (StopScope.TOOL, "refund", False, True),
+        (StopScope.TOOL, "ship", False, False),
+        (StopScope.SERVER, "shop", False, True),
+    ],
+)
+async def test_a_mandate_that_a_stop_covers_is_shown_as_revoked_and_draws_nothing(
+    log: Database, scope: StopScope, name: str, changes_only: bool, revokes: bool
+) -> None:
+    placed = await place_stop(log, Stop(number=0, scope=scope, name=name, changes_only=changes_only))
+    at = placed.at
+    assert at is not None
+    await end_stop(log, placed.number, SEALER, by="op", reason="over")
+
+    def look(connection: Connection) -> None:
+        agreed = {"created_at": at - timedelta(minutes=1), "until": at + timedelta(minutes=59)}
+        mint(connection, mandate().replace(**agreed), SEALER)
+        view = find_mandate(connection, "m1", at)
+        assert view is not None
+        assert [view] == list_mandates(connection, at)
+        assert (view.state, view.ended_at, view.ended_by) == (
+            (MandateState.REVOKED, at, f"stop {placed.number}") if revokes else (MandateState.OPEN, None, "")
+        )
+        assert drawn(connection, "m1", 1, 10, at) is not revokes
+
+    await log.write(look)
 
 
 def test_a_draw_takes_the_first_line_with_room_and_only_calls_of_its_user(log: Database) -> None:
