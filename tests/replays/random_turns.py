@@ -42,6 +42,13 @@ COUNTED = ConditionsFile(
     'forbid (principal, action == Action::"add_task", resource) unless { context.result has tasks };'
 )
 
+ASKED = ConditionsFile(
+    "permit (principal, action, resource);"
+    'forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };'
+)
+_ADDS = "- add_task: Create new tasks"
+IN_PLANS = Constitution.load().text.replace(_ADDS, f"{_ADDS} (in plans)")
+
 T = TypeVar("T")
 
 UNKNOWN = failed(ToolErrorCode.TIMEOUT_ERROR, "no answer in time")
@@ -140,16 +147,22 @@ class RandomTurns:
         self._graph = build_graph()
 
     def engine(
-        self, *, writer: AuditWriter | None = None, tools: Any = None, conditions: ConditionsFile | None = None, **config: Any
+        self,
+        *,
+        writer: AuditWriter | None = None,
+        tools: Any = None,
+        conditions: ConditionsFile | None = None,
+        in_plans: bool = False,
+        **config: Any,
     ) -> LLMAgentEngine:
-        key = (id(tools), conditions is None, tuple(sorted(config.items())))
+        key = (id(tools), id(conditions), in_plans, tuple(sorted(config.items())))
         if writer is None and tools is None and key in self._engines:
             return self._engines[key]
         model: Any = self.model
         engine = LLMAgentEngine(
             model,
             tools or self.server,
-            Constitution.load().text + ("" if conditions is None else FACTS),
+            (IN_PLANS if in_plans else Constitution.load().text) + ("" if conditions is None else FACTS),
             **grouped(
                 config=AgentEngineConfig(**config),
                 audit=writer or self.writer,
@@ -353,6 +366,17 @@ async def confirmed(turns: RandomTurns) -> DecisionRecord:
     return await turns.answer(turns.random.choice(["yes", "Yes, please!", "ok"]))
 
 
+async def covered_by_a_plan(turns: RandomTurns) -> DecisionRecord:
+    """Agree to a plan of two additions, of which one may not have the bounds of its line."""
+    context = turns.context("add them", conversation_id=f"plan {turns.ids.new()}")
+    engine = turns.engine(in_plans=True, conditions=ASKED)
+    lines = [{"tool": "add_task", "arguments": {"description": {"is": ["one", "two"]}}, "times": 2}]
+    asked = await turns.turn(calls(("propose_plan", {"lines": lines})), context=context, engine=engine)
+    additions = [("add_task", {"description": text}) for text in ("one", turns.random.choice(["two", "three"]))]
+    agreed = context.replace(message="yes", pending_confirmation=asked.decision.pending_action)
+    return await turns.turn(*map(calls, additions), says("Added."), context=agreed, engine=engine)
+
+
 async def declined_by_the_user(turns: RandomTurns) -> DecisionRecord:
     return await turns.answer("no, keep it")
 
@@ -492,7 +516,7 @@ KINDS: tuple[Kind, ...] = (
     declined_by_the_user, neither_yes_nor_no, expired_confirmation, invalid_confirmation, used_confirmation, cancelled,
     shut_down, failed_in_a_node, failed_in_a_node_twice, crashed_and_was_closed, crashed_and_was_resumed,
     crashed_with_a_confirmation, crashed_at_a_call_without_a_ledger, crashed_twice, refused_before_the_graph,
-    refused_for_its_text, with_the_real_task_server, deadline_of_the_model, deadline_of_a_tool,
+    refused_for_its_text, with_the_real_task_server, deadline_of_the_model, deadline_of_a_tool, covered_by_a_plan,
 )  # fmt: skip
 
 

@@ -91,7 +91,6 @@ async def test_a_thousand_mixed_turns_replay_identically_and_their_log_is_intact
     assert {entry.kind for record in records for entry in record.entries} == set(EntryKind) - {
         EntryKind.KNOWN_REQUESTS,  # of approval requests: tests/chat/test_approvals.py
         EntryKind.UNDO,  # tests/turn/test_undo.py
-        *(EntryKind.MANDATE, EntryKind.MINT),  # tests/turn/test_plans.py
     }
     await tree_of(log).seal()
     in_tree = await verified(log, key=KEY)
