@@ -62,6 +62,7 @@ PREPARED = {
         "python3 -m venv venv && "
         "cp -r $ROOT/*.{md,toml,py} $ROOT/{LICENSE,examples} . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1"
     ),
+    "docs/mandates.md": "cp -r $ROOT/examples .",
     "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup elsewhere",
     "docs/page.md": "SERVE",
     "docs/proofs.md": "python3 -m venv venv",
