@@ -102,6 +102,8 @@ class DueWorker:
         self._seen: tuple[datetime, float] | None = None
         """The time of the database, and the monotonic time of this process when it was read."""
         self._renewed = 0.0
+        self._done = 0
+        """The number of works that were done. Each counts itself: some end while the worker still looks for others."""
 
     async def serve_forever(self) -> None:
         """Do what is due, and what becomes due. A failure of the database is logged, and waited for."""
@@ -129,18 +131,17 @@ class DueWorker:
         return await beside._serve_until_idle()
 
     async def _serve_until_idle(self) -> int:
-        done = 0
         try:
             while True:
+                done = self._done
                 # First, because a turn that is left open may be in the way of other work.
                 await self._look()
-                if self._finishing:
-                    done += sum(await asyncio.gather(*self._finishing))
-                    continue
-                await self._step()
-                if not self._running:
+                if not self._finishing:
+                    await self._step()
+                if works := [*self._finishing, *self._running]:
+                    await asyncio.wait(works)
+                elif self._done == done:
                     return done
-                done += sum(await asyncio.gather(*self._running))
         finally:
             await self._stop()
 
@@ -188,6 +189,7 @@ class DueWorker:
 
     def _finished(self, task: asyncio.Task[bool]) -> None:
         name, _ = self._finishing.pop(task)
+        self._done += not task.cancelled() and task.result()
         # There may be more of it than there were slots.
         self._looks.pop(name, None)
         self._changed.set()
@@ -235,6 +237,7 @@ class DueWorker:
 
     def _ended(self, task: asyncio.Task[bool]) -> None:
         self._running.pop(task, None)
+        self._done += not task.cancelled() and task.result()
         self._changed.set()
 
     async def _do(self, work: DueWork) -> bool:

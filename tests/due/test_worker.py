@@ -281,3 +281,30 @@ async def test_the_work_of_a_killed_process_is_due_again_after_its_lease(databas
     await database.write(lambda connection: connection.execute(past).close())
     [again] = await database.write(take)
     assert (again.key, again.attempts) == ("a", 2)
+
+
+async def test_work_that_ends_while_the_worker_looks_for_other_work_is_counted(installation: Installation) -> None:
+    left, ended = ["a", "b", "c"], asyncio.Event()
+
+    async def find() -> list[str]:
+        return left[:1]
+
+    async def finish(work: str) -> bool:
+        left.remove(work)
+        ended.set()
+        return True
+
+    async def find_nothing() -> list[str]:
+        # The first work ends before this look does.
+        if left:
+            ended.clear()
+            await ended.wait()
+            await asyncio.sleep(0)
+        return []
+
+    overdue = [
+        OverdueHandler("turn", find, finish, slots=1, every=10.0),
+        OverdueHandler("decision", find_nothing, finish, slots=1, every=0.0),
+    ]
+    worker = DueWorker(installation.database, (), installation.clock, overdue)
+    assert await worker.serve() == 3
