@@ -11,8 +11,9 @@ from graph_agent.models.authors import TextAuthor
 from graph_agent.models.card import Card, CardCall, CardState
 from graph_agent.models.decision import AgentDecision, DecisionType, PendingAction
 from graph_agent.models.record import OperationState
-from graph_agent.models.said import Said, SaidCall, SaidPart, SaidState
+from graph_agent.models.said import SaidCall, SaidState
 from graph_agent.reply.fixed import by_rule
+from graph_agent.words.said import said_of
 from graph_agent.words.values import lowered
 
 _NOTHING_DONE = "Nothing was changed."
@@ -135,7 +136,7 @@ def says_only_its_card(decision: AgentDecision) -> bool:
 
 def _calls(pending: PendingAction, followed: Followed | None) -> Iterable[CardCall]:
     for sequence, one in enumerate(pending.each, start=1):
-        said = one.said or Said(parts=(SaidPart(text=one.description),))
+        said = said_of(one)
         # A plan is no call: what runs under it is said by the turns that make it.
         state = None if followed is None or pending.plan else followed.state_of(sequence)
         after = None if followed is None else followed.calls.get(sequence)

@@ -218,6 +218,11 @@ class _Saying:
         )
 
 
+def said_of(call: PendingCall) -> Said:
+    """Return the sentence and the details of a call that waits; its description if it has none, as a plan."""
+    return call.said or Said(parts=(SaidPart(text=call.description),))
+
+
 def brief_of(call: PendingCall | PendingAction) -> str:
     """Return a call that waits on one line."""
     of_several = isinstance(call, PendingAction) and bool(call.calls)

@@ -355,10 +355,11 @@ async def test_what_an_administrator_does_is_found_with_a_witness_and_without_on
 NOT_COMPARED = {
     "conversations": "created_at title updated_at",
     "decision_logs": "opening_seal",  # of a closed decision
-    "messages": "approval authors confirmed created_at decision_id decision_type effects id notices question_id",
+    "messages": "approval authors calls confirmed created_at decision_id decision_type effects id in_card notices question_id",
     "operations": "request_digest result",
     "record_blobs": "first_used_at last_used_at",
     "record_removals": "removed_at",
+    "rule_activations": "host",
     "turns": "attempt body_digest idem_key lease_until owner state stopped",
 }
 """The columns that `log verify` does not compare, see docs/record.md; and of these tables all of them:"""

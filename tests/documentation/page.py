@@ -70,6 +70,10 @@ PREPARED = {
         "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task' && "
         "graph-agent constitution show > stricter.md"
     ),
+    "docs/rules.md": (
+        "graph-agent ask 'add a task to buy milk' && sed 's/at most 3/at most 2/' $ROOT/constitution.md > other.md && "
+        "graph-agent ask 'show my tasks' --constitution other.md"
+    ),
     "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin && cp -r $PIP_FIND_LINKS dist",
 }
 """The steps of a reader before the first block of a page. SERVE starts the page's server."""

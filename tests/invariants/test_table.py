@@ -63,7 +63,13 @@ INVARIANTS = {
     ),
     8: Invariant(
         "No call that needs confirmation is made without the user's own consent to exactly that call.",
-        (_ANY_MODEL, _GRAPH, _RESERVED),
+        (
+            _ANY_MODEL,
+            _GRAPH,
+            _RESERVED,
+            f"{HERE}/test_plans.py::test_a_mandate_lets_run_exactly_what_the_yes_would_let_run",
+            f"{HERE}/test_plans.py::test_the_mandate_is_read_after_the_conditions_and_drawn_before_the_effect",
+        ),
     ),
     9: Invariant(
         "Consent works once, within five minutes, for that user and conversation.",

@@ -56,11 +56,10 @@ def test_a_confirmed_change_that_fails_says_why_in_the_quoted_words_of_its_serve
     asked = cli("ask", "write", *files, "--model", script(call("write_two", first="a", second="b")), "--json").json()
     pending = PendingAction.model_validate(asked["decision"]["pending_action"])
     answered = cli(
-        "ask",
+        "questions",
+        "answer",
         "--yes",
         pending.id,
-        "--conversation",
-        asked["conversation_id"],
         *files,
         "--model",
         script(SAID),
