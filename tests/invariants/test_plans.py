@@ -1,11 +1,17 @@
-"""What a plan changes for the guard: it is a yes that was given before, and nothing else."""
+"""What a plan changes: it is a yes that was given before, and nothing else, for the guard and for what is sent."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from typing import Any
+
+import pytest
 
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.facts import PastUse, PastUses
@@ -19,7 +25,10 @@ from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import GATES, judge
 from graph_agent.policy.mandate import Conversation, fitting_lines
+from tests.invariants.plan_mistakes import MISTAKES
+from tests.invariants.planned_turns import play
 from tests.policy.cedar_shop import COUNT, PERMIT, TEXT, ShopTool, constitution_of, declarations_of, schema
+from tests.simulation.planted import changed
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 ROLES = ("boss",)
@@ -105,3 +114,40 @@ def test_the_mandate_is_read_after_the_conditions_and_drawn_before_the_effect() 
         < names.index("permission")
         < names.index("budget")
     )
+
+
+async def test_no_call_is_sent_that_the_rules_or_the_lines_of_a_plan_do_not_permit() -> None:
+    cases = await play(range(60))
+    assert [*cases[-1].violations()] == []
+    assert sum(one.line is not None for case in cases for one in case.desk.arrived) > 20
+
+
+_FOUND = {
+    "the mandate is looked at before the conditions": ("is refused by", "waits for an approval"),
+    "a value is compared by containment": ("does not fit",),
+    "a draw is stored after its call was sent": ("was not drawn when it was sent",),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_about_plans_is_found(mistake: str) -> None:
+    program = f"""
+from tests.invariants.plan_mistakes import MISTAKES
+from tests.simulation.planted import plant
+plant(MISTAKES[{mistake!r}])
+from tests.invariants.planned_turns import first_violation
+print(first_violation(range(60)))
+"""
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert any(words in printed for words in _FOUND[mistake]), printed
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_about_plans_can_be_planted_in_the_source_as_it_is_now(mistake: str) -> None:
+    for module in {edit.module for edit in MISTAKES[mistake]}:
+        found = find_spec(module)
+        assert found is not None
+        assert found.origin is not None
+        edits = [edit for edit in MISTAKES[mistake] if edit.module == module]
+        compile(changed(Path(found.origin).read_text(encoding="utf-8"), edits), module, "exec")
