@@ -28,10 +28,14 @@ _MAX_RECEIPT: Final = 2_100
 
 
 def added_rows(rule: ToolRule, arguments: dict[str, Any], said: Said, result: ToolResult) -> tuple[SaidRow, ...]:
-    """Return what the result of a change has that the call does not say; empty for a text that is too long for rows."""
+    """Return what the result of a change has that the call does not say; empty for a text that is too long for rows.
+
+    Of a server that supplies the wording of the receipt that is all.
+    """
     if result.model_only or not is_committed(rule, result) or _is_prose(result):
         return ()
-    return result_rows(rule, arguments, said, result.data)
+    line = _own_wording(rule, result)
+    return result_rows(rule, arguments, said, {"receipt": line} if line else result.data)
 
 
 def receipt(rule: ToolRule, said: Said, result: ToolResult, added: Sequence[SaidRow] = ()) -> Parts:

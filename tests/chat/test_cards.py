@@ -140,3 +140,10 @@ async def test_a_card_of_several_calls_says_what_became_of_each(
     done = (await cards(environment, asked.conversation_id))[-1]
     assert [done.state, *(one.state for one in done.calls)] == [CardState.DONE] * 3
     assert await environment.descriptions() == []
+
+
+async def test_a_receipt_in_the_words_of_its_server_is_all_that_a_card_says_of_a_result(environment: Environment) -> None:
+    asked = await asked_to_delete(environment)
+    await environment.chat().send("ann", answers=yes_to(asked))
+    [card] = await cards(environment, asked.conversation_id)
+    assert [(row.label, row.text) for row in card.calls[0].result] == [("Receipt", "\"deleted 'milk'\"")]
