@@ -16,6 +16,8 @@ DURATION = re.compile(r', "duration_ms": \d+')
 TYPED = re.compile(r"^> (.*)$", re.MULTILINE)
 """What the reader types below the prompt of a command."""
 NAMED = re.compile(r"^(?:model|conversation): .*\n", re.MULTILINE)
+SLOW_START = re.compile(r"^starting .+ …, \d+ s\r?\n", re.MULTILINE)
+"""What a command says of its tool server after three seconds, as on a busy machine."""
 TERMINAL = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.terminal"
 END = "--- end of the command:"
 
@@ -61,6 +63,7 @@ class Shell:
         for command, expected in commands(block):
             answers = TYPED.findall(expected)
             code, printed = self.run(f"{TERMINAL} {shlex.join(answers)} -- {command}" if answers else command)
+            printed = SLOW_START.sub("", printed)
             if answers:
                 # Its terminal is a new one, in which the model and the conversation are named once more.
                 printed = NAMED.sub("", printed)

@@ -137,7 +137,7 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         page.get_by_role("link", name="Decisions", exact=True).click()
         rows = page.locator(".row")
         expect(rows).to_have_count(4)
-        expect(rows.nth(2)).to_contain_text("Confirmed: Refund an order (amount 1200, order A-17)")
+        expect(rows.nth(2)).to_contain_text("Confirmed: Refund an order (amount 1200, order 'A-17')")
         expect(rows.nth(3).locator(".outcome")).to_have_text("asked first")
         expect(rows.nth(2).locator(".outcome")).to_have_text("done")
         assert "task" not in words(page)
