@@ -113,7 +113,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
-        background = {asyncio.create_task(runtime.chat.sweep_forever()), asyncio.create_task(_seal_forever(runtime))}
+        background = {asyncio.create_task(runtime.chat.serve_due_forever()), asyncio.create_task(_seal_forever(runtime))}
         if shared.metrics is not None:
             for counted in (open_requests, depths):
                 await counted.count()
@@ -228,7 +228,7 @@ class _Api(FastAPI):
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:
     """Finish the turns that could not be closed during the shutdown; return how many are still open, None if unknown."""
     try:
-        await runtime.chat.sweep()
+        await runtime.chat.serve_due()
         return await runtime.chat.open_turns()
     except ServiceError as exc:
         _log.error("the turns of this process cannot be read: %s", exc)

@@ -1,8 +1,8 @@
 """The chat service: claims a turn for each message, lets the engine run it, and stores the answer.
 
 The order of the commits: claim, user message and opening row together; the calls of the turn; terminal row, assistant message,
-answer and question together. If a process dies between two of them, the same request or the sweeper continues from
-there. A process that has lost its claim can no longer write.
+answer and question together. If a process dies between two of them, the same request or the worker of another process continues
+from there. A process that has lost its claim can no longer write.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ NO_CONVERSATION = "none"
 
 _ANSWER_UNKNOWN = "It is not known whether your message arrived. Look at the conversation before you send it again."
 
-SWEEP_SECONDS = 60.0
+PREPARE_SECONDS = 60.0
+"""The time between two looks at what due work needs: the rules in force, and the maintenance."""
 LOGGED_PER_MINUTE = 10
 """The refusals of one user that one server logs in a minute; the others are only counted."""
 
@@ -106,11 +107,11 @@ class ChatService:
 
         `processes` is the number of processes that share the limit on logged refusals. `maintenance` is what one of the
         processes of the database does once a minute, in this order; one job that fails stops no other. `settler` settles
-        unknown outcomes while this service sweeps. `endings` tells them when a turn has ended.
+        unknown outcomes while this service serves due work. `endings` tells them when a turn has ended.
         `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
         they are stored with its questions, for the operator. `approval_messages` is the number of messages before the
         one that asked for a call that its approvers see. Notices about requests are posted to the `webhook` while this service
-        sweeps.
+        serves due work.
 
         Raises `ConfigurationError` for an engine with another audit writer.
         """
@@ -321,32 +322,32 @@ class ChatService:
         """Return the files of the process that asked the user the question `pending_id`, by option; None if none has."""
         return await self._turns.files_of_question(pending_id, user_id)
 
-    async def sweep_forever(self) -> None:
-        """Finish the turns of processes that have died, and do what is due."""
+    async def serve_due_forever(self) -> None:
+        """Do what is due, and finish the turns of processes that have died, until this is cancelled."""
         serving = asyncio.create_task(self._worker.serve_forever())
         try:
             while True:
                 try:
                     await self._prepare()
                 except ServiceError as exc:
-                    _log.warning("the sweep is postponed: %s", exc.code)
+                    _log.warning("due work is prepared later: %s", exc.code)
                 except Exception:
-                    _log.exception("the sweep failed")
-                await asyncio.sleep(SWEEP_SECONDS)
+                    _log.exception("due work could not be prepared")
+                await asyncio.sleep(PREPARE_SECONDS)
         finally:
             serving.cancel()
             await asyncio.wait({serving})
 
-    async def sweep(self) -> int:
-        """Finish what dead processes left open, and do the due work of this process until nothing is due; return their number.
+    async def serve_due(self) -> int:
+        """Do what is due for this process until nothing is, and finish what dead processes left open; return their number.
 
-        A process that serves does so all the time. No model is asked.
+        No model is asked. A server does so all the time: see `serve_due_forever`.
         """
         await self._prepare()
         return await self._worker.serve()
 
-    async def sweep_turns(self) -> int:
-        """Finish the turns that dead processes left open, and do the maintenance that is due; return the number of turns.
+    async def recover_turns(self) -> int:
+        """Finish the turns that dead processes left open, and do the maintenance that is due; return the number of works.
 
         Every process does so, also a short-lived command, so that the first of the others notices a dead one; the claim of a
         turn decides which process finishes it.
@@ -440,7 +441,7 @@ class ChatService:
                 found = await self._turns.claim(request, open_record)
             except DatabaseUnavailableError as exc:
                 if exc.unknown and _can_confirm_without_key(request):
-                    # The sweep follows a yes that was stored after all: that nothing will be done would not be true.
+                    # Another process follows a yes that was stored after all: that nothing will be done would not be true.
                     raise ServiceError(ServiceErrorCode.OUTCOME_UNKNOWN, _ANSWER_UNKNOWN, retry_after=5) from exc
                 raise
             if isinstance(found, ChatAnswer):

@@ -58,7 +58,7 @@ def open_command_runtime(
         runtime.engine.add_hook(ProgressLines)
         if not temporary:
             # Close the turns that a killed command left open. Approved calls are made by processes that serve.
-            run(runtime.chat.sweep_turns())
+            run(runtime.chat.recover_turns())
         yield runtime, run
 
 

@@ -210,7 +210,7 @@ class Gateway:
         for limit in self._policy.limits_per_message():
             self._announce(f"MCP clients send no messages, so each call asks its user: {limit}")
         await self._announce_missing_prompts()
-        tasks = [asyncio.create_task(self._chat.sweep_forever()), asyncio.create_task(self._watch_forever())]
+        tasks = [asyncio.create_task(self._chat.serve_due_forever()), asyncio.create_task(self._watch_forever())]
         try:
             yield
         finally:

@@ -110,7 +110,7 @@ async def test_a_scanner_that_opens_the_link_of_a_notice_changes_nothing(environ
                 opened = await http.request(method, data["link"], headers=headers)
                 assert opened.status_code == 200
         clock.advance(minutes=5)
-        await runtime.chat.sweep()
+        await runtime.chat.serve_due()
         assert not await send_due(environment, notices)
     assert (await http.get(f"/api/questions/{data['id']}", headers=ANN)).json()["state"] == "open"
     assert await environment.descriptions("ann") == []

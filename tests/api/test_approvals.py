@@ -123,7 +123,7 @@ async def test_opening_a_link_changes_nothing(http: httpx.AsyncClient, runtime: 
     for address in ("", "/answer", "/cancel"):
         for method in ("GET", "HEAD"):
             await http.request(method, f"{path}{address}", headers=BOB)
-    await runtime.chat.sweep()
+    await runtime.chat.serve_due()
     assert (await http.get(path, headers=BOB)).json()["state"] == "open"
     assert await environment.descriptions("ann") == []
 

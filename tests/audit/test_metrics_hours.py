@@ -220,7 +220,7 @@ async def test_one_sweep_counts_some_hours_and_the_newest_first(tmp_path: Path) 
     async with open_runtime(settings, model="embedded", clock=clock) as runtime:
         log = runtime.database
         store_records(log, make_record(1, at=LATER - timedelta(days=6)))
-        await runtime.chat.sweep()
+        await runtime.chat.serve_due()
         hours = counted_hours(log)
         assert (len(hours), hours[-1]) == (HOURS_AT_ONCE, LATER - 3 * HOUR)
         await count_hours(log, clock.now())

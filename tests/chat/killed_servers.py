@@ -237,5 +237,5 @@ async def open_later(settings: Mapping[str, str]) -> AsyncIterator[Runtime]:
     async with open_runtime(read_settings(settings), model="embedded", clock=clock) as runtime:
         # The sweeper compares times by the clock of the database.
         runtime.database.clock = clock
-        await ChatService(runtime.engine, clock=clock).sweep()
+        await ChatService(runtime.engine, clock=clock).serve_due()
         yield runtime

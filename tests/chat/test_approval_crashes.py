@@ -116,7 +116,7 @@ async def test_without_a_chat_a_claim_that_was_not_confirmed_is_run_by_the_next_
     with pytest.raises(DatabaseUnavailableError):
         await requests_of(chat).close(request.id)
     assert await environment.descriptions() == []
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == ["bread"]
     await database.close()
 
@@ -137,13 +137,13 @@ async def test_another_process_closes_a_request_once_wherever_a_process_stops(
             break
         clock.advance(seconds=36)
         chat = environment.chat(ScriptedAdapter([]), conditions=rules())
-        await chat.sweep()
+        await chat.serve_due()
         if not (await requests_of(chat).view(request.id, user, [])).answers:
             await respond(chat, request, "eve", approve=approve)
         expected = ["bread"] if approve else []
         assert await environment.descriptions(user) == expected, f"commit {n}"
         await left.wake_up()
-        await chat.sweep()
+        await chat.serve_due()
         assert await environment.descriptions(user) == expected, f"commit {n}"
         closing = (await messages(chat, asked, user))[2:]
         assert len(closing) == 2
@@ -167,11 +167,11 @@ async def test_without_a_ledger_an_approved_call_is_not_sent_twice(
             break
         clock.advance(seconds=36)
         chat = environment.chat(ScriptedAdapter([]), tools=server, conditions=rules())
-        await chat.sweep()
+        await chat.serve_due()
         await left.wake_up()
         if not (await requests_of(chat).view(request_of(asked).id, user, [])).answers:
             await respond(chat, request_of(asked), "eve")
-        await chat.sweep()
+        await chat.serve_due()
         made = [name for name, *_ in server.sent]
         assert made.count("add_task") <= 1
         reply = (await messages(chat, asked, user))[-1]
@@ -197,8 +197,8 @@ async def test_answers_ends_and_claims_of_several_processes_give_one_end(
             answered(other, request, "bob", approve=True),
             answered(other, request, "eve", approve=True),
             answered(one, request, user, approve=True),
-            one.sweep(),
-            other.sweep(),
+            one.serve_due(),
+            other.serve_due(),
         ]
         if random.random() < 0.3:
             work.append(answered(one, request, "dan", approve=False))
@@ -209,9 +209,9 @@ async def test_answers_ends_and_claims_of_several_processes_give_one_end(
         random.shuffle(work)
         await asyncio.gather(*work, return_exceptions=True)
         clock.advance(seconds=10)
-        await one.sweep()
+        await one.serve_due()
         await requests_of(other).closings()
-        await other.sweep()
+        await other.serve_due()
         shown = await requests_of(one).view(request.id, user, [])
         ends[shown.state] += 1
         approvers = {given.approver for given in shown.answers if given.approve}

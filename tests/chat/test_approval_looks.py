@@ -119,10 +119,10 @@ async def test_a_request_that_waits_for_its_facts_is_read_ever_more_seldom(
     read = len(desk.sent)
     for _ in range(120):
         clock.advance(minutes=1)
-        await chat.sweep()
+        await chat.serve_due()
     assert len(desk.sent) - read <= 7
     desk.tables["get_order"]["W2"]["status"] = "delivered"
     clock.advance(hours=3)
-    await chat.sweep()
+    await chat.serve_due()
     (closed,) = await own(chat, "ann")
     assert closed.state == "approved"

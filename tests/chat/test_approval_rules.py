@@ -75,7 +75,7 @@ async def test_a_process_with_other_rules_leaves_a_request_alone_and_says_so(
         await store_answer(environment, request, "eve", "finance")
     weaker = other(environment, **differs)
     for _ in range(2):
-        await weaker.sweep()
+        await weaker.serve_due()
     assert await requests_of(weaker).close(request.id) is False
     assert await environment.descriptions() == []
     assert (await messages(chat, asked))[2:] == []
@@ -89,7 +89,7 @@ async def test_a_process_with_other_rules_leaves_a_request_alone_and_says_so(
 
     if not enough:
         await respond(chat, request, "eve", roles=["finance"])
-    await other(environment).sweep()
+    await other(environment).serve_due()
     assert await environment.descriptions() == ["bread"]
 
 
@@ -112,7 +112,7 @@ async def test_an_answer_elsewhere_is_stored_and_decided_by_a_process_with_the_r
     answered = await respond(weaker, request)
     assert answered.decided_elsewhere.startswith("It is decided by a server with the rules under which it was asked.")
     assert await environment.descriptions() == []
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == ["bread"]
     (closed,) = await own(weaker, "ann")
     assert (closed.state, closed.decided_elsewhere) == ("approved", "")
@@ -128,7 +128,7 @@ async def test_a_process_with_other_rules_closes_what_has_ended(environment: Env
     await requests_of(weaker).closings()
     assert (await messages(chat, asked))[-1].startswith("You withdrew the request")
     environment.clock.advance(hours=25)
-    await weaker.sweep()
+    await weaker.serve_due()
     assert (await messages(chat, asked))[-1].startswith("No one answered until ")
     assert await environment.descriptions() == []
 
@@ -162,7 +162,7 @@ async def test_with_sign_in_no_answer_counts_that_was_only_asserted_whoever_clos
         for approve in (True, False):
             with pytest.raises(ServiceError, match="is answered there"):
                 await respond(shell, request, identity=identity, approve=approve)
-    await shell.sweep()
+    await shell.serve_due()
     assert await environment.descriptions() == []
     await respond(chat, request)
     assert await environment.descriptions() == ["bread"]
@@ -176,7 +176,7 @@ async def test_an_asserted_answer_that_is_stored_all_the_same_does_not_count_and
     chat = environment.chat(ScriptedAdapter([ADD]), **with_sign_in)
     request = request_of(await chat.send("ann", "add bread"))
     await plant(environment, request, ApproverIdentity.ASSERTED)
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == []
     await respond(chat, request)
     assert await environment.descriptions() == ["bread"]
@@ -201,11 +201,11 @@ async def test_other_keys_of_the_approvers_decide_nothing(environment: Environme
         process = other(environment, conditions=rules(), evidence=others)
         with pytest.raises(ServiceError, match="the keys of the approvers are others"):
             await respond(process, request)
-        await process.sweep()
+        await process.serve_due()
         (seen,) = await own(process, "ann")
         assert "the keys of the approvers" in seen.decided_elsewhere
     await plant(environment, request, ApproverIdentity.TOKEN)
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == []
 
 
@@ -231,7 +231,7 @@ async def test_two_spellings_are_not_two_people(environment: Environment) -> Non
         with pytest.raises(ServiceError, match="You have answered this question already"):
             await respond(chat, request, spelling, roles=[role], approve=False)
         assert await waiting(chat, spelling, [role]) == []
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == []
     await respond(chat, request, "eve")
     assert await environment.descriptions() == ["bread"]
@@ -266,11 +266,11 @@ async def test_a_process_with_other_rules_does_not_end_the_turn_in_which_an_appr
         weaker = other(environment, conditions=rules(approved="context.approvals.finance >= 1"))
         if late:
             clock.advance(minutes=10)
-        await weaker.sweep()
+        await weaker.serve_due()
         with suppress(ServiceError):
             await weaker.send(user, "hello", conversation_id=asked.conversation_id)
         assert await environment.descriptions(user) == made[-1]
-        await other(environment, conditions=rules()).sweep()
+        await other(environment, conditions=rules()).serve_due()
         assert late or await environment.descriptions(user) == ["bread"]
         await left.wake_up()
     assert [] in made

@@ -157,7 +157,7 @@ async def test_every_end_has_its_own_sentence_and_one_closing_message(
             assert isinstance(environment.clock, ManualClock)
             environment.clock.advance(hours=24)
     for _ in range(2):
-        await chat.sweep()
+        await chat.serve_due()
     assert await environment.descriptions() == []
     shown = (await chat.conversation("ann", asked.conversation_id)).messages[2:]
     until = f"{request.action.expires_at:%Y-%m-%d %H:%M} UTC"
@@ -327,7 +327,7 @@ async def test_no_answer_is_accepted_after_the_end_also_before_its_closing_decis
     stored = await store.find(request.id)
     assert stored is not None
     assert [one.approver for one in stored.answers] == (["dan"] if end == "denied" else [])
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == []
 
 
@@ -340,7 +340,7 @@ async def test_an_approved_call_counts_for_the_budget_of_its_requester(each_envi
     asked = await chat.send("ann", "add milk")
     await respond(chat, first)
     await respond(chat, request_of(asked))
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == ["bread"]
     (call,) = [one for record in await environment.records() for one in record.invocations if one.success]
     assert call.parameters == {"description": "bread"}
@@ -425,7 +425,7 @@ async def test_aisvs_9_6_2_after_the_expiry_nothing_runs_although_enough_people_
     answer = ApprovalAnswer(approver="bob", approve=True, role="manager", answered_at=environment.clock.now(), **given)
     await ApprovalStore(environment.database, record_key=environment.record_key).answer(request.id, answer)
     clock.advance(hours=24)
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == []
     assert "There were not enough approvals until" in (await messages(chat, asked))[-1]
 
@@ -444,7 +444,7 @@ async def test_aisvs_9_2_9_with_keys_an_answer_that_the_server_has_made_itself_r
     answer = ApprovalAnswer(approver="bob", approve=True, role="manager", answered_at=environment.clock.now(), **given)
     await ApprovalStore(environment.database, record_key=environment.record_key).answer(request.id, answer)
     for _ in range(2):
-        await chat.sweep()
+        await chat.serve_due()
     assert await environment.descriptions() == []
     (still,) = await own(chat, "ann")
     assert still.state == "open"
@@ -458,7 +458,7 @@ async def test_aisvs_9_2_10_the_approval_of_a_call_covers_no_other_one(each_envi
     with pytest.raises(ServiceError, match="about another text than that of this question"):
         await respond(chat, second, digest=first.digest)
     await respond(chat, first)
-    await chat.sweep()
+    await chat.serve_due()
     assert await environment.descriptions() == ["bread"]
 
 
@@ -502,5 +502,5 @@ async def test_the_newest_request_is_shown_and_carried_out_after_a_crash_however
     answer = ApprovalAnswer(approver="bob", approve=True, answered_at=environment.clock.now(), **given)
     # The process that takes the answer is killed before it closes the request.
     await store.answer(newest.id, answer)
-    await chat_of(environment).sweep()
+    await chat_of(environment).serve_due()
     assert await environment.descriptions("ann") == ["bread"]

@@ -155,7 +155,7 @@ async def close_and_settle(environment: dict[str, str]) -> None:
     async with open_runtime(settings, model="embedded", clock=clock) as runtime:
         # The sweeper compares times by the clock of the database.
         runtime.database.clock = clock
-        await ChatService(runtime.engine, clock=clock).sweep()
+        await ChatService(runtime.engine, clock=clock).serve_due()
     async with open_runtime(settings, model="embedded") as runtime:
         settle = partial(settle_unknown, runtime.tools, runtime.database, clock=runtime.clock)
         while not all(use.settled for user in USERS for use in uses_of(runtime.database, user)):

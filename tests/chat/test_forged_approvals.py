@@ -115,7 +115,7 @@ async def test_a_request_that_was_closed_never_runs_again_whatever_its_row_says(
     with suppress(ServiceError):
         await respond(desk.chat, request, "eve")
     for _ in range(2):
-        await desk.chat.sweep()
+        await desk.chat.serve_due()
         await requests_of(desk.chat).close(request.id)
     assert desk.sent == made
     assert await desk.state() == end
@@ -141,7 +141,7 @@ async def test_a_denied_request_that_is_set_to_open_is_closed_as_denied(each_env
     await desk.give(request, approve=False)
     await execute(each_environment, update(questions).where(questions.c.id == request.id).values(**OPEN))
     for _ in range(2):
-        await desk.chat.sweep()
+        await desk.chat.serve_due()
     assert (desk.sent, await desk.state()) == (0, "denied")
     assert (await messages(desk.chat, desk.asked))[-1].startswith("Denied by 'bob'")
 
@@ -159,7 +159,7 @@ async def test_answers_that_were_written_by_hand_do_not_count(each_environment: 
         await execute(each_environment, insert(answers).values({**row, **changes}))
     await each_environment.database.write(lambda connection: put_decide(connection, each_environment.database, request))
     for _ in range(2):
-        await desk.chat.sweep()
+        await desk.chat.serve_due()
     assert (await requests_of(desk.chat).view(request.id, "dan", ["manager"])).answers == []
     assert (await messages(desk.chat, desk.asked))[2:] == []
 
@@ -173,6 +173,6 @@ async def test_a_request_that_was_given_more_time_by_hand_is_ignored(
     clock.advance(hours=25)
     await desk.forge(request, expires_at=clock.now() + timedelta(hours=1))
     for _ in range(2):
-        await desk.chat.sweep()
+        await desk.chat.serve_due()
     assert desk.sent == 0
     assert f"the row of the approval request {request.id} is not as this service has written it" in caplog.text

@@ -40,7 +40,7 @@ async def test_a_turn_that_runs_longer_than_a_lease_keeps_its_claim(environment:
     running = asyncio.create_task(environment.chat(model).send("ann", "hello"))
     await model.asked.acquire()
     await _advance(environment, clock, 3 * LEASE.total_seconds())
-    assert await environment.chat().sweep() == 0
+    assert await environment.chat().serve_due() == 0
     model.gate.set()
     assert (await running).reply == "hi"
     assert await environment.turns() == [("done", 1)]

@@ -63,7 +63,7 @@ async def test_a_payment_of_a_killed_process_is_made_once_and_reported_as_it_is_
             engine = environment.engine(**settings)
             chat = environment.chat(**settings)
             try:
-                assert await chat.sweep() == 1
+                assert await chat.serve_due() == 1
                 await server.arrive()
                 clock.advance(seconds=60)
                 sent_calls = SentCalls(engine)

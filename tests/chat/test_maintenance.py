@@ -34,19 +34,19 @@ async def _failing() -> int:
 async def test_one_process_does_the_maintenance_of_a_minute(environment: Environment, clock: ManualClock) -> None:
     jobs = Jobs(environment, 3)
     for number in (1, 0, 2):
-        await jobs.services[number].sweep()
+        await jobs.services[number].serve_due()
     assert jobs.done == [0, 1, 0]
 
     # The process that did it has died: another one does it in the next minute.
     clock.advance(seconds=61)
     for number in (2, 0):
-        await jobs.services[number].sweep()
+        await jobs.services[number].serve_due()
     assert jobs.done == [0, 1, 1]
 
 
 async def test_a_clock_that_was_set_back_does_not_stop_the_maintenance(environment: Environment, clock: ManualClock) -> None:
     jobs = Jobs(environment, 1)
-    await jobs.services[0].sweep()
+    await jobs.services[0].serve_due()
     clock.advance(days=-1)
-    await jobs.services[0].sweep()
+    await jobs.services[0].serve_due()
     assert jobs.done == [2]

@@ -54,7 +54,7 @@ class Round:
         ended = {"lease_until": self.environment.database.time(timedelta(seconds=-1))}
         late = update(turns).where(turns.c.state == TurnState.RUNNING).values(ended)
         await self.environment.database.write(lambda connection: connection.execute(late).close())
-        await self.chat.sweep()
+        await self.chat.serve_due()
         return status != 0
 
     async def asked(self) -> str:

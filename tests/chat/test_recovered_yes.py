@@ -86,14 +86,14 @@ async def test_the_sweep_of_another_process_does_once_what_was_confirmed_whereve
             break
         clock.advance(seconds=_AFTER_THE_LEASE.total_seconds())
         chat = environment.chat(**rules)
-        await chat.sweep()
+        await chat.serve_due()
         if n > _CLAIMED or after:
             reply, record = await last_answer(environment, asked, user)
             assert (reply, record.decision.effects) == ("Done: deleted 'milk'.", ["deleted 'milk'"]), f"commit {n}"
             assert record.decision.decision_type is DecisionType.EXECUTE_PENDING
             assert await environment.descriptions(user) == ["bread"]
         await left.wake_up()
-        await chat.sweep()
+        await chat.serve_due()
         assert await environment.descriptions(user) == ["bread"]
     assert _BEFORE_THE_CALL < n < _COMMITS
     assert {state for state, _ in await environment.turns()} == {"done"}
@@ -111,7 +111,7 @@ async def test_without_a_ledger_nothing_is_sent_twice_and_the_user_reads_what_is
             break
         clock.advance(seconds=_AFTER_THE_LEASE.total_seconds())
         before = len(server.sent)
-        await environment.chat(ScriptedAdapter([]), tools=server).sweep()
+        await environment.chat(ScriptedAdapter([]), tools=server).serve_due()
         if (n, after) in ((_CLAIMED, True), (_BEFORE_THE_CALL, False)):
             # No operation is committed, so nothing can have been sent.
             assert (before, len(server.sent)) == (0, 1)
@@ -140,7 +140,7 @@ async def test_a_yes_is_not_followed_after_its_question_has_expired_and_the_user
         chat = environment.chat()
         if n > _CLAIMED or after:
             if key is None:
-                await chat.sweep()
+                await chat.serve_due()
             else:
                 await chat.send(user, "yes", conversation_id=asked.conversation_id, idem_key=key)
             reply, record = await last_answer(environment, asked, user)
@@ -149,7 +149,7 @@ async def test_a_yes_is_not_followed_after_its_question_has_expired_and_the_user
             assert "confirmed" in reply
             assert record.decision.effects == []
         await left.wake_up()
-        await chat.sweep()
+        await chat.serve_due()
         assert await environment.descriptions(user) == ["milk", "bread"]
 
 
@@ -166,7 +166,7 @@ async def test_a_process_with_other_rules_follows_no_yes_of_a_dead_one_and_leave
     clock.advance(seconds=_AFTER_THE_LEASE.total_seconds())
     chat = environment.chat(**other)
     if key is None:
-        assert await chat.sweep() == 1
+        assert await chat.serve_due() == 1
     else:
         await chat.send("ann", "yes", **said)
     reply, record = await last_answer(environment, asked)
@@ -185,7 +185,7 @@ async def test_a_process_with_other_rules_sends_nothing_for_a_yes_that_is_used_u
     left = Stopped(environment, _BEFORE_THE_CALL, after=True)
     assert await left.send("ann", "yes", conversation_id=asked.conversation_id)
     clock.advance(seconds=_AFTER_THE_LEASE.total_seconds())
-    assert await environment.chat(constitution=OTHER).sweep() == 1
+    assert await environment.chat(constitution=OTHER).serve_due() == 1
     reply, record = await last_answer(environment, asked)
     assert (reply, record.status) == (CONFIRMED_NOT_DONE, RecordStatus.INTERRUPTED)
     await left.wake_up()
@@ -204,7 +204,7 @@ async def test_a_confirmed_turn_that_its_user_has_stopped_is_not_continued(
     chat = environment.chat()
     assert await chat.stop(str(decision_id), "ann")
     clock.advance(seconds=_AFTER_THE_LEASE.total_seconds())
-    assert await chat.sweep() == 1
+    assert await chat.serve_due() == 1
     assert (await last_answer(environment, asked))[0] == CONFIRMED_NOT_DONE
     await left.wake_up()
     assert await environment.descriptions() == ["milk", "bread"]
@@ -217,7 +217,7 @@ async def test_calls_without_a_model_are_not_made_after_their_caller_has_gone(
     left = Stopped(environment, _CLAIMED, after=True)
     assert await left.call("ann", [FunctionCall("add_task", {"description": "milk"})])
     clock.advance(seconds=_AFTER_THE_LEASE.total_seconds())
-    assert await environment.chat().sweep() == 1
+    assert await environment.chat().serve_due() == 1
     assert (await environment.said())[-1] == failed_call_reply(None, unknown=False)
     await left.wake_up()
     assert await environment.descriptions() == []
@@ -246,7 +246,7 @@ async def test_a_yes_that_may_have_arrived_is_not_reported_as_refused(environmen
         await chat.send("ann", answers=yes_to(asked))
     assert unknown.value.code is ServiceErrorCode.OUTCOME_UNKNOWN
     clock.advance(seconds=_AFTER_THE_LEASE.total_seconds())
-    assert await chat.sweep() == 1
+    assert await chat.serve_due() == 1
     assert await environment.descriptions() == ["bread"]
     await database.close()
 

@@ -173,11 +173,11 @@ async def test_the_sweeper_finishes_an_abandoned_turn_and_reports_what_was_done(
             await left.wake_up()
             break
         chat = environment.chat()
-        assert await chat.sweep() == 0
+        assert await chat.serve_due() == 0
         clock.advance(**_AFTER_THE_LEASE)
         running = len([state for state, _ in await environment.turns() if state == "running"])
-        assert await chat.sweep() == running
-        assert await chat.sweep() == 0
+        assert await chat.serve_due() == running
+        assert await chat.serve_due() == 0
         done = await environment.descriptions(user)
         late = await left.wake_up()
         answer = await chat.send(user, "add milk", idem_key="k")
@@ -203,7 +203,7 @@ async def test_a_refused_turn_whose_claim_was_committed_late_is_closed_by_the_ne
     assert await environment.turns() == [("running", 1)]
     clock.advance(**_AFTER_THE_LEASE)
     # In the same process, which does not take the turn for one of its own.
-    assert await chat.sweep() == 1
+    assert await chat.serve_due() == 1
     assert await environment.turns() == [("done", 2)]
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     assert await environment.descriptions("ann") == []
@@ -219,8 +219,8 @@ async def test_a_refused_decision_without_a_turn_that_was_committed_late_is_clos
         await engine.run(_context("add milk"))
     assert refused.value.code is ServiceErrorCode.SERVICE_UNAVAILABLE
     # Another process cannot know whether it runs.
-    assert await environment.chat().sweep() == 0
-    assert await ChatService(engine, clock=environment.clock).sweep() == 1
+    assert await environment.chat().serve_due() == 0
+    assert await ChatService(engine, clock=environment.clock).serve_due() == 1
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     assert await environment.descriptions("ann") == []
     await database.close()
@@ -235,7 +235,7 @@ async def test_a_decision_that_runs_is_not_closed_by_its_own_process_however_old
     await model.asked.acquire()
     # The clock of the database is an hour ahead of the one by which the decision began.
     environment.database.clock = ManualClock(clock.now() + timedelta(hours=1))
-    assert await ChatService(engine, clock=clock).sweep() == 0
+    assert await ChatService(engine, clock=clock).serve_due() == 0
     model.gate.set()
     assert (await running).decision.response_text == "Done."
 
@@ -244,7 +244,7 @@ async def test_two_sweeps_at_once_finish_a_turn_once(environment: Environment, c
     left = Stopped(environment, 2, after=True)
     assert await left.send("ann", "add milk", idem_key="k")
     clock.advance(**_AFTER_THE_LEASE)
-    assert sum(await asyncio.gather(*(environment.chat().sweep() for _ in range(4)))) == 1
+    assert sum(await asyncio.gather(*(environment.chat().serve_due() for _ in range(4)))) == 1
     await left.wake_up()
     assert await environment.turns() == [("done", 2)]
 
@@ -254,7 +254,7 @@ async def test_a_turn_that_was_left_open_for_a_month_is_closed(environment: Envi
     left = Stopped(environment, 2, after=True)
     assert await left.send("ann", "add milk", idem_key="k")
     clock.advance(days=30)
-    assert await environment.chat().sweep() == 1
+    assert await environment.chat().serve_due() == 1
     await left.wake_up()
     assert await environment.turns() == [("done", 2)]
     assert (await environment.records())[0].duration_ms == MAX_INTEGER
@@ -274,7 +274,7 @@ async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Env
         assert isinstance(await turns.claim(TurnRequest(f"user{number}", "add milk"), opening), ClaimedTurn)
     assert await turns.count_open() == 120
     clock.advance(**_AFTER_THE_LEASE)
-    assert await environment.chat().sweep() == 120
+    assert await environment.chat().serve_due() == 120
     assert await turns.count_open() == 0
     assert {state for state, _ in await environment.turns()} == {"done"}
 
@@ -343,9 +343,9 @@ async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: E
     await left.stop.stopped.wait()
     chat = environment.chat()
     clock.advance(minutes=5)
-    assert await chat.sweep() == 0
+    assert await chat.serve_due() == 0
     clock.advance(minutes=6)
-    assert await chat.sweep() == 1
+    assert await chat.serve_due() == 1
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     # The stopped process continues: its commit comes too late.
     left.sending = walking

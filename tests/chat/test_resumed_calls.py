@@ -101,7 +101,7 @@ async def test_a_swept_call_whose_server_is_gone_is_not_reported_as_not_done(
     async for user, added in stopped(environment, clock):
         tools = McpServerGroup([gone])
         try:
-            await environment.chat(tools=tools).sweep()
+            await environment.chat(tools=tools).serve_due()
         finally:
             await tools.aclose()
         records = [one for one in await environment.records() if one.header.context.user_id == user]

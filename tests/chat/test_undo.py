@@ -175,7 +175,7 @@ async def test_an_undo_is_sent_once_wherever_its_process_stops(
             break
         clock.advance(seconds=36)
         chat = chat_of(environment, desk)
-        await chat.sweep()
+        await chat.serve_due()
         await left.wake_up()
         again = await undone_again(chat, user, made.decision_id)
         assert desk.written.count("set_address W1 Elm 1") <= 1, f"commit {n}"
@@ -211,7 +211,7 @@ async def test_a_process_that_stops_in_a_change_leaves_nothing_that_is_undone_wr
             desk.streets["W1"] = "Cedar 7"
         clock.advance(seconds=36)
         chat = chat_of(environment, desk, *([says("Done.")] * 4))
-        await chat.sweep()
+        await chat.serve_due()
         await left.wake_up()
         for record in await environment.records():
             if record.header.context.user_id == user and desk.streets["W1"] == "Cedar 7":

@@ -49,7 +49,7 @@ OPEN_ROWS: Mapping[str, str] = {
 def find_problems(url: str, environment: Mapping[str, str], clients: Sequence[Client]) -> list[str]:
     """Return a sentence for everything that is not as the clients and the record say."""
     problems = [problem for client in clients for problem in client.problems]
-    if swept := asyncio.run(_sweep(environment)):
+    if swept := asyncio.run(_serve_due(environment)):
         print(f"{swept} decisions were closed by the sweeper after {ABANDONED_AFTER}")
     database = Database.open(url)
     try:
@@ -81,7 +81,7 @@ def find_problems(url: str, environment: Mapping[str, str], clients: Sequence[Cl
     return problems
 
 
-async def _sweep(environment: Mapping[str, str]) -> int:
+async def _serve_due(environment: Mapping[str, str]) -> int:
     """Run the sweeper at the time at which it closes old decisions; return how many it has closed."""
     clock = ManualClock(datetime.now(UTC) + ABANDONED_AFTER + timedelta(minutes=1))
     with tempfile.TemporaryDirectory() as home:
@@ -89,7 +89,7 @@ async def _sweep(environment: Mapping[str, str]) -> int:
         async with open_runtime(settings, model="embedded", clock=clock) as runtime:
             # The sweeper compares times by the clock of the database.
             runtime.database.clock = clock
-            return await ChatService(runtime.engine, clock=clock).sweep()
+            return await ChatService(runtime.engine, clock=clock).serve_due()
 
 
 def _rows(database: Database, query: str) -> list[Any]:

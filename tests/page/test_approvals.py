@@ -150,7 +150,7 @@ class _LaterThatDay:
     def a_day_passes(self) -> None:
         async def advance() -> None:
             self.clock.advance(hours=24)
-            await self.runtime.chat.sweep()
+            await self.runtime.chat.serve_due()
 
         asyncio.run_coroutine_threadsafe(advance(), self.loop).result(60)
 

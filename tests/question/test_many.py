@@ -38,7 +38,7 @@ async def test_the_newest_of_many_requests_is_shown_and_carried_out(migrated_dat
     await answer(other, request, "bob", "manager")
     await answer(other, request, "eve", "finance")
     assert list(tools.effects()) == []
-    await server.sweep()
+    await server.serve_due()
     assert [effect.target for effect in tools.effects()] == ["bread"]
     for chat in (asking, other, server):
         await chat.aclose()

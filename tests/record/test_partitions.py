@@ -173,5 +173,5 @@ async def test_the_sweeper_creates_days_ahead(fresh_postgresql_url: str, log: Da
     settings = Settings(GRAPH_AGENT_HOME=tmp_path, DATABASE_URL=fresh_postgresql_url)
     async with open_runtime(settings, model="embedded", clock=ManualClock(datetime.now(UTC) + 3 * DAY)) as runtime:
         before = partitions(log)
-        await runtime.chat.sweep()
+        await runtime.chat.serve_due()
         assert partitions(log) == before + 3

@@ -46,7 +46,7 @@ async def end_requests(world: World, replicas: Sequence[Replica]) -> None:
         world.database.clock.ahead_seconds += timedelta(days=2).total_seconds()
         sweeping = world.random.choice(replicas)
         for _ in range(3):
-            await world.loop.spawn(sweeping.process, sweeping.chat.sweep())
+            await world.loop.spawn(sweeping.process, sweeping.chat.serve_due())
             # A closing decision whose conversation was busy is due again a little later.
             world.database.clock.ahead_seconds += _SWEPT.total_seconds()
 

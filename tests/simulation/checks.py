@@ -308,7 +308,7 @@ async def _check_left_open(world: World, replicas: list[Replica]) -> None:
         # Hosts whose clocks were ahead have opened some of them later than now.
         world.database.clock.ahead_seconds += timedelta(days=1).total_seconds()
         sweeping = world.random.choice(replicas)
-        await world.loop.spawn(sweeping.process, sweeping.chat.sweep())
+        await world.loop.spawn(sweeping.process, sweeping.chat.serve_due())
 
 
 def _check_plain(history: History, callers: list[PlainCaller], records: dict[str, DecisionRecord]) -> None:

@@ -164,14 +164,14 @@ class Replica:
         self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=(tree.seal,))
         world.watch.services[self.process] = self.chat
         world.watch.policies[self.process] = self.policy
-        world.loop.spawn(self.process, self._sweep_forever(self.chat))
+        world.loop.spawn(self.process, self._serve_due(self.chat))
         world.loop.spawn(self.process, self._seal_forever(audit, tree))
         world.loop.spawn(self.process, DueWorker(database, [settler.handler], self.clock).serve_forever())
 
-    async def _sweep_forever(self, chat: ChatService) -> None:
+    async def _serve_due(self, chat: ChatService) -> None:
         while True:
             try:
-                await chat.sweep()
+                await chat.serve_due()
             except ServiceError:
                 pass
             except Exception as error:

@@ -87,7 +87,7 @@ async def _run(settings: Settings, rules: str, *, asks: bool, seed: int, until: 
     client = Client(chat, database, random.Random(seed + 1))
     with suppress(TimeoutError):
         async with asyncio.timeout(max(0.0, until - time.monotonic())):
-            await (client.act_forever() if asks else chat.sweep_forever())
+            await (client.act_forever() if asks else chat.serve_due_forever())
     await chat.aclose()
     await database.close()
 

@@ -33,7 +33,7 @@ _KILLS = 0.004
 _LEASES_END = 40.0
 """The seconds after which turns and due work of dead processes can be taken by others."""
 _CALM_SECONDS = 30.0
-"""What is not done after this time of sweeps without faults is never done."""
+"""What is not done after this time without faults is never done."""
 _ROWS = 2_000
 """The works of one user before that of another."""
 _LAST_PLACE = 1.1
@@ -101,7 +101,7 @@ async def _end(settings: Settings, report: Report) -> None:
     try:
         for seconds in (_LEASES_END, LIFETIME.total_seconds() + sum(map(abs, _STEPS)), 3600.0):
             settings.clock.step(seconds)
-            report.require(await _sweep(chats), "work is never done", seconds)
+            report.require(await _serve_due(chats), "work is never done", seconds)
             if seconds == _LEASES_END:
                 await database.read(lambda connection: check_carried_out(connection, report))
         # Nothing but maintenance ends a late question to its requester.
@@ -115,12 +115,12 @@ async def _end(settings: Settings, report: Report) -> None:
         await database.close()
 
 
-async def _sweep(chats: tuple[ChatService, ...]) -> bool:
+async def _serve_due(chats: tuple[ChatService, ...]) -> bool:
     """Do what is due until nothing is; False if that takes too long."""
     try:
         async with asyncio.timeout(_CALM_SECONDS):
             for chat in chats * 2:
-                await chat.sweep()
+                await chat.serve_due()
     except TimeoutError:
         return False
     return True
