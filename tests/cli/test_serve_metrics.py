@@ -62,7 +62,7 @@ def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_que
         'graph_agent_approval_notices_total{outcome="failed"} 0.0',
     ):
         assert line in text
-    documented = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    documented = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
     families = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     assert [name for name in families if f"`{name}`" not in documented] == []
     for file in ("grafana/dashboard.json", "prometheus/alerts.yaml"):

@@ -165,7 +165,7 @@ def names_of_mcp() -> dict[str, object]:
 PYTHON_NAMES: dict[str, Callable[[], dict[str, object]]] = {
     "docs/langchain.md": names_of_langchain,
     "docs/mcp.md": names_of_mcp,
-    "docs/operations.md": names_of_telemetry,
+    "docs/monitoring.md": names_of_telemetry,
 }
 """The names that a fragment uses and that the text around it explains."""
 

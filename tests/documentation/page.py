@@ -63,8 +63,9 @@ PREPARED = {
         "cp -r $ROOT/*.{md,toml,py} $ROOT/{LICENSE,examples} . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1"
     ),
     "docs/mandates.md": "cp -r $ROOT/examples .",
-    "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup elsewhere",
+    "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup",
     "docs/page.md": "SERVE",
+    "docs/postgresql.md": "graph-agent ask 'add a task to buy milk'",
     "docs/proofs.md": "python3 -m venv venv",
     "docs/record.md": (
         "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task' && "
@@ -92,7 +93,7 @@ PORTS = {
 }
 """The ports of a page, instead of which free ones are used."""
 
-DATABASES = {"docs/operations.md": "postgresql://agent@db.example.org/agent"}
+DATABASES = {"docs/postgresql.md": "postgresql://agent@db.example.org/agent"}
 """The empty PostgreSQL database of a page, instead of which one of the tests is used."""
 
 MODELS = {
@@ -177,7 +178,6 @@ class Page:
             "--port 8000": f"--port {self.port}",
             "/tmp/tutorial": f"{self.folder}/tutorial",
             "/backup": f"{self.folder}/backup",
-            "/elsewhere": f"{self.folder}/elsewhere",
             **self.places,
         }.items():
             text = text.replace(shown, real)

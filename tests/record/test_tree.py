@@ -37,7 +37,7 @@ from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey
 from tests.record.trees import KEY, LOG_KEY, LogFiller, found, running_witness, tree_of, verified
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+OPERATIONS = Path(__file__).parents[2] / "docs" / "postgresql.md"
 INSERTED = {"tree_leaves": "n", "tree_nodes": "n", "tree_cosignatures": "size", "tree_statements": "text"}
 
 

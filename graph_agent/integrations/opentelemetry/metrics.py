@@ -1,4 +1,4 @@
-"""OpenTelemetry metrics of a server, in the format of Prometheus. docs/operations.md lists the names. Needs the extra `otel`.
+"""OpenTelemetry metrics of a server, in the format of Prometheus. docs/monitoring.md lists the names. Needs the extra `otel`.
 
 Labels have few values: categories, codes and names of tools; no ids, no users, no texts.
 """
