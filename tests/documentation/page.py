@@ -29,7 +29,7 @@ IN_BACKGROUND = {
         "docs/your_own_tools.md",
         "graph-agent serve --port 8000 --model embedded:requests.yaml --mcp sto",
     ): "localhost:8000/healthz",
-    ("docs/page.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8001/api/sign-in",
+    ("docs/authentication.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8001/api/sign-in",
 }
 """Servers, with the address at which they answer: the next block runs beside them."""
 
@@ -50,6 +50,7 @@ PREPARED = {
     "AGENTS.md": "mkdir .venv && ln -s $STAND_INS .venv/bin && cp $ROOT/pyproject.toml . && echo 'import os' > unused.py",
     "README.md": "SERVE",
     "docs/api.md": "SERVE",
+    "docs/authentication.md": "SERVE",
     "docs/conditions.md": "python3 -m venv venv",
     "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json $PIP_FIND_LINKS/*.whl .",
     "docs/evaluation.md": (
@@ -64,7 +65,6 @@ PREPARED = {
     ),
     "docs/mandates.md": "cp -r $ROOT/examples .",
     "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup",
-    "docs/page.md": "SERVE",
     "docs/postgresql.md": "graph-agent ask 'add a task to buy milk'",
     "docs/proofs.md": "python3 -m venv venv",
     "docs/record.md": (
@@ -86,10 +86,10 @@ FIRST = {"README.md", "docs/tutorial.md"}
 """The pages that a newcomer types first, whose sessions `make test` runs; CI runs all."""
 
 PORTS = {
+    "docs/authentication.md": ("8001",),
     "docs/deployment.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),
     "docs/gateway.md": ("8300",),
     "docs/mcp.md": ("8100", "8200"),
-    "docs/page.md": ("8001",),
 }
 """The ports of a page, instead of which free ones are used."""
 
@@ -106,7 +106,7 @@ MODELS = {
 SCHEDULERS = {"docs/record.md": "tcp://scheduler:8786"}
 """The Dask scheduler of a page, instead of which one on this machine is used."""
 
-ISSUERS = {"docs/page.md": "https://login.example"}
+ISSUERS = {"docs/authentication.md": "https://login.example"}
 """The OpenID Connect issuer of a page, instead of which one of the tests is used."""
 
 FILES = {
