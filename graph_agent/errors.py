@@ -96,6 +96,8 @@ class ServiceErrorCode(StrEnum):
     """The question has ended; the text says how."""
     QUESTION_CONFLICT = "QUESTION_CONFLICT"
     """The caller has answered otherwise, or the answer names another digest than that of the question."""
+    MANDATE_NOT_FOUND = "MANDATE_NOT_FOUND"
+    """The caller has agreed to no such plan."""
     NOT_UNDOABLE = "NOT_UNDOABLE"
     """Nothing that the decision has done can be undone now; the text says why."""
     CONVERSATION_BUSY = "CONVERSATION_BUSY"

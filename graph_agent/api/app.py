@@ -23,6 +23,7 @@ from graph_agent.api import (
     chat,
     decisions,
     errors,
+    mandates,
     monitoring,
     oidc,
     questions,
@@ -184,7 +185,7 @@ def _routes(agui: ModuleType | None, *, secured: bool) -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, chat, questions, decisions, undo, replay, rules, stops, behavior, tasks):
+    for module in (about, chat, questions, mandates, decisions, undo, replay, rules, stops, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
     routes.include_router(_route_without_agui() if agui is None else agui.router, dependencies=scheme)
     for module in (monitoring, transparency):

@@ -33,6 +33,7 @@ STATUS: dict[ServiceErrorCode, int] = {
     ServiceErrorCode.TASK_NOT_FOUND: 404,
     ServiceErrorCode.STOP_NOT_FOUND: 404,
     ServiceErrorCode.QUESTION_NOT_FOUND: 404,
+    ServiceErrorCode.MANDATE_NOT_FOUND: 404,
     ServiceErrorCode.QUESTION_CLOSED: 409,
     ServiceErrorCode.QUESTION_CONFLICT: 409,
     ServiceErrorCode.NOT_UNDOABLE: 409,

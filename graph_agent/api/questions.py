@@ -18,6 +18,7 @@ from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.chat import IdempotencyKey, Limit, to_completion, waited_seconds
 from graph_agent.api.services import services
 from graph_agent.chat.answer import ChatReply
+from graph_agent.chat.page_keys import MAX_KEY
 from graph_agent.chat.question_view import ApprovalView, QuestionList, QuestionSummary
 from graph_agent.chat.questions import GivenAnswer, Person, QuestionService
 from graph_agent.chat.service import well_formed_id
@@ -30,7 +31,6 @@ from graph_agent.question.inbox import Which
 router = APIRouter(prefix="/api/questions", tags=["questions"])
 
 _MAX_SIGNATURE = 4_000
-_MAX_CURSOR = 300
 _ERRORS = errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504)
 
 
@@ -68,7 +68,7 @@ async def list_questions(
         ),
     ] = Which.FOR_ME,
     limit: Limit = 50,
-    before: Annotated[str | None, Query(max_length=_MAX_CURSOR, description="The `next` of the page before.")] = None,
+    before: Annotated[str | None, Query(max_length=MAX_KEY, description="The `next` of the page before.")] = None,
 ) -> QuestionList:
     """List questions: the caller's own for a yes or no, of all conversations and of the gateway, and requests for approval."""
     return await _questions(request).inbox(_person(caller), which, limit, before)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
 from graph_agent.chat.approvals import ApprovalService
 from graph_agent.chat.conversations.question_store import QuestionStore
+from graph_agent.chat.page_keys import key_of, next_after
 from graph_agent.chat.question_view import ApprovalView, QuestionList, QuestionSummary, summary_of_card
 from graph_agent.chat.session import ChatStores
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
@@ -22,7 +22,7 @@ from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.models.record import DecisionRecord
 from graph_agent.question.approvals import error_of, not_found
 from graph_agent.question.confirmations import action_of
-from graph_agent.question.inbox import Key, Which
+from graph_agent.question.inbox import Which
 from graph_agent.question.stored import StoredQuestion
 from graph_agent.question.tables import Asks, QuestionState
 from graph_agent.question.transitions import QuestionRefusedError, Refused
@@ -92,7 +92,7 @@ class QuestionService:
         self, person: Person, which: Which = Which.FOR_ME, size: int = 50, before: str | None = None
     ) -> QuestionList:
         """Return a page of at most `size` questions; `before` is the `next` of the page before it."""
-        after = None if before is None else _key_of(before)
+        after = None if before is None else key_of(before)
         page, titles, waiting = await self._store.page(which, person.user_id, person.roles, after, size)
         to_others = [one for one in page.questions if one.asks is Asks.OTHERS]
         requests = {one.id: one for one in await self._approvals.summaries(to_others)} if self._approvals else {}
@@ -100,7 +100,7 @@ class QuestionService:
             summary_of_card(one, titles.get(one.conversation_id, "")) if one.asks is Asks.REQUESTER else requests.get(one.id)
             for one in page.questions
         ]
-        after_this = None if page.next is None else f"{page.next[0].isoformat()}_{page.next[1]}"
+        after_this = None if page.next is None else next_after(*page.next)
         return QuestionList(questions=[one for one in listed if one is not None], next=after_this, waiting=waiting)
 
     async def view(self, question_id: str, person: Person) -> QuestionSummary | ApprovalView:
@@ -235,15 +235,3 @@ def _plain_answer(record: DecisionRecord) -> ChatAnswer:
         decision=decision,
         states=[str(one) for one in record.states],
     )
-
-
-def _key_of(before: str) -> Key:
-    """Return the key after which a page begins. Raises `ServiceError` VALIDATION_ERROR."""
-    at, _, question_id = before.partition("_")
-    try:
-        key = datetime.fromisoformat(at), question_id
-    except ValueError:
-        key = None
-    if key is None or key[0].tzinfo is None or not question_id:
-        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "`before` is the `next` of a page of this list.")
-    return key

@@ -27,6 +27,7 @@ from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, Tur
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.maintenance import MaintenanceJob, MaintenanceJobs
+from graph_agent.chat.mandates import MandateService
 from graph_agent.chat.questions import QuestionService
 from graph_agent.chat.recovery import TurnRecovery
 from graph_agent.chat.session import ChatSession, ChatStores
@@ -146,6 +147,8 @@ class ChatService:
         """The requests for the approval of other people, if they are stored."""
         self.questions = QuestionService(engine, self._stores, self.approvals, self.start, self.answer)
         """Whatever waits for a person, and its answers."""
+        self.mandates = MandateService(engine, self._stores)
+        """The plans that users have agreed to."""
         self.notices = None if approvals is None or webhook is None else ApprovalNotices(approvals, webhook, clock)
         works = (each for each in (self.notices, settler) if each is not None)
         handlers = [] if self.approvals is None else self.approvals.handlers

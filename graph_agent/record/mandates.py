@@ -11,9 +11,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, literal, select, tuple_, update
 
-from graph_agent.db import insert_into
+from graph_agent.db import UtcDateTime, insert_into
 from graph_agent.models.mandate import Draw, Mandate, MandateState, MandateView, WantedDraw
 from graph_agent.models.record import CallOperation, OperationState
 from graph_agent.models.stop import Sending, Stop, StopScope
@@ -102,6 +102,18 @@ def end_mandate(
     return ended.rowcount == 1
 
 
+def revoke_own(connection: Connection, mandate_id: str, user_id: str, at: datetime) -> MandateView | None:
+    """Revoke a mandate of a user, and return it; None if the user has none with this id. One that has ended stays as it is."""
+    found = find_mandate(connection, mandate_id, at)
+    if found is None or found.mandate.user_id != user_id:
+        return None
+    # Also one that is used up: a call that fails for certain would free its draw.
+    if found.state not in (MandateState.OPEN, MandateState.USED):
+        return found
+    end_mandate(connection, mandate_id, MandateState.REVOKED, at, by=user_id, user_id=user_id)
+    return find_mandate(connection, mandate_id, at)
+
+
 def end_all(connection: Connection, state: MandateState, at: datetime, *, by: str = "", user_id: str | None = None) -> int:
     """End every mandate that is open, of one user or of all, and return their number."""
     wanted = update(mandates).where(_row.state == MandateState.OPEN)
@@ -110,14 +122,25 @@ def end_all(connection: Connection, state: MandateState, at: datetime, *, by: st
 
 
 def list_mandates(
-    connection: Connection, at: datetime, *, user_id: str | None = None, conversation_id: str | None = None, limit: int = 100
+    connection: Connection,
+    at: datetime,
+    *,
+    user_id: str | None = None,
+    conversation_id: str | None = None,
+    after: tuple[datetime, str] | None = None,
+    limit: int = 100,
 ) -> list[MandateView]:
-    """Return the newest mandates, of one user or of all, newest first."""
-    wanted = select(mandates).order_by(_row.created_at.desc(), _row.id).limit(limit)
+    """Return the newest mandates, of one user or of all, newest first.
+
+    `after` is the time and the id of the last one that is known already: the list goes on behind it.
+    """
+    wanted = select(mandates).order_by(_row.created_at.desc(), _row.id.desc()).limit(limit)
     if user_id is not None:
         wanted = wanted.where(_row.user_id == user_id)
     if conversation_id is not None:
         wanted = wanted.where(_row.conversation_id == conversation_id)
+    if after is not None:
+        wanted = wanted.where(tuple_(_row.created_at, _row.id) < tuple_(literal(after[0], UtcDateTime()), literal(after[1])))
     if not (rows := connection.execute(wanted).all()):
         return []
     stops = find_stops_since(connection, min(row.created_at for row in rows))

@@ -42,6 +42,11 @@ def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None, 
     return "\n".join(["Plan, at most:", *lines, *_in_all(plan, policy), *_struck(proposed, policy), end])
 
 
+def plan_lines(plan: Plan, policy: CompiledPolicy) -> list[str]:
+    """Return each line of a plan that was agreed to, in the words of its card."""
+    return [_line(line, policy, None) for line in plan.lines]
+
+
 def _in_all(plan: Plan, policy: CompiledPolicy) -> Iterator[str]:
     """Yield the most that several calls have together in a number."""
     calls = {line.tool: sum(one.times for one in plan.lines if one.tool == line.tool) for line in plan.lines}
@@ -62,7 +67,8 @@ def _struck(proposed: Sequence[PermittedLine], policy: CompiledPolicy) -> Iterat
 
 
 def _title(tool: str, policy: CompiledPolicy) -> str:
-    return one_line(policy.rules[tool].title, _MAX_TITLE)
+    # The rules in force may not have a tool of a plan that was agreed to under others.
+    return one_line(policy.rules[tool].title if tool in policy.rules else tool, _MAX_TITLE)
 
 
 def plan_agreed(plan: Plan) -> str:
@@ -101,9 +107,9 @@ def _bound(name: str, bound: Bound, policy: CompiledPolicy, sources: CallSources
             what = "a value" if bound.form is None else _FORMS[bound.form]
             limit = "" if bound.at_most is None else f" up to {bound.at_most}"
             place = "" if bound.at is None else f" at {bound.at}"
-            rule = policy.rules[bound.tool]
-            others = "" if rule.grant.trusted_results else " (others can write there)"
-            return f"{what}{limit} that {_quoted(rule.title)} brings{place}{others}"
+            rule = policy.rules.get(bound.tool)
+            others = "" if rule is not None and rule.grant.trusted_results else " (others can write there)"
+            return f"{what}{limit} that {_quoted(bound.tool if rule is None else rule.title)} brings{place}{others}"
 
 
 def _warning(name: str, policy: CompiledPolicy, sources: CallSources | None) -> str:

@@ -1,0 +1,116 @@
+"""Plans over HTTP: everybody lists and revokes their own, and nobody those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.stop import Stop, StopScope
+from graph_agent.policy.constitution import Constitution
+from graph_agent.record.stops import place_stop
+from tests.api.test_approvals import ANN, BOB, SIGN_IN
+from tests.chat.environment import Environment
+from tests.chat.test_approvals import rules
+from tests.scripted_turns import calls, says
+
+IN_PLANS = Constitution.load(None).text.replace("- add_task: Create new tasks", "- add_task: Create new tasks (in plans)")
+LINES = [{"tool": "add_task", "arguments": {"description": {"is": ["bread", "milk"]}}, "times": 2}]
+AGREED = [calls(("propose_plan", {"lines": LINES})), calls(("add_task", {"description": "bread"})), says("Added.")]
+
+
+@pytest.fixture
+def script() -> list[Any]:
+    return [*AGREED, calls(("add_task", {"description": "milk"}))]
+
+
+@pytest.fixture
+def runtime(environment: Environment, script: list[Any]) -> Runtime:
+    asks = rules(approved="context.confirmed", name="additions need a yes")
+    return environment.runtime(ScriptedAdapter(script), conditions=asks, settings=SIGN_IN, constitution=IN_PLANS)
+
+
+@pytest.fixture
+def http(runtime: Runtime, served: Callable[[Runtime], httpx.AsyncClient]) -> httpx.AsyncClient:
+    return served(runtime)
+
+
+async def say(http: httpx.AsyncClient, text: str, conversation_id: str | None = None) -> dict[str, Any]:
+    named = {} if conversation_id is None else {"conversation_id": conversation_id}
+    answer = await http.post("/api/chat", json={"content": text, **named}, headers=ANN)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def agree(http: httpx.AsyncClient) -> dict[str, Any]:
+    """Agree to a plan, under which one call runs, and return the plan as its user lists it."""
+    asked = await say(http, "add bread and milk")
+    await say(http, "yes", asked["conversation_id"])
+    newest: dict[str, Any] = (await listed(http))["mandates"][0]
+    assert newest["id"] == asked["decision"]["pending_action"]["id"]
+    return newest
+
+
+async def listed(http: httpx.AsyncClient, query: str = "", headers: dict[str, str] = ANN) -> dict[str, Any]:
+    answer = await http.get(f"/api/mandates{query}", headers=headers)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_a_user_revokes_a_plan_and_the_next_call_asks(http: httpx.AsyncClient) -> None:
+    plan = await agree(http)
+    said = 'Add task: description = "bread" or "milk"; up to 2 times'
+    assert plan["lines"] == [{"tool": "add_task", "said": said, "drawn": 1, "times": 2}]
+    assert (plan["state"], plan["ended_at"], plan["ended_by"]) == ("open", None, None)
+
+    revoked = await http.post(f"/api/mandates/{plan['id']}/revoke", headers=ANN)
+    assert (revoked.status_code, revoked.json()["state"], revoked.json()["ended_by"]) == (200, "revoked", "you")
+    assert (await http.post(f"/api/mandates/{plan['id']}/revoke", headers=ANN)).json() == revoked.json()
+    assert (await listed(http))["mandates"] == [revoked.json()]
+    asked = await say(http, "and milk", plan["conversation_id"])
+    assert asked["decision"]["pending_action"]["arguments"] == {"description": "milk"}
+
+
+async def test_nobody_sees_or_revokes_the_plans_of_others(http: httpx.AsyncClient) -> None:
+    plan = await agree(http)
+    assert await listed(http, headers=BOB) == {"mandates": [], "next": None}
+    refused = await http.post(f"/api/mandates/{plan['id']}/revoke", headers=BOB)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "MANDATE_NOT_FOUND")
+    assert (await listed(http))["mandates"] == [plan]
+    assert (await http.get("/api/mandates")).status_code == 401
+
+
+@pytest.mark.parametrize("script", [AGREED * 2])
+async def test_a_list_of_plans_comes_in_pages_and_by_conversation(http: httpx.AsyncClient) -> None:
+    plans = [await agree(http), await agree(http)]
+    first = await listed(http, "?limit=1")
+    last = await http.get("/api/mandates", params={"limit": 1, "before": first["next"]}, headers=ANN)
+    assert [*first["mandates"], *last.json()["mandates"]] == plans[::-1]
+    end = await http.get("/api/mandates", params={"limit": 1, "before": last.json()["next"]}, headers=ANN)
+    assert end.json() == {"mandates": [], "next": None}
+    assert (await listed(http, f"?conversation_id={plans[0]['conversation_id']}"))["mandates"] == plans[:1]
+    for query in ("?before=x", "?before=2026-01-01T00:00:00_x", "?conversation_id=x", "?limit=0"):
+        assert (await http.get(f"/api/mandates{query}", headers=ANN)).status_code in (400, 422)
+
+
+async def test_a_plan_that_a_stop_has_revoked_names_no_operator(http: httpx.AsyncClient, runtime: Runtime) -> None:
+    plan = await agree(http)
+    await place_stop(runtime.database, Stop(number=0, scope=StopScope.TOOL, name="add_task", by="olga"))
+    (found,) = (await listed(http))["mandates"]
+    assert (found["id"], found["state"], found["ended_by"]) == (plan["id"], "revoked", "operator")
+
+
+async def test_a_plan_under_other_rules_is_shown_as_void(
+    http: httpx.AsyncClient, environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    plan = await agree(http)
+    others = served(environment.runtime(ScriptedAdapter([]), settings=SIGN_IN))
+    (found,) = (await listed(others))["mandates"]
+    assert (found["id"], found["state"], found["ended_by"]) == (plan["id"], "void", None)
+    assert found["lines"][0]["said"].startswith("Add task: ")
