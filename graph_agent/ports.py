@@ -170,6 +170,14 @@ class ConfirmationUse:
     """None for another request, which answers nothing and takes the place of the question."""
 
 
+@dataclass(frozen=True, slots=True)
+class EndedQuestion:
+    """A question for a yes that no longer waits."""
+
+    decision_id: str | None
+    """The decision that has followed an answer or another message; None if the question was withdrawn."""
+
+
 class Confirmations(Protocol):
     """The store of used confirmations."""
 
@@ -177,15 +185,14 @@ class Confirmations(Protocol):
         """Use a confirmation up for a decision; False if another one has. The same decision may ask again."""
 
 
-@runtime_checkable
 class AskedConfirmations(Confirmations, Protocol):
     """A store of confirmations that keeps the questions which wait, too, so that they can be answered at another front door."""
 
     async def ask(self, pending: PendingAction, user_id: str, decision_id: str) -> None:
         """Store the question about a card that a decision has asked. The same question again changes nothing."""
 
-    async def answered_by(self, pending_id: str, user_id: str) -> str | None:
-        """Return the decision that has followed the user's yes or no; None without one."""
+    async def ended(self, pending_id: str, user_id: str) -> EndedQuestion | None:
+        """Return what has ended the question to this user; None if it waits, is late, or was never asked."""
 
 
 class ApprovalRequests(Protocol):

@@ -40,6 +40,7 @@ _REFUSED_MESSAGES = {
 }
 _VOID_ANSWERS = {
     AnswerState.SUPERSEDED: "a later question has replaced",
+    AnswerState.WITHDRAWN: "the user has withdrawn",
     AnswerState.EXPIRED: "has expired",
     AnswerState.USED: "has been answered before",
 }

@@ -391,6 +391,8 @@ class AnswerState(StrEnum):
     CURRENT = "current"
     SUPERSEDED = "superseded"
     """Another question has been asked in its conversation since, or its action was dropped."""
+    WITHDRAWN = "withdrawn"
+    """The user has withdrawn the question."""
     EXPIRED = "expired"
     LATE = "late"
     """The answer came in time, but its turn was continued only after the question had expired."""

@@ -13,7 +13,7 @@ from graph_agent.errors import RecordUnavailableError
 from graph_agent.models.canonical import digest
 from graph_agent.models.card import CardState
 from graph_agent.models.decision import AnswerState, PendingAction, ShownQuestion
-from graph_agent.ports import ConfirmationUse
+from graph_agent.ports import ConfirmationUse, EndedQuestion
 from graph_agent.question.stored import Answer, NewQuestion, StoredQuestion
 from graph_agent.question.tables import Asks, QuestionState
 from graph_agent.question.transitions import Questions
@@ -27,6 +27,7 @@ _ANSWER_STATES = {
     QuestionState.APPROVED: AnswerState.USED,
     QuestionState.DENIED: AnswerState.USED,
     QuestionState.EXPIRED: AnswerState.EXPIRED,
+    QuestionState.CANCELLED: AnswerState.WITHDRAWN,
     QuestionState.OPEN: AnswerState.CURRENT,
 }
 """The states of an answer to a question; one that has ended in another way was superseded."""
@@ -70,16 +71,17 @@ class ConfirmationStore:
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
             raise RecordUnavailableError("the question cannot be stored") from exc
 
-    async def answered_by(self, pending_id: str, user_id: str) -> str | None:
-        """Return the decision that has followed an answer; see `AskedConfirmations`. Raises `RecordUnavailableError`."""
+    async def ended(self, pending_id: str, user_id: str) -> EndedQuestion | None:
+        """Return what has ended a question; see `AskedConfirmations`. Raises `RecordUnavailableError`."""
         try:
             found = await self._questions.database.read(
                 lambda connection: find_confirmation(self._questions, connection, pending_id, user_id)
             )
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
             raise RecordUnavailableError("the question cannot be read") from exc
-        answered = found is not None and found.state in (QuestionState.APPROVED, QuestionState.DENIED)
-        return found.closed_by if found is not None and answered else None
+        if found is None or found.state_now in (QuestionState.OPEN, QuestionState.EXPIRED):
+            return None
+        return EndedQuestion(found.closed_by)
 
 
 def confirmation(

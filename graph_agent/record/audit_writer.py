@@ -27,7 +27,7 @@ from graph_agent.models.record import (
 from graph_agent.models.sources import CallsAround, EarlierCalls, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import UndoneDecision
-from graph_agent.ports import ConfirmationUse
+from graph_agent.ports import ConfirmationUse, EndedQuestion
 
 if TYPE_CHECKING:
     # Only named here: it imports SQLAlchemy, which an engine in memory does not need.
@@ -414,6 +414,6 @@ class MemoryConfirmations:
     async def ask(self, pending: PendingAction, user_id: str, decision_id: str) -> None:
         """Do nothing: the caller keeps the question."""
 
-    async def answered_by(self, pending_id: str, user_id: str) -> str | None:
+    async def ended(self, pending_id: str, user_id: str) -> EndedQuestion | None:
         use = self._used.get(pending_id)
-        return None if use is None or use.yes is None or use.user_id != user_id else use.decision_id
+        return None if use is None or use.user_id != user_id else EndedQuestion(use.decision_id)

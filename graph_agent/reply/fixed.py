@@ -69,6 +69,7 @@ CUT_MARK = " […] (this answer was cut short)"
 
 _VOID_ANSWERS = {
     AnswerState.SUPERSEDED: "That question has been replaced by a later one, so nothing was done.",
+    AnswerState.WITHDRAWN: "You have withdrawn that question, so nothing was done.",
     AnswerState.EXPIRED: "That question has expired, so nothing was done. Please ask me again.",
     AnswerState.LATE: "You confirmed it in time, but it was not done before the question expired. Please ask me again.",
     AnswerState.INTERRUPTED: "I was interrupted before I could do it, so nothing was done. It still waits for your yes.",

@@ -139,19 +139,9 @@ class LLMAgentEngine(TurnSetup):
         """
         pending = asked.decision.pending_action
         assert pending is not None, "the decision asks nothing"
-        context = asked.record.header.context
-        return await self.run(
-            DecisionContext(
-                user_id=context.user_id,
-                message="Yes." if yes else "No.",
-                conversation_id=context.conversation_id,
-                roles=context.roles if roles is None else roles,
-                message_history=context.message_history,
-                pending_confirmation=pending,
-                # The caller has given the arguments of the call, so it has all of them.
-                answers=ConfirmationAnswer(pending_action=pending.id, yes=yes, read=pending.whole_digest),
-            )
-        )
+        # The caller has given the arguments of the call, so it has all of them.
+        answer = ConfirmationAnswer(pending_action=pending.id, yes=yes, read=pending.whole_digest)
+        return await self.run(asked.answered(answer, roles=roles))
 
     async def undo(self, decision_id: str, user_id: str, *, roles: tuple[str, ...] = ()) -> FinishedTurn:
         """Make a decision that undoes what a decision of the user has done, as far as its tools can; see `answer`.

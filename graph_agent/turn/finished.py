@@ -12,7 +12,17 @@ from graph_agent.graph.state import Turn
 from graph_agent.graph.step import Step
 from graph_agent.graph.stepping import require_whole_path
 from graph_agent.models.authors import TextAuthor
-from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, DecisionType, OutcomeCategory, unstorable
+from graph_agent.models.decision import (
+    MAX_MESSAGE_LENGTH,
+    AgentDecision,
+    AnswerState,
+    ConfirmationAnswer,
+    DecisionContext,
+    DecisionType,
+    OutcomeCategory,
+    ShownQuestion,
+    unstorable,
+)
 from graph_agent.models.record import (
     MAX_INTEGER,
     DecisionRecord,
@@ -39,6 +49,27 @@ class FinishedTurn:
     @property
     def decision(self) -> AgentDecision:
         return self.record.decision
+
+    def answered(self, answer: ConfirmationAnswer | str, *, roles: tuple[str, ...] | None = None) -> DecisionContext:
+        """Return the context of the turn that follows an answer to the question of this one, which belongs to no chat.
+
+        `answer` is a yes or no to the question by its id, or the text that the user has typed below it. `roles` are those of
+        the user now; by default those with which this decision was made.
+        """
+        pending = self.decision.pending_action
+        assert pending is not None, "the decision asks nothing"
+        context, typed = self.record.header.context, isinstance(answer, str)
+        waits = isinstance(answer, str) or answer.state is AnswerState.CURRENT
+        return DecisionContext(
+            user_id=context.user_id,
+            message=answer if isinstance(answer, str) else "Yes." if answer.yes else "No.",
+            conversation_id=context.conversation_id,
+            roles=context.roles if roles is None else roles,
+            message_history=context.message_history,
+            pending_confirmation=pending if waits else None,
+            answers=None if isinstance(answer, str) else answer,
+            shown=ShownQuestion(pending_action=pending.id) if typed else None,
+        )
 
 
 def compose_record(recorder: Recorder, graph: CompiledGraph, steps: Sequence[Step], ended_at: datetime) -> DecisionRecord:

@@ -18,7 +18,7 @@ from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import ApprovalRequests, Clock, Confirmations, IdSource, PlanSolver
+from graph_agent.ports import ApprovalRequests, AskedConfirmations, Clock, IdSource, PlanSolver
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, MemoryConfirmations
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
@@ -41,7 +41,7 @@ class EnginePorts:
     ids: IdSource = field(default_factory=RandomIds)
     signer: Signer = field(default_factory=lambda: Signer(secrets.token_bytes(32)))
     """Signs confirmations; by default with a key of one engine only."""
-    confirmations: Confirmations = field(default_factory=MemoryConfirmations)
+    confirmations: AskedConfirmations = field(default_factory=MemoryConfirmations)
     approvals: ApprovalRequests | None = None
     """The store of approval requests. Without one no policy that counts approvals can be used."""
     permitted: PlanSolver | None = None

@@ -262,6 +262,11 @@ async def test_an_answer_typed_to_a_question_that_is_gone_says_what_became_of_it
     never = await session.answer({"id": "nobody"})
     [finding] = (await session.http.get(f"/api/decisions/{never['decision_id']}")).json()["findings"]
     assert finding.endswith("which was not asked of this user in this conversation. Nothing was called.")
+    withdrawn = await session.ask_to_delete("call mom")
+    await session.http.post(f"/api/questions/{withdrawn['id']}/cancel")
+    void = await session.say(typed, shown=shown(withdrawn))
+    findings = (await session.http.get(f"/api/decisions/{void['decision_id']}")).json()["findings"]
+    assert findings == [f"The answer named the question {withdrawn['id']}, which the user has withdrawn. Nothing was called."]
     expired = await session.ask_to_delete("call mom")
     clock.advance(minutes=6)
     late = await session.say(typed, shown=shown(expired))

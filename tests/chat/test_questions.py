@@ -13,7 +13,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.db.backend import Work
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.decision import AnswerState, DecisionType
+from graph_agent.models.decision import AnswerState, DecisionType, ShownQuestion
 from graph_agent.models.llm import FunctionCall
 from graph_agent.question.tables import answers, questions
 from graph_agent.reply.fixed import void_answer_reply
@@ -135,6 +135,18 @@ async def test_a_question_that_a_running_turn_reads_waits_nowhere_else(environme
     model.gate.set()
     await turn.result()
     assert await shown(environment, asked) == ["set_aside"]
+
+
+async def test_an_answer_to_a_withdrawn_question_does_nothing_and_says_so(environment: Environment) -> None:
+    asked = await asked_to_delete(environment)
+    yes = yes_to(asked)
+    await environment.chat().questions.cancel(yes.pending_action, Person("ann"))
+    late = await environment.chat().send("ann", answers=yes)
+    assert late.reply == "You have withdrawn that question, so nothing was done."
+    below = ShownQuestion(pending_action=yes.pending_action)
+    typed = await environment.chat().send("ann", "yes", conversation_id=asked.conversation_id, shown=below)
+    assert (typed.reply, await environment.descriptions()) == (late.reply, ["milk", "bread"])
+    assert await shown(environment, asked) == ["cancelled"]
 
 
 async def test_a_question_whose_row_was_changed_from_outside_is_not_followed(environment: Environment) -> None:

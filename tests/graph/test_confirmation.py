@@ -233,6 +233,7 @@ async def test_an_answer_by_id_counts_whatever_the_message_says(yes: bool, decid
     ("state", "said"),
     [
         (AnswerState.SUPERSEDED, "That question has been replaced by a later one, so nothing was done."),
+        (AnswerState.WITHDRAWN, "You have withdrawn that question, so nothing was done."),
         (AnswerState.EXPIRED, "That question has expired, so nothing was done. Please ask me again."),
         (AnswerState.USED, "That question has already been answered, so nothing was done now."),
         (AnswerState.UNKNOWN, "I have no such question waiting for you here, so nothing was done."),

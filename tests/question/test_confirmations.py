@@ -9,7 +9,7 @@ import pytest
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import RecordUnavailableError
-from graph_agent.ports import AskedConfirmations
+from graph_agent.ports import AskedConfirmations, EndedQuestion
 from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.audit_writer import MemoryConfirmations
 from tests.chat.conversations.conftest import action, use_of
@@ -39,11 +39,11 @@ async def test_what_became_of_a_question_is_read_by_whoever_asked_it(
     for _ in range(2):
         # A task that is run again asks again.
         await store.ask(asked, "ann", "d0")
-    assert await store.answered_by(asked.id, "ann") is None
+    assert await store.ended(asked.id, "ann") is None
     assert await store.consume(use_of(asked, "d1", yes=yes))
     await store.ask(asked, "ann", "d0")
-    assert await store.answered_by(asked.id, "ann") == (None if yes is None else "d1")
-    assert await store.answered_by(asked.id, "bob") is None
+    assert await store.ended(asked.id, "ann") == EndedQuestion("d1")
+    assert await store.ended(asked.id, "bob") is None
     assert not await store.consume(use_of(asked, "d2"))
 
 

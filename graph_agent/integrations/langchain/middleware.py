@@ -65,7 +65,7 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
         with collected_parts() as parts:
             called = [FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested]
             judged = await turns.call(called, list(_read_of_others(state["messages"])))
-            answered = await turns.confirmed(judged, texts=False)
+            answered = await turns.answered(judged, texts=False)
         return {"messages": list(_answers(requested, [judged, *answered], parts))}
 
     async def awrap_tool_call(

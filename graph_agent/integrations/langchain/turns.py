@@ -26,19 +26,18 @@ from graph_agent.integrations.langchain.events import NodeEvents
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import (
     STILL_WAITING,
+    AnswerState,
     ConfirmationAnswer,
     DecisionContext,
     Message,
     OutcomeCategory,
     PendingAction,
-    ShownQuestion,
     content_problem,
 )
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.origin import Origin
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.ports import AskedConfirmations
 from graph_agent.reply.fixed import NO_ANSWER_TO_THIS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
@@ -75,7 +74,88 @@ class TaskTurns:
     async def run(self, context: DecisionContext) -> FinishedTurn:
         """Run the turn of a request that follows the last one, or return what it was."""
         # Without the roles, which may change until the task is run again: what was decided stays decided.
-        decision_id = _id_of([*self._key, self._last_id, context.to_json()])
+        return await self._run(_id_of([*self._key, self._last_id, context.to_json()]), context)
+
+    async def call(self, called: list[FunctionCall], read: Sequence[Message] = ()) -> FinishedTurn:
+        """Make a decision without a model, or return what it was. `read` is what its agent has read of others."""
+        context = DecisionContext.for_calls(self.user_id, called, self.conversation_id)
+        return await self.run(context.replace(message_history=list(read)) if read else context)
+
+    async def answered(self, asked: FinishedTurn, *, texts: bool) -> list[FinishedTurn]:
+        """Interrupt the graph while the question of a turn waits for people, until none does.
+
+        Returns the turns that have closed the questions in their order; empty if nothing was asked.
+
+        What became of a question is read where it is stored, so that an answer at any front door counts. A resume answers as
+        `Command(resume=...)` says; with `texts`, a text that is neither yes nor no is a message to the model. An answer after
+        the lifetime of the action does nothing: its object is looked up again, and the user is asked anew. Whatever does not
+        name the open question, or was its answer before, does nothing either, and no resume approves anything.
+        """
+        closed: list[FinishedTurn] = []
+        notice: str | None = None
+        while (decision := asked.decision).pending_action is not None or decision.approval is not None:
+            if (turn := await self._closing(asked)) is None and decision.pending_action is None:
+                interrupt(_request(asked))
+            elif turn is None:
+                turn, notice = await self._asked(asked, notice, texts=texts, earlier=closed)
+            if turn is not None:
+                asked = turn
+                closed.append(turn)
+        return closed
+
+    async def _closing(self, asked: FinishedTurn) -> FinishedTurn | None:
+        """Return the turn that has closed the question of a turn, at whichever front door; None if the question waits."""
+        pending, approval = asked.decision.pending_action, asked.decision.approval
+        if pending is None:
+            assert approval is not None, "the decision asks nothing"
+            requests = ApprovalService.of_engine(self._engine)
+            assert requests is not None, "a policy that counts approvals is not used without a store"
+            record = await requests.closing(approval.id)
+            return None if record is None else FinishedTurn(record)
+        store = self._engine.ports.confirmations
+        ended = await store.ended(pending.id, self.user_id)
+        if ended is None:
+            await store.ask(pending, self.user_id, asked.record.header.decision_id)
+            return None
+        if ended.decision_id is None:
+            withdrawn = ConfirmationAnswer(pending_action=pending.id, yes=False, state=AnswerState.WITHDRAWN)
+            return await self._answer(asked, pending, withdrawn)
+        found = await self._engine.audit.load(ended.decision_id)
+        if not isinstance(found, DecisionRecord):
+            return None
+        self._last_id = ended.decision_id
+        return FinishedTurn(found)
+
+    async def _asked(
+        self, asked: FinishedTurn, notice: str | None, *, texts: bool, earlier: Sequence[FinishedTurn]
+    ) -> tuple[FinishedTurn | None, str | None]:
+        """Interrupt the graph with a question to its user; return the turn of the answer, or the notice why it was none."""
+        pending = asked.decision.pending_action
+        assert pending is not None
+        given = interrupt(_question(asked, pending, notice), response_schema=_answer_schema(pending))
+        answer = _read_answer(given, pending)
+        if answer is None:
+            return None, NO_ANSWER_TO_THIS
+        if isinstance(answer, str) and ((problem := content_problem(answer)) is not None or not texts):
+            return None, problem
+        turn = await self._answer(asked, pending, answer)
+        # LangGraph has given the value of an earlier interrupt once more.
+        repeated = turn.decision.decision_id in {one.decision.decision_id for one in earlier}
+        return (None, NO_ANSWER_TO_THIS) if repeated else (turn, None)
+
+    async def _answer(self, asked: FinishedTurn, pending: PendingAction, answer: ConfirmationAnswer | str) -> FinishedTurn:
+        """Run the turn of an answer, or return what it was; after a late yes also the one that asks anew."""
+        by_id = None if isinstance(answer, str) else answer
+        said = answer if by_id is None else by_id.to_json()
+        finished = await self._run(_id_of([*self._key, pending.id, said]), asked.answered(answer))
+        void = finished.decision.outcome_category is OutcomeCategory.USER_INPUT
+        # The task has used its answer, even if the question could be answered elsewhere.
+        late = not pending.can_be_answered(finished.record.ended_at)
+        if by_id is not None and by_id.yes and void and (late or finished.decision.void_answer in STILL_WAITING):
+            finished = await self.call([FunctionCall(one.tool_name, one.arguments) for one in pending.each])
+        return finished
+
+    async def _run(self, decision_id: str, context: DecisionContext) -> FinishedTurn:
         events = NodeEvents(await self._engine.prepare(), self._config, self._engine.model)
         async with events.reported():
             run: TurnHandle[Any] | None = self._engine.running(decision_id)
@@ -84,94 +164,6 @@ class TaskTurns:
                 run = self._engine.start(start, PlainSession(), decision_id, user_id=self.user_id, hooks=[events])
             finished: FinishedTurn = await run.result()
         self._last_id = decision_id
-        return finished
-
-    async def call(self, called: list[FunctionCall], read: Sequence[Message] = ()) -> FinishedTurn:
-        """Make a decision without a model, or return what it was. `read` is what its agent has read of others."""
-        context = DecisionContext.for_calls(self.user_id, called, self.conversation_id)
-        return await self.run(context.replace(message_history=list(read)) if read else context)
-
-    async def confirmed(self, asked: FinishedTurn, *, texts: bool) -> list[FinishedTurn]:
-        """Interrupt the graph with the question of a turn, and answer it as `Command(resume=...)` says, until none is open.
-
-        Returns the turns of the answers in their order; empty if nothing was asked.
-
-        With `texts`, a text that is neither yes nor no is a message to the model. An answer after the lifetime of the action
-        does nothing: its object is looked up again, and the user is asked anew. Whatever does not name the open question, or
-        was its answer before, does nothing either.
-        """
-        answered = await self._confirmed(asked, texts=texts)
-        return [*answered, *await self._approved([asked, *answered][-1])]
-
-    async def _approved(self, asked: FinishedTurn) -> list[FinishedTurn]:
-        """Interrupt the graph while the call of a turn waits for other people; return the decisions that close its requests.
-
-        Whatever resumes the graph only makes it look again: no resume approves anything.
-        """
-        closed: list[FinishedTurn] = []
-        while (request := asked.decision.approval) is not None:
-            requests = ApprovalService.of_engine(self._engine)
-            assert requests is not None, "a policy that counts approvals is not used without a store"
-            record = await requests.closing(request.id)
-            if record is None:
-                interrupt({"approval": request.id, "reply": asked.decision.reply})
-                continue
-            asked = FinishedTurn(record)
-            closed.append(asked)
-        return closed
-
-    async def _confirmed(self, asked: FinishedTurn, *, texts: bool) -> list[FinishedTurn]:
-        used: list[tuple[str, ConfirmationAnswer | str]] = []
-        answered: list[FinishedTurn] = []
-        notice: str | None = None
-        while (pending := asked.decision.pending_action) is not None:
-            if (ended := await self._answered(asked, pending)) is not None:
-                asked = ended
-                answered.append(asked)
-                continue
-            given = interrupt(_question(asked, pending, notice), response_schema=_answer_schema(pending))
-            answer = _read_answer(given, pending)
-            notice = _problem(answer, repeated=(pending.id, answer) in used)
-            if answer is None or notice is not None or (isinstance(answer, str) and not texts):
-                continue
-            used.append((pending.id, answer))
-            asked = await self._answer(asked, pending, answer)
-            answered.append(asked)
-        return answered
-
-    async def _answered(self, asked: FinishedTurn, pending: PendingAction) -> FinishedTurn | None:
-        """Return the turn that has followed the answer to a question, at whichever front door; None if the question waits."""
-        store = self._engine.ports.confirmations
-        if not isinstance(store, AskedConfirmations):
-            return None
-        decision_id = await store.answered_by(pending.id, self.user_id)
-        record = None if decision_id is None else await self._engine.audit.load(decision_id)
-        if isinstance(record, DecisionRecord):
-            self._last_id = record.header.decision_id
-            return FinishedTurn(record)
-        if decision_id is None:
-            await store.ask(pending, self.user_id, asked.record.header.decision_id)
-        return None
-
-    async def _answer(self, asked: FinishedTurn, pending: PendingAction, answer: ConfirmationAnswer | str) -> FinishedTurn:
-        """Run the turn of an answer; after a late yes also the one that asks anew."""
-        by_id = None if isinstance(answer, str) else answer
-        finished = await self.run(
-            DecisionContext(
-                user_id=self.user_id,
-                message=answer if isinstance(answer, str) else "Yes." if answer.yes else "No.",
-                conversation_id=self.conversation_id,
-                message_history=asked.record.header.context.message_history,
-                pending_confirmation=pending,
-                answers=by_id,
-                shown=ShownQuestion(pending_action=pending.id),
-            )
-        )
-        void = finished.decision.outcome_category is OutcomeCategory.USER_INPUT
-        # The task has used its answer, even if the question could be answered elsewhere.
-        late = not pending.can_be_answered(finished.record.ended_at)
-        if by_id is not None and by_id.yes and void and (late or finished.decision.void_answer in STILL_WAITING):
-            finished = await self.call([FunctionCall(one.tool_name, one.arguments) for one in pending.each])
         return finished
 
 
@@ -187,6 +179,13 @@ def _question(finished: FinishedTurn, pending: PendingAction, notice: str | None
     action = {name: value for name, value in pending.to_json().items() if name != "signature"}
     asked = {"question": finished.decision.reply, "pending_action": action}
     return asked if notice is None else {"notice": notice, **asked}
+
+
+def _request(finished: FinishedTurn) -> dict[str, Any]:
+    """Return the value of the interrupt while a call waits for other people: whatever resumes it makes the graph look again."""
+    approval = finished.decision.approval
+    assert approval is not None
+    return {"approval": approval.id, "reply": finished.decision.reply}
 
 
 def _answer_schema(pending: PendingAction) -> dict[str, Any]:
@@ -218,13 +217,6 @@ def _read_answer(given: Any, pending: PendingAction) -> ConfirmationAnswer | str
     return yes if isinstance(text, str) else None
 
 
-def _problem(answer: ConfirmationAnswer | str | None, *, repeated: bool) -> str | None:
-    """Return the notice for the user if `answer` does nothing."""
-    if answer is None or repeated:
-        return NO_ANSWER_TO_THIS
-    return content_problem(answer) if isinstance(answer, str) else None
-
-
 Node = Callable[[Any, RunnableConfig], Awaitable[dict[str, Any]]]
 
 
@@ -248,7 +240,7 @@ def as_node(engine: LLMAgentEngine, *, user: User = LOCAL_USER, roles: Roles = (
             user_id=turns.user_id, message=text, conversation_id=turns.conversation_id, message_history=_history(earlier)
         )
         asked = await turns.run(context)
-        decision = [asked, *await turns.confirmed(asked, texts=True)][-1].decision
+        decision = [asked, *await turns.answered(asked, texts=True)][-1].decision
         reply = AIMessage(decision.reply, id=decision.decision_id, response_metadata={"decision": decision.to_json()})
         return {"messages": [reply]}
 

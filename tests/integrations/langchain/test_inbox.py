@@ -79,10 +79,12 @@ async def test_the_questions_of_several_threads_wait_beside_each_other(environme
     assert await environment.descriptions() == ["milk"]
 
 
-async def test_a_withdrawn_question_of_a_graph_can_no_longer_be_confirmed_in_it(environment: Environment) -> None:
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_graph_goes_on_after_its_question_was_withdrawn_and_does_nothing(environment: Environment, named: bool) -> None:
     graph, questions = await asked_in_graph(environment, "milk")
     (interrupt,) = (await graph.aget_state(of("milk"))).interrupts
     [question] = (await questions.inbox(ANN)).questions
     assert (await questions.cancel(question.id, ANN)).state == "cancelled"
-    await graph.ainvoke(resume(interrupt, True), of("milk"))
+    ended = await graph.ainvoke(resume(interrupt, True) if named else Command(resume=True), of("milk"))
+    assert ended["messages"][-1].text == "You have withdrawn that question, so nothing was done."
     assert await environment.descriptions() == ["milk"]
