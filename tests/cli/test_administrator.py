@@ -362,7 +362,7 @@ NOT_COMPARED = {
     "rule_activations": "host",
     "turns": "attempt body_digest idem_key lease_until owner state stopped",
 }
-"""The columns that `log verify` does not compare, see docs/record.md; and of these tables all of them:"""
+"""The columns that `log verify` does not compare, see docs/verify.md; and of these tables all of them:"""
 WHOLE_TABLES = {"tasks", "turn_limits"}
 
 

@@ -29,7 +29,10 @@ IN_BACKGROUND = {
         "docs/your_own_tools.md",
         "graph-agent serve --port 8000 --model embedded:requests.yaml --mcp sto",
     ): "localhost:8000/healthz",
-    ("docs/authentication.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8001/api/sign-in",
+    (
+        "docs/authentication.md",
+        "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT",
+    ): "127.0.0.1:8001/api/sign-in",
 }
 """Servers, with the address at which they answer: the next block runs beside them."""
 
@@ -76,6 +79,7 @@ PREPARED = {
         "graph-agent ask 'show my tasks' --constitution other.md"
     ),
     "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin && cp -r $PIP_FIND_LINKS dist",
+    "docs/verify.md": "graph-agent ask 'add a task to buy milk'",
 }
 """The steps of a reader before the first block of a page. SERVE starts the page's server."""
 
