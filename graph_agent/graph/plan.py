@@ -22,10 +22,12 @@ from graph_agent.words.plan import plan_card
 async def ask_about_plan(turn: Turn, runtime: TurnRuntime, proposed: Mapping[str, Any]) -> Turn | None:
     """Return the turn that ends with the question about a plan; None if the plan cannot be asked about.
 
-    After a plan that the user has not agreed to, the message gets no second one, and a dry run asks nothing.
+    After a plan that the user has not agreed to, the message gets no second one, and a dry run asks nothing. A model that was
+    not given the form may have invented it.
     """
-    refused = turn.context.pending_confirmation
-    if turn.context.dry_run or (refused is not None and refused.plan is not None and turn.agreed is None):
+    earlier = turn.context.pending_confirmation
+    refused = earlier is not None and earlier.plan is not None and turn.agreed is None
+    if refused or turn.context.dry_run or not runtime.snapshot.offers_plans:
         return None
     policy = runtime.snapshot.policy
     try:

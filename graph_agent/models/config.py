@@ -54,6 +54,10 @@ class AgentEngineConfig(Frozen, kw_only=False):
     # Left out of the JSON if there are none.
     tokens: TokenLimits | None = Field(default=None, exclude_if=not_)
 
+    # Left out of the JSON if plans are offered.
+    plans: bool = Field(default=True, exclude_if=bool)
+    """False if the model is not given the form of a plan. An engine whose writer keeps no mandates sets it."""
+
     @property
     def approval_lifetime(self) -> timedelta:
         return timedelta(hours=self.approval_hours)

@@ -27,11 +27,6 @@ class PlanError(Exception):
     """The plan cannot be asked about; the text says why, as a clause for the model."""
 
 
-def has_plans(policy: CompiledPolicy) -> bool:
-    """True if a plan may have lines at all."""
-    return any(rule.grant.in_plans is not None for rule in policy.rules.values())
-
-
 def read_plan(arguments: Mapping[str, Any], policy: CompiledPolicy) -> Plan:
     """Return the plan that a model proposes. Raises `PlanError`."""
     try:

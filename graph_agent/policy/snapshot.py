@@ -34,6 +34,11 @@ class PolicySnapshot:
     """The names of the gates in their order; none of a record that is older than they are."""
 
     @cached_property
+    def offers_plans(self) -> bool:
+        """True if the model is given the form of a plan: a tool may be in one, and the yes to it would be kept."""
+        return self.config.plans and any(rule.grant.in_plans is not None for rule in self.policy.rules.values())
+
+    @cached_property
     def _named_texts(self) -> dict[str, str]:
         return {
             "constitution": self.policy.constitution.text,

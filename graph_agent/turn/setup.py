@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from graph_agent.clock import RandomIds, SystemClock
@@ -117,7 +117,11 @@ class TurnSetup:
                 text = f"this installation keeps no requests, but the policy {policy.conditions.file.name} reads `approvals`"
                 raise ConfigurationError(text)
             names = tuple(gate.name for gate in gates_of(self.graph))
-            self._snapshot = PolicySnapshot(policy, self.config, self.prompt, names)
+            snapshot = PolicySnapshot(policy, self.config, self.prompt, names)
+            if snapshot.offers_plans and not self.ports.audit.keeps_mandates:
+                # A yes that nobody keeps would cover no call: each would be asked about again.
+                snapshot = replace(snapshot, config=self.config.replace(plans=False))
+            self._snapshot = snapshot
         return self._snapshot
 
     async def snapshot_of(self, header: RecordHeader) -> PolicySnapshot:

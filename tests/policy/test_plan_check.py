@@ -10,7 +10,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.plan_check import PlanError, has_plans, payees_of, read_plan
+from graph_agent.policy.plan_check import PlanError, payees_of, read_plan
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 TOOLS = {
@@ -73,11 +73,6 @@ ANN, SOME = {"is": ["ann"]}, {"at_most": 5}
 def test_a_plan_is_asked_about_only_if_the_rules_admit_its_lines(tool: str, arguments: dict[str, Any], why: str | None) -> None:
     found = problem(tool, **arguments)
     assert found == why if why is None else str(found).startswith(why)
-
-
-def test_a_plan_needs_a_line_of_the_constitution_with_the_marker() -> None:
-    assert has_plans(policy("wipe", "mails"))
-    assert not has_plans(policy("drop", "mails"))
 
 
 def test_who_gets_money_is_read_from_the_names_of_the_arguments() -> None:

@@ -23,6 +23,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import PlanSolver
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.record.mandates import end_mandate, list_mandates
 from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tree.leaves import Sealer
@@ -380,3 +381,15 @@ async def test_without_the_marker_no_model_is_given_the_form(log: Database) -> N
     marked = Desk(log, [says("Hello.")])
     await marked.say(conversation_id="c9")
     assert "propose_plan" in [tool.name for tool in marked.model.requests[0].tools]
+
+
+async def test_a_model_is_not_given_the_form_if_nobody_would_keep_the_yes() -> None:
+    model = ScriptedAdapter([plan(), says("I cannot.")])
+    server = Shop(served=declarations_of(TOOLS))
+    settings = grouped(audit=MemoryAuditWriter(), conditions=ConditionsFile(ASKS), config=LONG)
+    engine = LLMAgentEngine(model, server, constitution_of(TOOLS), **settings)
+    turn = await engine.run(asks("refund it"))
+    assert turn.decision.pending_action is None
+    assert "propose_plan" not in [tool.name for tool in model.requests[0].tools]
+    texts = await engine.audit.texts(list(turn.record.header.digests.values()))
+    assert (await replay(turn.record, texts)).identical

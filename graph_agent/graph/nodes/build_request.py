@@ -13,7 +13,6 @@ from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, ClosedRequ
 from graph_agent.models.llm import LLMRequest
 from graph_agent.models.prompt import Prompt, by_user, said_earlier
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.policy.plan_check import has_plans
 from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import DECLINED_REPLY, NO_ANSWER, NOT_ON_SCREEN, not_done, pending_question, void_answer_reply
 from graph_agent.reply.forms import PLAN_DECLARATION, REPLY_FORM_DECLARATIONS
@@ -142,7 +141,7 @@ def _prompt(turn: Turn, runtime: TurnRuntime) -> Prompt:
     request = LLMRequest(
         system_instruction=instruction,
         messages=[],
-        tools=[*policy.declarations, *REPLY_FORM_DECLARATIONS, *([PLAN_DECLARATION] if has_plans(policy) else [])],
+        tools=[*policy.declarations, *REPLY_FORM_DECLARATIONS, *([PLAN_DECLARATION] if runtime.snapshot.offers_plans else [])],
         temperature=runtime.snapshot.config.temperature,
         max_tokens=runtime.snapshot.config.max_tokens,
         # The model ends the turn by calling a reply form.
