@@ -285,7 +285,7 @@ def tree_of_exceptions() -> str:
 
 SAME_TEXT: dict[str, Callable[[], list[str]]] = {
     "docs/architecture.md": layers,
-    "docs/mcp.md": results_of_mcp,
+    "docs/mcp_servers.md": results_of_mcp,
 }
 """The texts that the blocks of a page are."""
 

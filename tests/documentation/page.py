@@ -23,8 +23,11 @@ IN_BACKGROUND = {
     ("docs/tutorial.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
     ("docs/approvals.md", "graph-agent serve --port 8000 &"): "localhost:8000/healthz",
     ("docs/gateway.md", "graph-agent gateway --mcp servers.json --constitution constitution.md "): "127.0.0.1:8300/mcp",
-    ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8200/mcp",
-    ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100"): "127.0.0.1:8100/mcp",
+    (
+        "docs/task_server.md",
+        "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT",
+    ): "127.0.0.1:8200/mcp",
+    ("docs/task_server.md", "graph-agent tools serve --http 127.0.0.1:8100"): "127.0.0.1:8100/mcp",
     (
         "docs/your_own_tools.md",
         "graph-agent serve --port 8000 --model embedded:requests.yaml --mcp sto",
@@ -93,7 +96,7 @@ PORTS = {
     "docs/authentication.md": ("8001",),
     "docs/deployment.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),
     "docs/gateway.md": ("8300",),
-    "docs/mcp.md": ("8100", "8200"),
+    "docs/task_server.md": ("8100", "8200"),
 }
 """The ports of a page, instead of which free ones are used."""
 
