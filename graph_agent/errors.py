@@ -19,7 +19,8 @@
     │   ├── ConfirmationExpiredError  the time of a question was over when a yes to it was to be used up
     │   └── TurnTakenOverError        another process finishes this turn, or it is closed already
     └── ServiceError                  `code` is one of ServiceErrorCode; its text may be shown
-        └── StoppedError              an operator has stopped what was about to be done
+        ├── StoppedError              an operator has stopped what was about to be done
+        └── RulesReplacedError        other rules are in force than those under which something began
 
 An expected failure is data (`ToolResult`, `LLMResponse.finish_reason`); exceptions are for the unexpected. They never contain
 the text of a third-party exception, which is chained with `from` for the log, except what SQLite says of its database file.
@@ -118,6 +119,10 @@ class ServiceErrorCode(StrEnum):
     """The request was refused before its opening row, and nothing was called: try again later."""
     STOPPED = "STOPPED"
     """An operator has stopped the service, or what was asked of it. Nothing was done."""
+    RULES_UNAVAILABLE = "RULES_UNAVAILABLE"
+    """This process cannot use the rules that are in force, so it decides nothing. Nothing was done."""
+    RULES_CONFLICT = "RULES_CONFLICT"
+    """Other rules are in force than those that an activation expected. Nothing was activated."""
     STOP_NOT_FOUND = "STOP_NOT_FOUND"
     """There is no such stop, or it has ended already."""
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
@@ -265,6 +270,14 @@ class StoppedError(ServiceError):
         """`say` is what the operator lets users know."""
         text = f"{say or 'This was stopped by the operator.'} Nothing was done."
         super().__init__(ServiceErrorCode.STOPPED, text, retry_after=30)
+
+
+class RulesReplacedError(ServiceError):
+    """Other rules were put in force than those under which something was about to be done: it was not done."""
+
+    def __init__(self) -> None:
+        text = "The rules have changed. Nothing was done; please ask again."
+        super().__init__(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=1)
 
 
 def service_unavailable() -> ServiceError:

@@ -31,6 +31,7 @@ _INTERRUPTIONS = {
     InterruptReason.RECORD: "The database stopped accepting rows during the turn, so nothing further was done.",
     InterruptReason.RESENT: "The turn was started again where it may have sent a call without a ledger; it was not sent again.",
     InterruptReason.STOPPED: "The operator had stopped what the turn was about to do, so it did nothing further.",
+    InterruptReason.RULES: "Other rules were put in force than those of the turn, so it did nothing further.",
 }
 _NOT_LISTED = "it is not on the constitution's list of tools"
 

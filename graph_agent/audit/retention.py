@@ -21,6 +21,7 @@ from graph_agent.record.blobs import TOUCH_EVERY
 from graph_agent.record.mandates import forget_mandates, prune_mandates
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
+from graph_agent.record.rule_sets import forget_operator
 from graph_agent.record.search import begin_compaction, compact, continue_compaction
 from graph_agent.record.settlements import OF_DECISION, remove_settlements
 from graph_agent.record.statements import read, write
@@ -146,6 +147,7 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
     connection.execute(delete(tables.call_operations).where(tables.call_operations.c.user_id == user_id))
     forget_user(connection, user_id)
+    forget_operator(connection, user_id)
     forget_mandates(connection, user_id)
     removed = remove_decisions(connection, ids)
     # In the same transaction: no word of the user stays in the index after it.

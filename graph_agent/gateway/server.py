@@ -31,7 +31,14 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.questions import GivenAnswer, Person
 from graph_agent.chat.service import ChatService
-from graph_agent.errors import ConfigurationError, RecordError, RecordUnavailableError, ServiceError, StoppedError
+from graph_agent.errors import (
+    ConfigurationError,
+    RecordError,
+    RecordUnavailableError,
+    RulesReplacedError,
+    ServiceError,
+    StoppedError,
+)
 from graph_agent.gateway.answer import Answer, by_code, by_operator, foreign, with_origin
 from graph_agent.gateway.elicitation import (
     CLOSED,
@@ -390,7 +397,7 @@ class Gateway:
         """Return the answer of a server to a client that may read it, after it was recorded; so is an error that quotes one."""
         try:
             answer = await asked
-        except StoppedError as exc:
+        except (StoppedError, RulesReplacedError) as exc:
             raise MCPError(types.INTERNAL_ERROR, exc.message) from None
         except RecordUnavailableError as exc:
             raise MCPError(types.INTERNAL_ERROR, f"The {kind} cannot be read right now.") from exc

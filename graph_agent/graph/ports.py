@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from graph_agent.models.approval import KnownRequests
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
-from graph_agent.models.llm import FunctionCall, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMResponse
 from graph_agent.models.mandate import Covered, Draw, Mandate, PermittedLine, Plan, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
@@ -141,8 +141,8 @@ class TurnPorts(FactPorts, Protocol):
     async def settle(self, call: AuthorizedCall) -> ToolResult: ...
 
     @property
-    def stopped(self) -> bool:
-        """True if the turn was interrupted because an operator has stopped what it was about to do."""
+    def forbidden(self) -> LLMErrorCause | None:
+        """The cause of an interruption by an operator: a stop, or the activation of other rules."""
 
     @property
     def interrupted(self) -> bool:

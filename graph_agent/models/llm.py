@@ -69,6 +69,7 @@ class LLMErrorCause(StrEnum):
     NOT_JSON = "NOT_JSON"
     SCRIPT_ENDED = "SCRIPT_ENDED"
     STOPPED = "STOPPED"
+    RULES_REPLACED = "RULES_REPLACED"
 
 
 class ContextOverflow(Frozen):

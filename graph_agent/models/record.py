@@ -81,6 +81,8 @@ class InterruptReason(StrEnum):
     """An earlier attempt of the turn may have sent a call without a ledger: it is not sent again."""
     STOPPED = "stopped"
     """An operator has stopped what the turn was about to do."""
+    RULES = "rules"
+    """Other rules were put in force than those of the turn."""
 
 
 class RecordEntry(Frozen):
@@ -296,6 +298,8 @@ class CallOperation(NamedTuple):
     """The server of the tool, if there are several."""
     changes: bool = True
     """False for a read, which has an operation if conditions count it."""
+    rules: str | None = None
+    """The digest of the rule set of its decision; None for an engine of your own."""
 
     @property
     def sending(self) -> Sending:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -40,6 +41,24 @@ class RuleSet:
         return sorted(name for name in {*self.parts, *other.parts} if self.parts.get(name) != other.parts.get(name))
 
 
+class ActivationKind(StrEnum):
+    """The way in which a rule set came into force."""
+
+    FOLLOWED = "followed"
+    """A process with these files opened a decision while rules were followed."""
+    ACTIVATED = "activated"
+    """An operator activated it. From then on every process takes its rules from the database."""
+    ROLLBACK = "rollback"
+    """An operator went back to it. It binds every process, too."""
+    RELEASED = "released"
+    """An operator let each process follow its own files again."""
+
+    @property
+    def binds(self) -> bool:
+        """True if every process has to use the rule set."""
+        return self in (ActivationKind.ACTIVATED, ActivationKind.ROLLBACK)
+
+
 class Activation(NamedTuple):
     """The event that put a rule set in force. Activations are numbered 1, 2, 3 without gaps; the last one is in force."""
 
@@ -47,6 +66,10 @@ class Activation(NamedTuple):
     digest: str
     """That of the rule set."""
     at: datetime
-    """The start of the first decision under it."""
+    """The start of the first decision under it, or the time of its command."""
     host: str
     """The name of the machine whose process brought it."""
+    kind: ActivationKind = ActivationKind.FOLLOWED
+    by: str = ""
+    """The operator, as the command was told; nothing proves it."""
+    reason: str = ""

@@ -55,7 +55,8 @@ class AuditWriter(Protocol):
     async def write_opening(self, opening: DecisionOpening) -> None:
         """Insert the opening row.
 
-        Raises `TurnTakenOverError` if the decision already has one, `StoppedError` if an operator has stopped turns.
+        Raises `TurnTakenOverError` if the decision already has one, `StoppedError` if an operator has stopped turns,
+        `RulesReplacedError` if other rules are activated, and `ConfigurationError` if an engine of your own has other ones.
         """
 
     async def write_progress(
@@ -71,7 +72,8 @@ class AuditWriter(Protocol):
         `entries` has the answers of the model, stored before anything acts on them; `invocation` is a call that was sent, with
         its result. `operation` is the call that is sent next, if it may change something. False if another attempt of the turn
         may have sent it: then it must not be sent. Raises `TurnTakenOverError` if another process has continued the turn,
-        and `StoppedError` if an operator has stopped the call: then nothing is stored.
+        and `StoppedError` or `RulesReplacedError` if an operator has stopped the call or activated other rules: then nothing is
+        stored.
         """
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:

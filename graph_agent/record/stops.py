@@ -8,9 +8,9 @@ SQLite has one writer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
@@ -23,8 +23,11 @@ from graph_agent.record.tables import STOP_LOCK, call_operations, rule_stops
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.tree.stated_stops import state_end, state_stops
 
+T = TypeVar("T")
+
 HOLDER_SECONDS = 0.3
-"""For how long a new stop waits for the transactions that intend calls before it ends them. Each takes milliseconds."""
+"""For how long a stop or an activation waits for the transactions that intend calls before it ends them: each takes
+milliseconds."""
 
 _row = rule_stops.c
 _COLUMNS = ("number", "scope", "name", "changes_only", "say", "reason", "made_by", "at", "ended_at", "ended_by", "end_reason")
@@ -83,28 +86,40 @@ def ended_rightly(connection: Connection, sealer: Sealer, numbers: Sequence[int]
 async def place_stop(database: Database, stop: Stop) -> Stop:
     """Store a stop, and return it with its number and time. From its commit on, nothing that it covers is intended any more.
 
-    A transaction that intends a call and hangs, as one of a process that is frozen, is ended: its call is not sent. The number
-    and the time of `stop` are those of the database. Raises `DatabaseUnavailableError`.
+    What hangs while it intends a call is ended, see `write_alone`: its call is not sent. The number and the time of `stop` are
+    those of the database. Raises `DatabaseUnavailableError`.
     """
     values = {"scope": stop.scope, "name": stop.name, "changes_only": stop.changes_only, "say": stop.say}
     values |= {"reason": stop.reason, "made_by": stop.by}
-    waiting: list[int] = []
 
     def write(connection: Connection) -> Stop:
+        number = connection.execute(insert(rule_stops).returning(_row.number), values).scalar_one()
+        return _stop(connection.execute(_ALL.where(_row.number == number)).one())
+
+    return await write_alone(database, write)
+
+
+async def write_alone(database: Database, work: Callable[[Connection], T]) -> T:
+    """Run `work` in a transaction while no other one intends a call: what was intended before it has committed.
+
+    One that hangs while it does, as one of a process that is frozen, is ended. Raises `DatabaseUnavailableError`.
+    """
+    waiting: list[int] = []
+
+    def write(connection: Connection) -> T:
         if connection.dialect.name == "postgresql":
             waiting.append(connection.execute(_PID).scalar_one())
             connection.execute(_LOCK)
-        number = connection.execute(insert(rule_stops).returning(_row.number), values).scalar_one()
-        return _stop(connection.execute(_ALL.where(_row.number == number)).one())
+        return work(connection)
 
     def end_holders(connection: Connection) -> None:
         connection.execute(_END_HOLDERS, {"waiting": waiting[0]}).close()
 
-    placing = asyncio.ensure_future(database.write(write))
-    while not (await asyncio.wait({placing}, timeout=HOLDER_SECONDS))[0]:
+    writing = asyncio.ensure_future(database.write(write))
+    while not (await asyncio.wait({writing}, timeout=HOLDER_SECONDS))[0]:
         if waiting:
             await database.write(end_holders)
-    return await placing
+    return await writing
 
 
 def calls_under_way(connection: Connection, stop: Stop) -> dict[str, set[str]]:

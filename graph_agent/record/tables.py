@@ -22,6 +22,7 @@ _REFUSED = sa.text("disposition = 'refused'")
 _COUNTED = sa.text("amounts IS NOT NULL")
 _UNDOES = sa.text("undoes IS NOT NULL AND state <> 'void'")
 _NOT_ENDED = sa.text("ended_at IS NULL")
+_BY_OPERATOR = sa.text("kind <> 'followed'")
 STOP_LOCK = "hashtext('graph_agent stops'), hashtext(current_schema())"
 """The advisory lock of stops on PostgreSQL. A schema may have its own log."""
 STOP_TRIGGER = (
@@ -307,6 +308,14 @@ rule_activations = sa.Table(
     sa.Column("digest", sa.String(64), nullable=False),
     sa.Column("at", UtcDateTime, nullable=False),
     sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False, server_default="followed"),
+    sa.Column("made_by", sa.String(255), nullable=False, server_default=""),
+    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+    # Turns under rules that were last in force before this number intend nothing more. NULL while rules are followed.
+    sa.Column("floor", sa.Integer),
+    # The MAC of what an operator has activated or released. Without it nothing is decided.
+    sa.Column("mac", sa.String(64)),
+    sa.Index("ix_rule_activations_by_operator", "number", sqlite_where=_BY_OPERATOR, postgresql_where=_BY_OPERATOR),
 )
 
 # The names of the data model, for queries from outside the package.

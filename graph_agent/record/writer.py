@@ -44,7 +44,8 @@ from graph_agent.record.earlier_results import find_around, find_results
 from graph_agent.record.mandates import draw, end_mandate, find_open, mint
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.permit import Permit
-from graph_agent.record.rule_sets import follow_rules
+from graph_agent.record.rule_sets import open_under_rules
+from graph_agent.record.rules_head import find_head, require_above_floor
 from graph_agent.record.settlements import UnknownOutcomes, settlements_of
 from graph_agent.record.tables import decision_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
@@ -186,8 +187,7 @@ class DatabaseAuditWriter(AuditWriter):
             "header": canonical_json(header.to_json()) if header else None,
         }
         row["opening_seal"] = self._sealer.opening_seals(row)[0]
-        if opening.rule_set is not None:
-            follow_rules(connection, opening.rule_set, started_at, self._sealer)
+        open_under_rules(connection, opening, started_at, self._sealer)
         _OPEN.run(connection, row)
         self._forget_hours_if_late(connection, opening.decision_id, started_at)
         # Other decisions share these rows, so they are locked last.
@@ -219,7 +219,7 @@ class DatabaseAuditWriter(AuditWriter):
             _append(connection, decision_id, entries)
             if operation is None:
                 return True
-            self.permit.require_none(connection, operation.sending, locked=True)
+            self._require_permitted(connection, decision_id, operation)
             return operations.intend(connection, decision_id, attempt, operation, now, self._sealer)
 
         free = await self._write(append_all, _continued(decision_id))
@@ -233,8 +233,8 @@ class DatabaseAuditWriter(AuditWriter):
 
         def reserve_and_append(connection: Connection) -> tuple[RecordEntry, bool]:
             attempt = self._begin_append(connection, decision_id)
-            # Before the lock of the uses, as everywhere: a stop may wait between the two.
-            self.permit.require_none(connection, operation.sending, locked=True)
+            # Before the lock of the uses, as everywhere: a stop or an activation may wait between the two.
+            self._require_permitted(connection, decision_id, operation)
             # Before the uses are read, so that no other call of this user is counted between the verdict and its commit.
             operations.lock_uses(connection, operation.user_id)
             past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
@@ -266,7 +266,7 @@ class DatabaseAuditWriter(AuditWriter):
 
         def claim_and_append(connection: Connection) -> tuple[RecordEntry, bool]:
             attempt = self._begin_append(connection, decision_id)
-            self.permit.require_none(connection, operation.sending, locked=True)
+            self._require_permitted(connection, decision_id, operation)
             # The unique index lets one transaction insert such a row; another one waits here for its end.
             free, by = operations.claim_undo(connection, decision_id, attempt, operation, now, self._sealer)
             last = entry(by)
@@ -463,6 +463,12 @@ class DatabaseAuditWriter(AuditWriter):
         """Begin a transaction that continues a turn; return the number of the attempt."""
         self._turn.begin_append(connection, decision_id)
         return self._turn.attempt
+
+    def _require_permitted(self, connection: Connection, decision_id: str, operation: CallOperation) -> None:
+        """Raise `StoppedError` or `RulesReplacedError` if a call must not be intended."""
+        # It takes the lock that a stop and an activation take alone, so that the rules are read under it too.
+        self.permit.require_none(connection, operation.sending, locked=True)
+        require_above_floor(connection, find_head(connection, self._sealer), decision_id, operation)
 
     async def _write(self, work: Callable[[Connection], T], conflict: str) -> T:
         try:

@@ -18,7 +18,7 @@ from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts
-from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMRequest, LLMResponse
 from graph_agent.models.mandate import Covered, Draw, Mandate, PermittedLine, Plan, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
@@ -130,8 +130,8 @@ class WhatIfPorts:
         return False
 
     @property
-    def stopped(self) -> bool:
-        return False
+    def forbidden(self) -> LLMErrorCause | None:
+        return None
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         """Do nothing: no call is sent."""

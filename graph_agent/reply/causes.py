@@ -42,6 +42,7 @@ _CAUSES = {
     "NOT_JSON": ("the endpoint's answer is not JSON", "check the base URL, which may be that of a web page or a proxy"),
     "SCRIPT_ENDED": ("the script that plays the model has ended", "add a step for this call to its file"),
     "STOPPED": ("an operator has stopped the turn", "see `graph-agent stops`"),
+    "RULES_REPLACED": ("other rules were put in force during the turn", "see `graph-agent rules list`; send the message again"),
     "TIMEOUT": ("the model did not answer in time", "use a faster model, or raise GRAPH_AGENT_TIMEOUT_SECONDS"),
     "INVALID_RESPONSE": ("the model's response cannot be used", "try again; if it happens often, use another model"),
     "BLOCKED": ("the provider's content filter blocked the answer", "rephrase the message"),

@@ -46,8 +46,11 @@ ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 NOTHING_CHANGED = "Nothing was changed."
 CONFIRMED_NOT_DONE = "You confirmed it, but it was not done: I was interrupted before. Please ask me again."
 """The reply to a yes whose turn was interrupted before the call, or whose call certainly had no effect."""
-STOPPED_NOT_DONE = "It was not done: the operator has stopped this. Please ask me again later."
-"""The reply to a yes, or the report about an approved call, if the operator had stopped it before it was made."""
+FORBIDDEN_NOT_DONE = {
+    LLMErrorCause.STOPPED: "It was not done: the operator has stopped this. Please ask me again later.",
+    LLMErrorCause.RULES_REPLACED: "It was not done: the rules have changed. Please ask me again.",
+}
+"""The reply to a yes, or the report about an approved call, by what an operator did before it was made."""
 APPROVED_NOT_DONE = "It was not done: I was interrupted before. Please ask me again."
 """The report about a call that other people have approved, if its turn was interrupted before it."""
 CLOSING_MESSAGES = {
@@ -87,6 +90,7 @@ _BY_CAUSE = {
         "A new conversation may help; `graph-agent doctor` says how much it takes."
     ),
     LLMErrorCause.STOPPED: "The operator has stopped this, so I did nothing further.",
+    LLMErrorCause.RULES_REPLACED: "The rules have changed, so I did nothing further. Please ask again.",
     LLMErrorCause.SCRIPT_ENDED: "The script that plays the model here has ended, so nothing answers this.",
     LLMErrorCause.CALLS_AS_TEXT: (
         "The model wrote a call as text instead of making it, so nothing came of it: "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graph_agent.clock import attempt_limit, run_with_timeout, time_left
-from graph_agent.errors import RecordUnavailableError, StoppedError, ToolErrorCode, ToolRefusal
+from graph_agent.errors import RecordUnavailableError, RulesReplacedError, StoppedError, ToolErrorCode, ToolRefusal
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import DEFAULT_CALL_SECONDS
@@ -53,11 +53,12 @@ _EXECUTOR_GRACE_SECONDS = 0.25
 _OUTCOME_UNKNOWN_ERRORS = (TimeoutError, ConnectionError, EOFError, BaseExceptionGroup)
 """Exceptions after which a call may have taken effect."""
 
-NOT_SENT = (StoppedError, RecordUnavailableError)
+NOT_SENT = (StoppedError, RulesReplacedError, RecordUnavailableError)
 """Exceptions of a permit: an operator has stopped what was to be sent, or the database does not say that nobody has."""
 
 NOT_STARTED = "not started: the turn had ended"
 STOPPED = "not sent: the operator has stopped this"
+REPLACED = "not sent: other rules are in force"
 TOO_LATE = "not sent: the time of this turn is nearly over, and a change must have time for its answer"
 OUTCOME_UNKNOWN = "no answer in time: it may or may not have been done"
 

@@ -55,7 +55,7 @@ from graph_agent.policy.sources import SourceFinder, changed_definitions
 from graph_agent.ports import Clock, ConfirmationUse
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import ALL_FORMS
-from graph_agent.turn.external import NOT_SENT, NOT_STARTED, OUTCOME_UNKNOWN, STOPPED, ExternalPorts
+from graph_agent.turn.external import NOT_SENT, NOT_STARTED, OUTCOME_UNKNOWN, REPLACED, STOPPED, ExternalPorts
 from graph_agent.turn.gathered_facts import gather_facts
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, ToolCallMode
 
@@ -81,6 +81,14 @@ _TOOL_CALL_MODES: dict[EntryKind, ToolCallMode] = {
     EntryKind.PREVIEW: "preview",
     EntryKind.READ: "read",
 }
+
+_FORBIDDEN: Mapping[str | None, LLMErrorCause] = {
+    InterruptReason.STOPPED: LLMErrorCause.STOPPED,
+    InterruptReason.RULES: LLMErrorCause.RULES_REPLACED,
+}
+"""Interruptions by an operator -> the cause that the reply names."""
+_WHY_FORBIDDEN = {LLMErrorCause.STOPPED: STOPPED, LLMErrorCause.RULES_REPLACED: REPLACED}
+"""The reason of each call that was not sent."""
 
 _ANY_CALL = ("any", "")
 """The lost call, in `_lost_call`, of a turn whose process died: it can be any call, since the one in flight is not known."""
@@ -124,8 +132,8 @@ class Recorder:
         self._external = external
         self._writer = writer
         self.interrupted = False
-        self.stopped = False
-        """True if an operator's stop has interrupted the turn."""
+        self.interrupted_for: str | None = None
+        """The reason of the interruption; None if there is none, or if this recorder has interrupted the turn itself."""
         self.saved = saved
         """The number of entries that are in the log."""
         self._next = 0
@@ -467,8 +475,7 @@ class Recorder:
             self._append(EntryKind.INTERRUPT, None, {"reason": InterruptReason.CRASH, "in_flight": None})
             self.interrupted = True
         if self.interrupted:
-            cause = LLMErrorCause.STOPPED if self.stopped else None
-            return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT, cause=cause)
+            return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT, cause=self.forbidden)
         if (limit := await self._token_limit()) is None:
             response, ms = await self._timed(
                 EntryKind.MODEL,
@@ -632,8 +639,13 @@ class Recorder:
         return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, self._why_not_sent)
 
     @property
+    def forbidden(self) -> LLMErrorCause | None:
+        """The cause of an interruption by an operator."""
+        return _FORBIDDEN.get(self.interrupted_for)
+
+    @property
     def _why_not_sent(self) -> str:
-        return STOPPED if self.stopped else NOT_STARTED
+        return NOT_STARTED if self.forbidden is None else _WHY_FORBIDDEN[self.forbidden]
 
     async def _call_tool(
         self,
@@ -672,7 +684,7 @@ class Recorder:
                 self._lost_call = (in_flight["kind"], in_flight["request"])
             if interrupt["reason"] == InterruptReason.CRASH:
                 self._lost_call = _ANY_CALL
-            self.stopped = interrupt["reason"] == InterruptReason.STOPPED
+            self.interrupted_for = interrupt["reason"]
             self.interrupted = True
             self._next += 1
         if self.finished or (self.interrupted and kind in _NOT_AFTER_INTERRUPT):
@@ -743,7 +755,9 @@ class Recorder:
         return call.mutating or (conditions is not None and conditions.gathers.reads.has("attempted"))
 
     def _operation(self, call: AuthorizedCall, amounts: Mapping[str, int | str] | None = None) -> CallOperation:
-        operation = CallOperation(call.sequence, call.operation_key, call.user_id, call.tool_name, amounts, call.request)
+        operation = CallOperation(
+            call.sequence, call.operation_key, call.user_id, call.tool_name, amounts, call.request, rules=self.header.rules
+        )
         return operation._replace(server=self._ports().server_of(call.tool_name), changes=call.mutating)
 
     async def _commit(self, following: AuthorizedCall | None, invocation: ToolInvocation | None = None) -> None:

@@ -53,6 +53,7 @@ _INTERRUPTIONS: dict[type[BaseException], InterruptReason] = {
     errors.RecordUnavailableError: InterruptReason.RECORD,
     ResentCallError: InterruptReason.RESENT,
     errors.StoppedError: InterruptReason.STOPPED,
+    errors.RulesReplacedError: InterruptReason.RULES,
     errors.ConfirmationExpiredError: InterruptReason.DEADLINE,
 }
 """The reason of an interruption by an exception of the recorder."""
@@ -189,11 +190,11 @@ class TurnRun(TurnHandle[T]):
         return await self._run_to_end(self._recorder(turn.header, snapshot), opening=turn.opening)
 
     async def _open(self, opening: DecisionOpening, timeout_seconds: float) -> None:
-        """Commit the opening row. Raises `ServiceError` SERVICE_UNAVAILABLE if that is not possible: nothing is called."""
+        """Commit the opening row. Raises `ServiceError` or `ConfigurationError` if that cannot be done: nothing is called."""
         try:
             seconds = self._began_at + timeout_seconds - self._setup.ports.clock.monotonic()
             await run_with_timeout(seconds, self._writer.write_opening(opening))
-        except (errors.TurnTakenOverError, errors.StoppedError):
+        except (errors.TurnTakenOverError, errors.ServiceError, errors.ConfigurationError):
             raise
         except Exception as exc:
             text = "The request cannot be recorded right now. Please try again later."

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import PendingCall
+from graph_agent.models.llm import LLMErrorCause
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.said import SaidCall, SaidState
 from graph_agent.policy.committed import MADE, is_committed
@@ -46,18 +47,18 @@ def report_confirmed(
     *,
     interrupted: bool,
     approved: bool,
-    stopped: bool = False,
+    forbidden: LLMErrorCause | None = None,
 ) -> Parts:
     """Return the reply about the calls that were confirmed as they were `shown`; `approved` means by other people.
 
-    `stopped` says that it was an operator's stop that has `interrupted` the turn.
+    `forbidden` says what an operator did by which the turn was `interrupted`.
     """
     if len(calls) > 1:
         each = zip(calls, shown, strict=True)
         return joined("\n\n", [_report_one_of_several(call, one, policy) for call, one in each])
     if interrupted and not calls[0].result.may_be_done:
-        if stopped:
-            return by_code(fixed.STOPPED_NOT_DONE)
+        if forbidden is not None:
+            return by_code(fixed.FORBIDDEN_NOT_DONE[forbidden])
         return by_code(fixed.APPROVED_NOT_DONE if approved else fixed.CONFIRMED_NOT_DONE)
     return report_call(calls[0], policy)
 

@@ -31,7 +31,7 @@ from graph_agent.models.decision import (
     PendingCall,
 )
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses
-from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMResponse
 from graph_agent.models.mandate import Covered, Mandate, PermittedLine, Plan, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import CallDisposition
@@ -46,6 +46,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.audit_writer import NoApprovalRequests
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.reply.fixed import FORBIDDEN_NOT_DONE
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.words.confirmation import digest_of_call
 from graph_agent.words.reasons import rule_of
@@ -69,7 +70,7 @@ class PortAnswers:
     differing: tuple[str, ...] = ()
     """The rules that are not those of the question."""
     interrupted: bool = False
-    stopped: bool = False
+    forbidden: LLMErrorCause | None = None
     used: int = 0
     """The earlier calls of today of each tool, when a batch is judged."""
     reserved: Verdict | None = Verdict.RUNS
@@ -89,8 +90,8 @@ class NodePorts:
         return self._answers.interrupted
 
     @property
-    def stopped(self) -> bool:
-        return self._answers.stopped
+    def forbidden(self) -> LLMErrorCause | None:
+        return self._answers.forbidden
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         pass
@@ -224,7 +225,7 @@ RESULTS = [
     PortAnswers(preview=failed(ToolErrorCode.NOT_FOUND)),
     PortAnswers(preview=failed(ToolErrorCode.TOOL_EXECUTION_ERROR)),
     PortAnswers(interrupted=True),
-    PortAnswers(interrupted=True, stopped=True),
+    *(PortAnswers(interrupted=True, forbidden=one) for one in FORBIDDEN_NOT_DONE),
 ]
 CONSENTS = [PortAnswers(verified=verified, unused=unused, late=late)
             for verified, unused, late in itertools.product((True, False), repeat=3)]  # fmt: skip

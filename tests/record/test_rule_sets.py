@@ -13,8 +13,9 @@ from sqlalchemy import Connection, delete, insert, literal, select, update
 
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
+from graph_agent.models.record import DecisionOpening
 from graph_agent.models.rule_set import RuleSet
-from graph_agent.record.rule_sets import activation_of, find_activation, follow_rules, list_activations
+from graph_agent.record.rule_sets import activation_of, find_activation, list_activations, open_under_rules
 from graph_agent.record.tables import rule_activations, rule_sets
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.leaves import Sealer
@@ -85,17 +86,20 @@ async def test_a_process_that_waits_for_another_one_reads_the_rules_again(
     """Both have read that no rules are in force; the second one waits for the lock, and then finds those of the first."""
     first, second = (Database.open(migrated_postgresql_url) for _ in range(2))
     rules, at = RuleSet({"constitution": "# Rules"}), ManualClock().now()
+    opening = DecisionOpening(decision_id="d", conversation_id="c", user_id="ann", message="hello", rule_set=rules)
     locked, may_commit = threading.Event(), threading.Event()
 
     def follow_slowly(connection: Connection) -> None:
-        follow_rules(connection, rules, at, Sealer(None))
+        open_under_rules(connection, opening, at, Sealer(None))
         locked.set()
         may_commit.wait(10)
 
     try:
         writing = asyncio.ensure_future(first.write(follow_slowly))
         await asyncio.to_thread(locked.wait, 10)
-        waiting = asyncio.ensure_future(second.write(lambda connection: follow_rules(connection, rules, at, Sealer(None))))
+        waiting = asyncio.ensure_future(
+            second.write(lambda connection: open_under_rules(connection, opening, at, Sealer(None)))
+        )
         _, pending = await asyncio.wait({waiting}, timeout=0.2)
         assert pending
         may_commit.set()

@@ -86,8 +86,9 @@ async def test_a_thousand_mixed_turns_replay_identically_and_their_log_is_intact
         OutcomeCategory.INTENT_CLASSIFICATION
     }
     ended = {entry.result["reason"] for record in records for entry in record.entries if entry.kind is EntryKind.INTERRUPT}
-    # A stop is replayed in tests/chat/test_stops.py.
-    assert ended == set(InterruptReason) - {InterruptReason.RECORD, InterruptReason.STOPPED}
+    # A stop is replayed in tests/chat/test_stops.py, an activation in tests/record/test_activated_rules.py.
+    others = {InterruptReason.RECORD, InterruptReason.STOPPED, InterruptReason.RULES}
+    assert ended == set(InterruptReason) - others
     assert {entry.kind for record in records for entry in record.entries} == set(EntryKind) - {
         EntryKind.KNOWN_REQUESTS,  # of approval requests: tests/chat/test_approvals.py
         EntryKind.UNDO,  # tests/turn/test_undo.py

@@ -181,7 +181,7 @@ def _awaiting(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], made
 
 def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Turn:
     """Return the turn after the calls that the user has confirmed: it ends with the report, or the model goes on."""
-    policy, interrupted, stopped = runtime.snapshot.policy, runtime.ports.interrupted, runtime.ports.stopped
+    policy, interrupted = runtime.snapshot.policy, runtime.ports.interrupted
     closed = turn.context.approval
     reported = report_confirmed(
         turn.confirmed_calls,
@@ -189,7 +189,7 @@ def _after_yes(turn: Turn, runtime: TurnRuntime, confirmed: PendingAction) -> Tu
         policy,
         interrupted=interrupted,
         approved=closed is not None,
-        stopped=stopped,
+        forbidden=runtime.ports.forbidden,
     )
     report = with_approvers(closed, reported)
     all_done = all(is_done(call, policy) for call in turn.calls)

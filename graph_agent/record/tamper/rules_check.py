@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graph_agent.db import Database
+from graph_agent.models.rule_set import ActivationKind
 from graph_agent.record.rule_sets import list_activations, list_rule_sets
 from graph_agent.record.tamper.tree_check import read_all
 from graph_agent.record.tamper.violations import ViolationKind, ViolationList
@@ -22,12 +23,18 @@ async def check_rules(
     stated = {number: one.rules for one in changes if (number := one.number) is not None}
     # No statement names the first rules before others have replaced them.
     stated.update((1, one.previous) for one in changes if one.number == 2)
-    stored = {one.number: one.digest for one in await read_all(database, list_activations)}
+    activations = await read_all(database, list_activations)
+    stored = {one.number: one.digest for one in activations}
     for number in sorted(stated.keys() | stored.keys()):
         if number not in stored:
             violations.add(ViolationKind.REMOVED, f"the activation {number} of rules is missing, which the log has stated")
         elif stored[number] != stated.get(number, stored[number] if number == 1 else None):
             text = f"the activation {number} of rules is not the one that the log has stated: it was added or changed by hand"
+            violations.add(ViolationKind.EDITED, text)
+    kinds = {one.number: one.kind for one in changes}
+    for one in activations:
+        if (kinds.get(one.number) or ActivationKind.FOLLOWED) != one.kind and one.number in stated:
+            text = f"the activation {one.number} of rules is stored as {one.kind}, which the log has not stated"
             violations.add(ViolationKind.EDITED, text)
     sets = await read_all(database, list_rule_sets)
     for digest, rule_set in sets.items():

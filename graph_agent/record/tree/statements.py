@@ -64,6 +64,8 @@ class Statement(Frozen):
     """The digest of the rule set that is in force from now on."""
     previous: str | None = None
     """The digest of the rule set that was in force before."""
+    kind: str | None = None
+    """The kind of the activation; None if a process with these files opened a decision."""
 
     def to_text(self) -> str:
         """Return the text that the leaf commits to."""
