@@ -5,7 +5,7 @@
 
 A text comes before the first decision that references it, so that a reader can process the file in one pass. The file alone is
 enough for a replay on another machine. The text of each record is the stored one, byte for byte. The fields before the record
-repeat what queries need, so that one SELECT over the file works without a nested path; `docs/evaluation.md` lists them.
+repeat what queries need, so that one SELECT over the file works without a nested path; `docs/export.md` lists them.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def export_decisions(
 ) -> None:
     """Export closed decisions as records, oldest first.
 
-    Another installation can replay them. Each has the columns of the log beside its record, for queries: docs/evaluation.md.
+    Another installation can replay them. Each has the columns of the log beside its record, for queries: docs/export.md.
 
     With --proof, write files by which anyone can check that one decision is in the log: a program, and a page for a browser,
     which also plays the turn.

@@ -23,7 +23,7 @@ from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from tests.audit.builders import NOON, TEXTS, make_record, store_records
 
-ANALYTICS = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+ANALYTICS = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
 
 
 async def export(log: Database, form: str = "jsonl", filters: DecisionFilter | None = None) -> str:

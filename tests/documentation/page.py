@@ -64,6 +64,7 @@ PREPARED = {
         "cp $ROOT/constitution.md . && "
         "echo '- {test_id: a, input: add a task to buy milk, expected_tool: add_task}' > cases.yaml"
     ),
+    "docs/export.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
     "docs/gateway.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} .",
     "docs/langchain.md": (
         "python3 -m venv venv && "
