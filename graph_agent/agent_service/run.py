@@ -14,7 +14,7 @@ from graph_agent.agent_service.tool_binding import BoundTools, ToolBinding
 from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter, shared_services
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import DecisionContext, OutcomeCategory, content_problem
+from graph_agent.models.decision import DecisionContext, OutcomeCategory, ShownQuestion, content_problem
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.settings import read_settings
@@ -141,4 +141,6 @@ def _context(signer: Signer, history: History, user_id: str, conversation_id: st
         conversation_id=conversation_id,
         message_history=list(history.earlier),
         pending_confirmation=pending,
+        # Its question is the last message before the user's, so that a late yes or no to it is none to anything else.
+        shown=None if pending is None else ShownQuestion(pending_action=pending.id),
     )

@@ -81,15 +81,6 @@ async def test_the_cap_and_an_unknown_outcome_are_reported_together() -> None:
     )
 
 
-async def test_a_yes_after_five_minutes_does_nothing() -> None:
-    server, clock = TableServer(), ManualClock()
-    place = agent_services(server, clock=clock)
-    asked = await talk(place, [DELETE], "delete it")
-    clock.advance(minutes=5)
-    await talk(place, [says("What do you mean?")], [*kept(asked), said("yes")])
-    assert server.sent == []
-
-
 async def test_ids_that_no_model_gave_differ_from_turn_to_turn() -> None:
     place = agent_services()
     first = await talk(place, [LIST, says("None.")], "show my tasks")

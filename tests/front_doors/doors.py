@@ -21,6 +21,8 @@ from langgraph.types import Command
 from mcp import MCPError
 from mcp.types import InputRequiredResult
 
+from graph_agent.agent_service import AgentResponse, AgentServices
+from graph_agent.agent_service.run import AgentRequest, converse
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.secret import launch_token
 from graph_agent.chat.questions import GivenAnswer, Person
@@ -28,11 +30,14 @@ from graph_agent.chat.service import ChatService
 from graph_agent.errors import ServiceError
 from graph_agent.gateway.server import Gateway
 from graph_agent.integrations.langchain import GovernedTools, as_node
+from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests import fork_server
+from tests.agent_service.environment import at
+from tests.agent_service.environment import said as said_by_user
 from tests.api.test_approvals import SIGN_IN, headers
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import requests_of
@@ -117,8 +122,8 @@ class FrontDoor:
         return {"digest": shown.digest, "identity": ApproverIdentity.TOKEN, "reason": "" if yes else "not now"}
 
     async def read(self) -> str:
-        """Return what Ann reads here about what became of her request."""
-        raise NotImplementedError
+        """Return what Ann reads here about what became of her request; without another door in a program."""
+        return str((await self.environment.chat(conditions=self.conditions).questions.view(self.question, Person("ann"))).state)
 
 
 class InChat(FrontDoor):
@@ -210,6 +215,24 @@ class AgUi(OverHttp):
         return (await self.http.post("/agui", json=run, headers=headers(user, "manager"))).text
 
 
+class AgentService(FrontDoor):
+    """A program that keeps the messages of its conversation itself: an answer is the next message."""
+
+    done = "approved"
+
+    async def request(self, text: str, tool_name: str, arguments: dict[str, Any]) -> None:
+        del tool_name, arguments
+        self.messages = (await self._run([said_by_user(text)], "ann")).messages
+
+    async def answer(self, *, yes: bool, user: str = "ann") -> str:
+        return (await self._run([*self.messages, said_by_user("yes" if yes else "no")], user)).final_response or ""
+
+    async def _run(self, messages: list[Any], user: str) -> AgentResponse:
+        engine = self.environment.engine(conditions=self.conditions)
+        services = AgentServices(engine.constitution.text, self.environment.tools, engine.ports, conditions=self.conditions)
+        return await converse(services, EmbeddedAdapter(), AgentRequest(messages, user, at("http://127.0.0.1:9/")))
+
+
 class McpClient(InChat):
     """A client of the gateway, which shows a form and sends the call again with what its user did."""
 
@@ -247,7 +270,7 @@ class McpClient(InChat):
         assert not isinstance(self.asked, InputRequiredResult)
         async with connect(self.gateways["ann"], "auto") as client:
             told = await client.call_tool("question_status", {"id": value(self.asked)["id"]})
-        return str(value(told)["data"])
+        return str(value(told))
 
 
 class CommandLine(FrontDoor):
@@ -354,6 +377,7 @@ DOORS: tuple[type[FrontDoor], ...] = (
     Typed,
     OverHttp,
     AgUi,
+    AgentService,
     McpClient,
     CommandLine,
     Graph,
@@ -366,6 +390,7 @@ APPROVING_DOORS: tuple[type[FrontDoor], ...] = (InChat, OverHttp, CommandLine)
 WITHOUT_APPROVALS: dict[type[FrontDoor], str] = {
     Typed: "nobody approves by a word: an approval names the digest of what was read",
     AgUi: "a run has the conversation of its user, and the request is in no other; its front end uses the API",
+    AgentService: "a program runs it with the messages of one user; it approves through the service of questions",
     McpClient: "a client calls tools for one user; `question_status` tells its user what became of the request",
     Graph: "a task is resumed by whoever runs the graph, which proves nobody: it only looks again",
     Middleware: "as in a graph: a resume only looks again",

@@ -63,11 +63,12 @@ async def test_the_answer_of_one_who_may_not_approve_counts_for_nothing(door: Fr
     assert await additions(environment) == 1
 
 
-@at(APPROVING_DOORS)
-async def test_a_denial_ends_the_request(door: FrontDoor, environment: Environment) -> None:
+@at(DOORS)
+async def test_a_denial_ends_the_request_and_its_requester_reads_so(door: FrontDoor, environment: Environment) -> None:
     await door.approve(yes=False)
     for user in ("bob", "carol"):
         await door.approve(user=user)
+    assert "denied" in (await door.read()).lower()
     assert await additions(environment) == 0
 
 
