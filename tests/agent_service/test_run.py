@@ -240,12 +240,6 @@ async def test_a_yes_under_another_policy_does_nothing_and_the_action_still_wait
         assert done.final_response == "Done: deleted 'call mom'."
 
 
-async def test_of_many_yeses_at_once_one_counts() -> None:
-    async with deleting(answers("What do you mean?")) as (_, ask, asked):
-        replies = await asyncio.gather(*(ask([*kept(asked), said("yes")]) for _ in range(5)))
-        assert sorted(reply.final_response for reply in replies) == ["Done: deleted 'call mom'.", *["What do you mean?"] * 4]
-
-
 async def test_a_caller_who_goes_away_leaves_a_closed_record(home: Path) -> None:
     waiting = asyncio.Event()
     async with conversing(hangs(waiting)) as (_, ask):
@@ -258,12 +252,6 @@ async def test_a_caller_who_goes_away_leaves_a_closed_record(home: Path) -> None
     status = await database.read(lambda connection: connection.execute(select(decision_logs.c.status)).scalars().all())
     await database.close()
     assert status == ["interrupted"]
-
-
-async def test_a_no_leaves_everything_as_it_was() -> None:
-    async with deleting() as (_, ask, asked):
-        assert (await ask([*kept(asked), said("no")])).final_response == "OK, I won't do that. Nothing was changed."
-        assert await tasks_of() == ["call mom"]
 
 
 def retold(messages: list[dict[str, Any]], **changes: Any) -> list[dict[str, Any]]:
@@ -291,15 +279,6 @@ async def test_a_changed_action_is_none(home: Path) -> None:
             assert response.final_response == "What do you mean?", changes
             assert (await recorded(home, response)).header.context.pending_confirmation is None
         assert await tasks_of() == ["call mom"]
-
-
-async def test_an_action_waits_for_its_own_user_in_its_own_conversation() -> None:
-    async with deleting(answers("What do you mean?")) as (_, ask, asked):
-        other_user = await ask([*kept(asked), said("yes")], user_id="somebody else")
-        elsewhere = await ask([*kept(asked), said("yes")], conversation_id="another one")
-        assert other_user.final_response == elsewhere.final_response == "What do you mean?"
-        assert await tasks_of() == ["call mom"]
-        assert (await ask([*kept(asked), said("yes")])).final_response == "Done: deleted 'call mom'."
 
 
 async def test_a_conversation_can_be_named_from_outside(home: Path) -> None:

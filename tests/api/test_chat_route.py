@@ -73,17 +73,6 @@ async def test_messages_and_decisions_can_be_read(client: httpx.AsyncClient) -> 
     assert len(logged["llm_calls"]) == 2
 
 
-async def test_a_deletion_is_confirmed_and_runs_once(environment: Environment, client: httpx.AsyncClient) -> None:
-    conversation = str((await _say(client, "add milk"))["conversation_id"])
-    asked = await _say(client, "delete the milk task", conversation_id=conversation)
-    waiting = (await client.get(f"/api/conversations/{conversation}")).json()["pending_action"]
-    assert AgentDecision.model_validate(asked["decision"]).pending_action is not None
-    assert waiting == AgentDecision.model_validate(asked["decision"]).pending_action.to_json()  # type: ignore[union-attr]  # said above
-    done = await _say(client, "yes", conversation_id=conversation)
-    assert AgentDecision.model_validate(done["decision"]).decision_type == "EXECUTE_PENDING"
-    assert await environment.descriptions("local") == []
-
-
 async def test_a_failed_model_is_answered_with_200(environment: Environment, served: Served) -> None:
     model = ScriptedAdapter([LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)])
     body = await _say(served(environment.runtime(model)), "hello")

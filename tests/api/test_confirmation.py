@@ -208,20 +208,6 @@ async def test_a_task_renamed_between_question_and_yes_is_asked_about_anew(
     assert await environment.descriptions("local") == ["buy bread"]
 
 
-async def test_an_unclear_answer_is_asked_again_twice_with_the_same_id_and_expiry(
-    environment: Environment, clients: tuple[Client, Client]
-) -> None:
-    phone, _ = clients
-    pending = await phone.ask_to_delete("buy bread")
-    for text in ("ye", "do it I guess"):
-        again = (await phone.say(text))["decision"]["pending_action"]
-        assert (again["id"], again["expires_at"]) == (pending["id"], pending["expires_at"])
-    third = await phone.say("hmm maybe")
-    assert third["decision"]["pending_action"] is None
-    assert third["decision"]["notices"] == ["Not done: delete 'buy bread'."]
-    assert len(await environment.descriptions("local")) == 2
-
-
 async def test_a_new_request_drops_the_action_and_says_so_in_the_conversation_too(
     environment: Environment, clients: tuple[Client, Client]
 ) -> None:

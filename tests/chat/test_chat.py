@@ -39,20 +39,6 @@ async def test_a_conversation_goes_on_with_its_history(environment: Environment)
     assert [page.id for page in (await chat.conversations("ann")).conversations] == [first.conversation_id]
 
 
-async def test_a_deletion_waits_for_the_users_yes_and_happens_once(environment: Environment) -> None:
-    chat = environment.chat()
-    conversation = (await chat.send("ann", "add a task to call mom")).conversation_id
-    asks = await chat.send("ann", "delete the call mom task", conversation_id=conversation)
-    assert asks.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-    assert await environment.descriptions() == ["call mom"]
-    other_process = environment.chat()
-    done = await other_process.send("ann", "yes", conversation_id=conversation)
-    assert done.decision.decision_type is DecisionType.EXECUTE_PENDING
-    assert await environment.descriptions() == []
-    again = await chat.send("ann", "yes", conversation_id=conversation)
-    assert again.decision.decision_type is not DecisionType.EXECUTE_PENDING
-
-
 async def test_a_request_repeated_with_its_key_gets_the_first_answer_and_one_effect(environment: Environment) -> None:
     chat = environment.chat()
     first = await chat.send("ann", "add milk", idem_key="k")

@@ -93,17 +93,6 @@ def test_json_is_one_object_with_decision_states_ids_and_reply(cli: Cli) -> None
     assert ended.out.count("\n") == 1
 
 
-def test_a_deletion_waits_for_the_yes_of_the_next_command(cli: Cli, token: tuple[str, str]) -> None:
-    cli("ask", "add a task to buy groceries")
-    question = cli("ask", "delete the groceries task", "-v")
-    assert "yes or no" in question.out
-
-    done = cli("ask", "yes", "--conversation", conversation_of(question.err), *token)
-
-    assert done.out.splitlines()[-1] == "  ✓ deleted 'buy groceries'"
-    assert "groceries" not in cli("ask", "show my tasks").out
-
-
 @pytest.mark.parametrize("task", ["می\u200cخواهم نان", "lunch 👨\u200d👩\u200d👧"])
 def test_a_task_is_stored_and_asked_back_with_its_joiners(cli: Cli, task: str, token: tuple[str, str]) -> None:
     assert f"added '{task}'" in cli("ask", f"add a task to {task}").out

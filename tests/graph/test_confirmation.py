@@ -69,16 +69,6 @@ async def test_an_unclear_answer_repeats_the_question_twice_with_the_same_id_and
     assert server.sent == []
 
 
-async def test_the_repeated_question_can_be_confirmed_and_only_once() -> None:
-    server = bread_server()
-    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server)
-    again = await reply(engine, "ye", await question_of(engine))
-    confirmed = await reply(engine, "yes pls", again.pending_action)
-    late = await reply(engine, "yes", again.pending_action)
-    assert [confirmed.decision_type, late.decision_type] == [DecisionType.EXECUTE_PENDING, DecisionType.RESPOND_ONLY]
-    assert len(server.sent) == 1
-
-
 async def test_the_count_of_questions_is_signed() -> None:
     server = bread_server()
     engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server)

@@ -111,18 +111,6 @@ async def test_declarations_and_traits_are_known_after_start(tasks: Database) ->
     await executor.aclose()
 
 
-async def test_an_operation_is_run_once_and_settled_without_running(executor: McpToolExecutor) -> None:
-    arguments = {"description": "a"}
-    first = await executor.execute(permitted("add_task", arguments, "ann", "k"))
-    assert without_duration(await executor.execute(permitted("add_task", arguments, "ann", "k"))) == without_duration(first)
-    assert without_duration(await executor.settle(permitted("add_task", arguments, "ann", "k"))) == without_duration(first)
-    voided = await executor.settle(permitted("add_task", arguments, "ann", "other"))
-    assert (voided.success, voided.error_code, voided.unknown) == (False, ToolErrorCode.TOOL_EXECUTION_ERROR, False)
-    late = await executor.execute(permitted("add_task", arguments, "ann", "other"))
-    assert late.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR
-    assert await descriptions(executor) == ["a"]
-
-
 async def test_a_preview_describes_the_target_of_a_call(executor: McpToolExecutor) -> None:
     added = await executor.execute(permitted("add_task", {"description": "a"}, "ann"))
     assert isinstance(added.data, dict)

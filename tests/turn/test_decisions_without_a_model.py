@@ -115,13 +115,6 @@ async def test_calls_that_are_limited_per_message_ask_unless_the_user_has_typed_
         assert await replayed(engine, one)
 
 
-async def test_after_a_no_nothing_is_done() -> None:
-    server = TableServer(previews=PREVIEWS)
-    engine = engine_of(server=server)
-    declined = await engine.answer(await engine.call("ann", [DELETE]), yes=False)
-    assert (declined.decision.decision_type, server.sent) == (DecisionType.CANCEL_PENDING, [])
-
-
 async def test_an_unknown_outcome_is_settled_by_the_ledger() -> None:
     unknown = failed(ToolErrorCode.TIMEOUT_ERROR)
     server = TableServer({"add_task": unknown}, settlements=[done({"receipt": "added 'call mom'"})])

@@ -7,19 +7,19 @@ import json
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.integrations.langchain import GovernedTools, as_node
+from graph_agent.integrations.langchain import GovernedTools
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import rules
-from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests, said
-from tests.scripted_turns import TableServer, calls
+from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, requests, said
+from tests.scripted_turns import TableServer
 
 ADD = ("add_task", {"description": "bread"})
 
@@ -32,25 +32,6 @@ async def approve(engine: LLMAgentEngine, request_id: str, *, yes: bool = True) 
     given: dict[str, Any] = {"digest": digest, "identity": ApproverIdentity.TOKEN, "reason": "" if yes else "no"}
     await service.answer(request_id, "bob", ["manager"], approve=yes, **given)
     await service.closings()
-
-
-async def test_a_stale_resume_makes_nothing_and_an_approval_makes_the_call_once(environment: Environment) -> None:
-    server = TableServer()
-    engine = environment.engine(ScriptedAdapter([]), tools=server, conditions=rules())
-    model = ScriptedChatModel(script=[requests(ADD), AIMessage("Added.")])
-    agent: Any = create_agent(model, middleware=[GovernedTools(engine, user="ann")], checkpointer=InMemorySaver())
-    (waits,) = (await agent.ainvoke(said("add bread"), THREAD))["__interrupt__"]
-    request_id = waits.value["approval"]
-    for stale in ({"approval": request_id, "yes": True}, "yes", {"pending_action": request_id, "yes": True}):
-        (waits,) = (await agent.ainvoke(Command(resume=stale), THREAD))["__interrupt__"]
-        assert waits.value["approval"] == request_id
-        assert server.sent == []
-    await approve(engine, request_id)
-    ended = await agent.ainvoke(Command(resume=True), THREAD)
-    assert [name for name, *_ in server.sent] == ["add_task"]
-    (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
-    assert answer.status == "success"
-    assert json.loads(answer.text)["success"]
 
 
 async def test_a_resume_of_an_old_checkpoint_after_the_end_makes_nothing_again(environment: Environment) -> None:
@@ -82,15 +63,4 @@ async def test_a_resume_after_a_denial_or_by_many_at_once_makes_nothing(environm
         (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
         assert answer.status == "error"
         assert "Denied by 'bob' as manager, so nothing was done" in answer.text
-    assert server.sent == []
-
-
-async def test_a_node_goes_on_with_the_decision_that_closed_the_request(environment: Environment) -> None:
-    server = TableServer()
-    engine = environment.engine(ScriptedAdapter([calls(ADD)]), tools=server, conditions=rules())
-    graph = graph_with(as_node(engine, user="ann"), InMemorySaver())
-    (waits,) = (await graph.ainvoke({"messages": [HumanMessage("add bread")]}, THREAD))["__interrupt__"]
-    await approve(engine, waits.value["approval"], yes=False)
-    ended = await graph.ainvoke(Command(resume=True), THREAD)
-    assert ended["messages"][-1].text.startswith("Denied by 'bob' as manager, so nothing was done")
     assert server.sent == []
