@@ -1,21 +1,27 @@
-"""Recovery of unfinished turns, whose process has died.
+"""Recovery of unfinished turns, whose process has died, and of decisions without a turn that were left open.
 
 A turn is finished from its record, without asking the model: what its user has confirmed is still done, if the question has
 not expired. This process claims it first, so that the earlier owner can no longer write if it is not dead but slow.
+
+A decision without a turn has no lease. Once it is old, or its process knows that nobody runs it, a row makes it due to close
+it: one process after another tries that, less and less often, and operators see what cannot be closed.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 
 from graph_agent.chat.approval_rules import other_rules
 from graph_agent.chat.conversations.turns import AbandonedTurn
 from graph_agent.chat.session import ChatSession, ChatStores
-from graph_agent.due.worker import OverdueHandler
+from graph_agent.due.table import BackOff, DueTable, DueWork, WorkKind
+from graph_agent.due.worker import Again, DueHandler, OverdueHandler
 from graph_agent.errors import GraphAgentError, RecordUnavailableError, ServiceError, TurnTakenOverError, service_unavailable
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.record import OpenTurn
+from graph_agent.record.writer import OpenDecision
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import TurnStart
 
@@ -26,6 +32,9 @@ ABANDONED_AFTER = timedelta(minutes=10)
 
 _LOOK_SECONDS = 10.0
 """The time between two looks for turns whose lease has expired: a process that is only slow renews it meanwhile."""
+_LATER = timedelta(minutes=1)
+_BACK_OFF = BackOff(timedelta(seconds=30), timedelta(hours=1), tries=24)
+"""The waits for a decision that could not be closed; after most of a day it is stuck, and operators see it."""
 
 
 class TurnRecovery:
@@ -34,28 +43,42 @@ class TurnRecovery:
     def __init__(self, engine: LLMAgentEngine, stores: ChatStores) -> None:
         self._engine = engine
         self._stores = stores
+        self._database = stores.audit.database
+        self._due = DueTable(self._database)
 
     @property
-    def handlers(self) -> list[OverdueHandler]:
-        """Handlers that finish every turn whose lease has expired, and every old open decision."""
-        return [
-            # Several at once, because a confirmed call may have to wait for its server.
-            OverdueHandler("turn", self._find_turns, self.finish_abandoned, slots=8, every=_LOOK_SECONDS),
-            OverdueHandler("decision", self._find_decisions, self._finish_decision, slots=1, every=60.0),
-        ]
+    def overdue(self) -> OverdueHandler:
+        """The handler that finishes every turn whose lease has expired."""
+        # Several at once, because a confirmed call may have to wait for its server.
+        return OverdueHandler("turn", self._find_turns, self.finish_abandoned, slots=8, every=_LOOK_SECONDS)
 
-    async def _find_turns(self) -> list[AbandonedTurn]:
-        abandoned = await self._stores.turns.abandoned()
-        return [turn for turn in abandoned if not self._stores.leases.is_running(turn.decision_id)]
+    @property
+    def handler(self) -> DueHandler:
+        """The handler that closes the decisions that `put_left_open` has found."""
+        return DueHandler(WorkKind.DECISION, self._close_decision, slots=1, back_off=_BACK_OFF)
 
-    async def _find_decisions(self) -> list[str]:
+    async def put_left_open(self) -> None:
+        """Make it due to close the decisions without a turn that nobody runs any more. No row is written while they run."""
         age = max(ABANDONED_AFTER, timedelta(seconds=2 * self._engine.config.timeout_seconds))
         try:
-            open_decisions = await self._stores.audit.open_decisions(age)
+            async for page in self._stores.audit.open_decisions(age):
+                await self._put(page)
         except RecordUnavailableError as exc:
             raise service_unavailable() from exc
-        running = await self._stores.turns.running(open_decisions)
-        return [one for one in open_decisions if one not in running and self._engine.running(one) is None]
+
+    async def _put(self, found: Sequence[OpenDecision]) -> None:
+        users = dict(found)
+        running = await self._stores.turns.running(list(users))
+        left = [one for one in users if one not in running and self._engine.running(one) is None]
+        absent = await self._database.read(lambda connection: self._due.absent(connection, WorkKind.DECISION, left))
+        if absent:
+            users_of_absent = {one: users[one] for one in absent}
+            await self._database.write(lambda connection: self._due.add_each(connection, WorkKind.DECISION, users_of_absent))
+
+    async def _find_turns(self) -> AsyncGenerator[AbandonedTurn]:
+        async for turn in self._stores.turns.abandoned():
+            if not self._stores.leases.is_running(turn.decision_id):
+                yield turn
 
     async def finish_abandoned(self, abandoned: AbandonedTurn) -> bool:
         """Take over a turn whose lease has expired and finish it; False if another process does, or if it failed."""
@@ -94,17 +117,21 @@ class TurnRecovery:
         age = self._stores.clock.now() - stored.header.started_at
         return age < ABANDONED_AFTER and bool(other_rules(closed.request, policy, requests.evidence))
 
-    async def _finish_decision(self, decision_id: str) -> bool:
+    async def _close_decision(self, work: DueWork) -> Again | None:
+        decision_id = work.key
         try:
-            return await self._engine.finish(decision_id, ask_model=False) is not None
-        except Exception as exc:
+            if self._engine.running(decision_id) is not None or await self._is_left_alone(decision_id):
+                return Again(_LATER, "a process runs it, or one with its rules may")
+            await self._engine.finish(decision_id, ask_model=False)
+        except GraphAgentError as exc:
             _log_unfinished(decision_id, exc)
-            return False
+            return Again(_BACK_OFF, "it could not be closed; the log of the server has more")
+        return None
 
 
 def _log_unfinished(decision_id: str, failure: Exception) -> None:
     """Log why a decision stays open. That another process finishes it, or that the database is away, is no error."""
     if isinstance(failure, ServiceError | TurnTakenOverError | RecordUnavailableError):
-        _log.warning("decision %s is left to another sweep or process: %s", decision_id, failure)
+        _log.warning("decision %s is left to later, or to another process: %s", decision_id, failure)
     else:
         _log.error("decision %s could not be finished", decision_id, exc_info=failure)

@@ -153,9 +153,10 @@ class ChatService:
         works = (each for each in (self.notices, settler) if each is not None)
         handlers = [] if self.approvals is None else self.approvals.handlers
         self._jobs = MaintenanceJobs(engine.audit.database, maintenance)
-        handlers = [*handlers, *(each.handler for each in works), self._jobs.handler]
-        self._worker = DueWorker(engine.audit.database, handlers, clock, self._recovery.handlers)
-        self._cleaner = DueWorker(engine.audit.database, [self._jobs.handler], clock, self._recovery.handlers)
+        cleaning, overdue = [self._recovery.handler, self._jobs.handler], [self._recovery.overdue]
+        handlers = [*handlers, *(each.handler for each in works), *cleaning]
+        self._worker = DueWorker(engine.audit.database, handlers, clock, overdue)
+        self._cleaner = DueWorker(engine.audit.database, cleaning, clock, overdue)
 
     async def send(
         self,
@@ -356,14 +357,16 @@ class ChatService:
         turn decides which process finishes it.
         """
         await self._jobs.add()
+        await self._recovery.put_left_open()
         return await self._cleaner.serve()
 
     async def _prepare(self) -> None:
-        """Read the rules whose requests this process decides, and let maintenance be due."""
+        """Let maintenance and what was left open be due, and read the rules whose requests this process decides."""
         await self._jobs.add()
         if self.approvals is not None:
             with suppress(ServiceError):
                 await self.approvals.prepare()
+        await self._recovery.put_left_open()
 
     async def open_turns(self) -> int:
         """Return the number of turns that are claimed by this service and have no answer yet."""

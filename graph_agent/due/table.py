@@ -21,7 +21,7 @@ so the newest work of one user is among the next, however much of another's wait
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -65,7 +65,7 @@ class WorkKind(StrEnum):
     SETTLE = "settle"
     """Learn the outcome of a call. DECISION:SEQUENCE; its tool."""
     DECISION = "decision"
-    """Close a decision outside chats that its process has left open. Its id; no lane."""
+    """Close a decision without a turn that was found left open. Its id; no lane."""
     JOB = "job"
     """Do the maintenance of the database. Its name; no lane."""
 
@@ -129,6 +129,17 @@ class DueTable:
         there = select(due.c.key).where(due.c.kind == kind, due.c.key == key)
         if connection.execute(there).first() is None:
             self.put(connection, kind, key, lane=lane, user_id=user_id)
+
+    def add_each(self, connection: Connection, kind: str, users: Mapping[str, str]) -> None:
+        """Make work due now for each key, with its user, unless it is there already."""
+        for key, user_id in users.items():
+            self.add(connection, kind, key, user_id=user_id)
+
+    def absent(self, connection: Connection, kind: str, keys: Sequence[str]) -> list[str]:
+        """Return those of `keys` for which there is no work, neither due nor stuck."""
+        there = select(due.c.key).where(due.c.kind == kind, due.c.key.in_(keys))
+        found = set(connection.execute(there).scalars())
+        return [key for key in keys if key not in found]
 
     def take(
         self,

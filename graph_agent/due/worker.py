@@ -11,8 +11,8 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -67,8 +67,8 @@ class OverdueHandler:
     """Does work that rows of other tables show, such as a turn whose lease has expired: no row makes it due."""
 
     name: str
-    find: Callable[[], Awaitable[Sequence[Hashable]]]
-    """Returns work that nobody does, the oldest first. It reads a limited number of rows."""
+    find: Callable[[], AsyncGenerator[Hashable]]
+    """Yields all work that nobody does, the oldest first, in pages: what is left to later hides nothing that is newer."""
     run: Callable[[Any], Awaitable[bool]]
     """Claims one work and does it; False if it is left to another process, or to later."""
     slots: int
@@ -169,11 +169,16 @@ class DueWorker:
                 continue
             self._looks[handler.name] = now + handler.every
             self._left = {work: until for work, until in self._left.items() if until > now}
-            found = [one for one in await handler.find() if one not in busy and (handler.name, one) not in self._left]
-            for work in found[: handler.slots - len(busy)]:
-                task = asyncio.create_task(self._finish(handler, work))
-                self._finishing[task] = handler.name, work
-                task.add_done_callback(self._finished)
+            async with aclosing(handler.find()) as found:
+                async for work in found:
+                    if work in busy or (handler.name, work) in self._left:
+                        continue
+                    task = asyncio.create_task(self._finish(handler, work))
+                    self._finishing[task] = handler.name, work
+                    task.add_done_callback(self._finished)
+                    busy.append(work)
+                    if len(busy) >= handler.slots:
+                        break
 
     async def _finish(self, handler: OverdueHandler, work: Hashable) -> bool:
         is_done = False

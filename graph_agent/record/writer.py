@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from graph_agent.clock import SystemClock
-from graph_agent.db import Database, DatabaseUnavailableError, PreparedStatement, closing_writes, insert_new, insert_or_replace
+from graph_agent.db import (
+    Database,
+    DatabaseUnavailableError,
+    PreparedStatement,
+    closing_writes,
+    insert_new,
+    insert_or_replace,
+    read_pages,
+)
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionContext
@@ -57,6 +64,10 @@ _log = logging.getLogger(__name__)
 
 _MAX_LEFT_OPEN = 100
 """The decisions that a process remembers as left open. Most of them were never stored, and stay remembered."""
+_OPEN_PAGE = 100
+"""The open decisions that are read at a time."""
+_OPEN_KEY = decision_logs.c.created_at, decision_logs.c.decision_id
+_SEALED_WITHOUT_KEY = [decision_logs.c[name] for name in OPENING_COLUMNS if name not in ("created_at", "decision_id")]
 
 _BY_ID = decision_logs.c.decision_id == bindparam("decision")
 _IS_PENDING = decision_logs.c.status == RecordStatus.PENDING
@@ -78,6 +89,13 @@ _STORED_ENTRIES = (
 # The seal makes sure that the row was opened with the header of this record, by a process that has the key.
 _CLOSE = PreparedStatement(update(decision_logs).where(_BY_ID, _IS_PENDING, decision_logs.c.opening_seal == bindparam("seal")))
 _DELETE_ENTRIES = PreparedStatement(delete(record_entries).where(record_entries.c.decision_id == bindparam("decision")))
+
+
+class OpenDecision(NamedTuple):
+    """A decision that is not closed."""
+
+    decision_id: str
+    user_id: str
 
 
 class RecordedTurn:
@@ -410,7 +428,11 @@ class DatabaseAuditWriter(AuditWriter):
         )
 
     def leave_open(self, decision_id: str, opening: DecisionOpening | None = None) -> None:
-        """Leave a decision to the next sweep of this process; with `opening`, only if that was committed, and no other one."""
+        """Remember that nobody runs a decision any more; with `opening`, only if that was committed, and no other one.
+
+        It is left open because the database does not answer. So nothing can be stored about it now: the chat service of this
+        process makes it due to be closed, or that of another one, once it is old enough.
+        """
         self._left_open[decision_id] = opening
         if len(self._left_open) > _MAX_LEFT_OPEN:
             # It is closed later, when it is old enough.
@@ -420,9 +442,9 @@ class DatabaseAuditWriter(AuditWriter):
         wanted = select(record_blobs.c.digest, record_blobs.c.text).where(record_blobs.c.digest.in_(list(digests)))
         return await self._read(lambda connection: {row.digest: row.text for row in connection.execute(wanted)})
 
-    async def open_decisions(self, age: timedelta, limit: int = 100) -> list[str]:
-        """Return the decisions that are still PENDING, oldest first: those whose run has ended in this process, and all others
-        of at least this age by the database's clock.
+    async def open_decisions(self, age: timedelta) -> AsyncGenerator[list[OpenDecision]]:
+        """Yield the decisions that are still PENDING in pages, oldest first: those whose run has ended in this process, and all
+        others of at least this age by the database's clock.
 
         Rows without a valid seal are left out: they are not closed, and `log verify` reports them.
         """
@@ -434,18 +456,9 @@ class DatabaseAuditWriter(AuditWriter):
             if opening is not None and opening.header is not None
         ]
         abandoned = or_(old, decision_logs.c.decision_id.in_(left), *unconfirmed)
-        wanted = (
-            select(*decision_logs.c[OPENING_COLUMNS])
-            .where(decision_logs.c.status == RecordStatus.PENDING, abandoned)
-            .order_by(decision_logs.c.created_at)
-        )
-
-        def find_sealed(connection: Connection) -> list[str]:
-            # Streamed, because the rows without a valid seal do not count towards `limit`, and there may be any number of them.
-            with connection.execute(wanted.execution_options(yield_per=limit)) as rows:
-                return [row.decision_id for row in islice(filter(self._is_sealed, rows), limit)]
-
-        return await self._read(find_sealed)
+        wanted = select(*_OPEN_KEY, *_SEALED_WITHOUT_KEY).where(_IS_PENDING, abandoned)
+        async for rows in read_pages(self._read, wanted, *_OPEN_KEY, size=_OPEN_PAGE):
+            yield [OpenDecision(row.decision_id, row.user_id) for row in rows if self._is_sealed(row)]
 
     def _forget_hours_if_late(self, connection: Connection, decision_id: str, started_at: datetime) -> None:
         if self._clock.now() - started_at > LONGEST_TURN:

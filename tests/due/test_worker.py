@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from datetime import timedelta
 from typing import Any
 
@@ -184,8 +184,9 @@ async def test_what_other_tables_show_is_finished_first_and_what_cannot_be_is_le
     order: list[str] = []
     left = {"a", "b", "c"}
 
-    async def find() -> list[str]:
-        return sorted(left)
+    async def find() -> AsyncGenerator[str]:
+        for key in sorted(left):
+            yield key
 
     async def finish(key: str) -> bool:
         order.append(key)
@@ -205,6 +206,26 @@ async def test_what_other_tables_show_is_finished_first_and_what_cannot_be_is_le
     assert order == ["a", "b", "c", "due"]
     assert await worker.serve() == 0
     assert order[4:] == ["b"]
+
+
+async def test_what_is_left_to_later_hides_nothing_that_is_newer(installation: Installation) -> None:
+    tried, left = list[int](), list(range(1001))
+
+    async def find() -> AsyncGenerator[int]:
+        for number in list(left):
+            yield number
+
+    async def finish(number: int) -> bool:
+        tried.append(number)
+        if number < 1000:
+            return False
+        left.remove(number)
+        return True
+
+    overdue = OverdueHandler("turn", find, finish, slots=8, every=10.0)
+    worker = DueWorker(installation.database, (), installation.clock, [overdue])
+    assert await worker.serve() == 1
+    assert tried == list(range(1001))
 
 
 async def test_the_lease_of_work_that_takes_long_is_renewed(installation: Installation) -> None:
@@ -286,21 +307,23 @@ async def test_the_work_of_a_killed_process_is_due_again_after_its_lease(databas
 async def test_work_that_ends_while_the_worker_looks_for_other_work_is_counted(installation: Installation) -> None:
     left, ended = ["a", "b", "c"], asyncio.Event()
 
-    async def find() -> list[str]:
-        return left[:1]
+    async def find() -> AsyncGenerator[str]:
+        for key in left[:1]:
+            yield key
 
     async def finish(work: str) -> bool:
         left.remove(work)
         ended.set()
         return True
 
-    async def find_nothing() -> list[str]:
+    async def find_nothing() -> AsyncGenerator[str]:
         # The first work ends before this look does.
         if left:
             ended.clear()
             await ended.wait()
             await asyncio.sleep(0)
-        return []
+        for key in list[str]():
+            yield key
 
     overdue = [
         OverdueHandler("turn", find, finish, slots=1, every=10.0),

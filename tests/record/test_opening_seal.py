@@ -47,7 +47,8 @@ def status(log: Database, decision_id: str = "open") -> RecordStatus:
 
 
 async def open_decisions(log: Database) -> list[str]:
-    return await DatabaseAuditWriter(log, record_key=KEY).open_decisions(timedelta(), limit=1)
+    pages = DatabaseAuditWriter(log, record_key=KEY).open_decisions(timedelta())
+    return [one.decision_id async for page in pages for one in page]
 
 
 async def test_a_sealed_open_turn_is_closed_and_intact(log: Database) -> None:

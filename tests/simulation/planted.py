@@ -214,17 +214,22 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the sweep ignores the claim": [
         Edit(
             _ROWS,
-            "select(turns.c.id, turns.c.attempt).where(running, expired)",
-            "select(turns.c.id, turns.c.attempt).where(running)",
+            "select(turns.c.lease_until, turns.c.id, turns.c.attempt).where(running, expired)",
+            "select(turns.c.lease_until, turns.c.id, turns.c.attempt).where(running)",
         ),
         Edit(_ROWS, "            .where(_CLAIMED, expired)\n", "            .where(_CLAIMED)\n"),
     ],
     "the sweep closes decisions whose turns run": [
         Edit(
             "graph_agent.chat.recovery",
-            "for one in open_decisions if one not in running and self._engine.running(one) is None]",
-            "for one in open_decisions if running is not None]",
-        )
+            "        left = [one for one in users if one not in running and self._engine.running(one) is None]\n",
+            "        left = list(users)\n",
+        ),
+        Edit(
+            "graph_agent.chat.recovery",
+            "            if self._engine.running(decision_id) is not None or await",
+            "            if await",
+        ),
     ],
     "a turn is closed by an attempt that has lost it": [
         Edit(_ROWS, "PreparedStatement(update(turns).where(_CLAIMED)", "PreparedStatement(update(turns).where(_BY_ID)")

@@ -104,7 +104,7 @@ class LeaseStatements:
         found = select(turns, expired.label("expired"))
         self.find_same_request = found.where(turns.c.user_id == bindparam("user"), turns.c.idem_key == bindparam("key"))
         self.find_running = found.where(turns.c.conversation_id == bindparam("conversation"), running)
-        self.find_abandoned = select(turns.c.id, turns.c.attempt).where(running, expired).order_by(turns.c.lease_until)
+        self.find_abandoned = select(turns.c.lease_until, turns.c.id, turns.c.attempt).where(running, expired)
 
 
 class TurnLimit:

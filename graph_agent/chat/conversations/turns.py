@@ -8,7 +8,7 @@ A process whose attempt is no longer the current one can no longer write to the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,7 +22,7 @@ from graph_agent.chat.conversations.reading import existing_conversation, owned_
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
 from graph_agent.clock import RandomIds
-from graph_agent.db import DatabaseUnavailableError, closing_writes
+from graph_agent.db import DatabaseUnavailableError, closing_writes, read_pages
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.authors import TextAuthor, TextAuthors
@@ -47,6 +47,8 @@ from graph_agent.question.transitions import Questions
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply import fixed
 
+PAGE = 100
+"""The abandoned turns that are read at a time."""
 _TITLE_LENGTH = 80
 _NO_USER = ""
 _TRIES = 5
@@ -293,11 +295,12 @@ class TurnStore:
 
         return await self._database.read(find)
 
-    async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
-        """Return the running turns whose lease has expired, oldest first."""
-        oldest = self._leases.find_abandoned.limit(limit)
-        rows = await self._database.read(lambda connection: connection.execute(oldest).all())
-        return [AbandonedTurn(row.id, row.attempt) for row in rows]
+    async def abandoned(self) -> AsyncGenerator[AbandonedTurn]:
+        """Yield the running turns whose lease has expired, oldest first."""
+        key = turns.c.lease_until, turns.c.id
+        async for rows in read_pages(self._database.read, self._leases.find_abandoned, *key, size=PAGE):
+            for row in rows:
+                yield AbandonedTurn(row.id, row.attempt)
 
     async def check_writable(self) -> None:
         """Count a turn of no user, which is one write."""

@@ -102,12 +102,12 @@ async def test_a_turn_is_taken_over_once_its_lease_has_expired(store: StoreClien
     clock.advance(**_AFTER_THE_LEASE)
     found = await store.request(request)
     assert found == AbandonedTurn(claimed.decision_id, 1, same_request=True)
-    assert await store.turns.abandoned() == [AbandonedTurn(claimed.decision_id, 1)]
+    assert [turn async for turn in store.turns.abandoned()] == [AbandonedTurn(claimed.decision_id, 1)]
     taken = await store.turns.take_over(found)
     assert taken is not None
     assert taken == ClaimedTurn(claimed.decision_id, "ann", claimed.conversation_id, 2, clock.now())
     assert await store.turns.take_over(found) is None
-    assert await store.turns.abandoned() == []
+    assert [turn async for turn in store.turns.abandoned()] == []
 
 
 async def test_only_one_of_many_takes_a_turn_over(store_with_limit: Callable[[int], StoreClient], clock: ManualClock) -> None:
@@ -137,7 +137,7 @@ async def test_a_process_that_lost_its_claim_cannot_expire_it(store: StoreClient
     assert await store.turns.take_over(AbandonedTurn(slow.decision_id, 1)) is not None
     await store.turns.expire(slow)
     assert await store.turns.running([slow.decision_id]) == {slow.decision_id}
-    assert await store.turns.abandoned() == []
+    assert [turn async for turn in store.turns.abandoned()] == []
 
 
 async def test_an_abandoned_turn_is_returned_to_a_claim_on_its_conversation(store: StoreClient, clock: ManualClock) -> None:
@@ -154,7 +154,7 @@ async def test_a_turn_of_an_earlier_version_that_has_no_record_is_deleted(store:
     lost = text("DELETE FROM decision_logs WHERE decision_id IN :ids").bindparams(bindparam("ids", expanding=True))
     await store.database.write(lambda connection: connection.execute(lost, ids).close())
     clock.advance(**_AFTER_THE_LEASE)
-    assert [await store.turns.take_over(found) for found in await store.turns.abandoned()] == [None, None]
+    assert [await store.turns.take_over(found) async for found in store.turns.abandoned()] == [None, None]
     assert [await store.rows(table) for table in ("turns", "messages", "conversations")] == [1, 2, 1]
     await store.claim("alone", idem_key="k")
 
@@ -237,7 +237,7 @@ async def test_a_lease_from_a_clock_that_was_wrong_counts_as_expired(store: Stor
     clock.advance(hours=-1)
     found = await store.request(TurnRequest("ann", "hello", idem_key="k"))
     assert isinstance(found, AbandonedTurn)
-    assert await store.turns.abandoned() == [AbandonedTurn(turn.decision_id, 1)]
+    assert [turn async for turn in store.turns.abandoned()] == [AbandonedTurn(turn.decision_id, 1)]
     assert await store.turns.take_over(found) is not None
 
 
@@ -253,7 +253,7 @@ async def test_the_clocks_of_the_hosts_neither_end_nor_prolong_a_lease(
     clock.advance(seconds=LEASE.total_seconds() - 0.001)
     assert await _refusal(other, request) == ServiceErrorCode.REQUEST_IN_PROGRESS
     assert await other.turns.take_over(AbandonedTurn(claimed.decision_id, 1)) is None
-    assert await other.turns.abandoned() == []
+    assert [turn async for turn in other.turns.abandoned()] == []
     clock.advance(seconds=0.001)
     found = await other.request(request)
     assert found == AbandonedTurn(claimed.decision_id, 1, same_request=True)
@@ -263,13 +263,13 @@ async def test_the_clocks_of_the_hosts_neither_end_nor_prolong_a_lease(
     clock.advance(seconds=LEASE.total_seconds() - 1)
     assert await other.turns.renew([taken]) == {taken.decision_id: False}
     clock.advance(seconds=LEASE.total_seconds() - 0.001)
-    assert await store.turns.abandoned() == []
+    assert [turn async for turn in store.turns.abandoned()] == []
 
 
 async def test_a_clock_of_the_database_that_is_set_back_a_little_ends_no_lease(store: StoreClient, clock: ManualClock) -> None:
     await store.claim()
     clock.advance(seconds=1 - LEASE.total_seconds())
-    assert await store.turns.abandoned() == []
+    assert [turn async for turn in store.turns.abandoned()] == []
 
 
 async def test_a_renewal_does_not_wait_behind_other_writes(store: StoreClient, clock: ManualClock) -> None:
