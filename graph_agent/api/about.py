@@ -23,6 +23,7 @@ from graph_agent.models.base import Frozen
 from graph_agent.net.bearer_tokens import bearer_token
 from graph_agent.policy import allowed_tools
 from graph_agent.policy.tool_rule import ToolRule
+from graph_agent.words.outcomes import MEANINGS, OF_OUTCOMES, OF_TYPES, EndingKind, kind_of_outcome
 
 router = APIRouter(prefix="/api")
 
@@ -30,6 +31,30 @@ _VIEWS = ("chat", "inbox", "decisions")
 _OPERATOR_VIEWS = ("lab", "behavior")
 _HEADING = re.compile(r"^# +(?!constitution\b)(\S.*?) *$", re.IGNORECASE | re.MULTILINE)
 _ROLE = re.compile(r"\bYou are (?:an? |the )?([^.,;:\n]{3,80})")
+
+
+class OutcomeWords(Frozen):
+    """An outcome, or a category of outcomes, in words."""
+
+    code: str
+    words: str
+    kind: EndingKind
+    meaning: str | None
+    """None for a category."""
+
+
+class TypeWords(Frozen):
+    """A decision type in words."""
+
+    code: str
+    words: str
+
+
+_OUTCOMES = [
+    OutcomeWords(code=code, words=words, kind=kind_of_outcome(code), meaning=MEANINGS.get(code))
+    for code, words in OF_OUTCOMES.items()
+]
+_TYPES = [TypeWords(code=code, words=words) for code, words in OF_TYPES.items()]
 
 
 class About(Frozen):
@@ -45,6 +70,8 @@ class About(Frozen):
     """
     disclosure: str | None
     """The line that says that one talks to an AI; None if it is switched off."""
+    outcomes: list[OutcomeWords]
+    types: list[TypeWords]
     starting: str | None
     """The MCP servers that are still starting, and for how long; None if none is. Their tools cannot be called yet."""
 
@@ -67,6 +94,8 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:
         examples=[reading, "what can you do?"],
         views=[*_VIEWS, *(_OPERATOR_VIEWS if is_operator else ()), *(["tasks"] if has_tasks else [])],
         disclosure=runtime.settings.disclosed,
+        outcomes=_OUTCOMES,
+        types=_TYPES,
         starting=None if runtime.started is None else runtime.tools.starting,
     )
 

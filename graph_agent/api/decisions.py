@@ -50,6 +50,11 @@ class DecisionQuery(DecisionFilter):
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET)
     before: Annotated[str | None, id_in_query("The id of the last decision of the previous page.")] = None
     after: Annotated[str | None, id_in_query("The id of a decision: only newer ones are returned.")] = None
+    together: bool = Field(
+        default=False,
+        description="True lists the decisions about one question, from asking to its end, as one row: the last of them. "
+        "`search` finds it by the words of each.",
+    )
 
 
 class TimelineQuery(DecisionFilter):
@@ -102,7 +107,9 @@ async def decisions(request: Request, caller: AuthenticatedCaller, query: Annota
     """List decisions, newest first."""
     filters = restricted_to_caller(filters_of(query), caller)
     before, after = (None if one is None else well_formed_id(one) for one in (query.before, query.after))
-    return await log_of(request).query_decisions(filters, limit=query.limit, offset=query.offset, before=before, after=after)
+    return await log_of(request).query_decisions(
+        filters, limit=query.limit, offset=query.offset, before=before, after=after, together=query.together
+    )
 
 
 @router.get("/decisions/{decision_id}", responses=ERRORS_BY_ID)

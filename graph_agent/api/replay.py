@@ -35,12 +35,14 @@ from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ConfigurationError, ConstitutionError, no_closed_decision
 from graph_agent.models.base import Frozen
+from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import RecordStatus, ShadowedCall
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
 from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log
 from graph_agent.suggestions.trial import RecordedShadows, Trial
+from graph_agent.words.outcomes import Ending, kind_of_ending, words_of_ending, words_of_type
 
 router = APIRouter(prefix="/api", tags=["replay"])
 
@@ -217,9 +219,20 @@ async def _reports(expected: int, replays: _Replays, messages: dict[str, str]) -
             identical += report["identical"]
             recorded = None
             if found.record is not None:
-                recorded = {"states": found.record.states, "decision": found.record.decision.to_json()}
-            yield event("report", {"message": messages.pop(found.name), "recorded": recorded, **report})
+                decision = found.record.decision
+                recorded = {"states": found.record.states, "decision": decision.to_json(), **_ending(decision)}
+            replayed = None if report["decision"] is None else AgentDecision.model_validate(report["decision"])
+            yield event("report", {"message": messages.pop(found.name), "recorded": recorded, **report, **_ending(replayed)})
     yield event("end", {"total": total, "identical": identical})
+
+
+def _ending(decision: AgentDecision | None) -> dict[str, str]:
+    """Return the type of a decision and how it came out, in words."""
+    if decision is None:
+        return {}
+    ending = Ending.of(decision)
+    words = {"type_words": words_of_type(ending.decision_type), "ending": words_of_ending(ending)}
+    return {**words, "ending_kind": kind_of_ending(ending)}
 
 
 async def _flows(

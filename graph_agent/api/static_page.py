@@ -30,7 +30,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "/chat/{conversation_id}": _CHAT_REQUESTS,
     "/inbox": (),
     "/inbox/{question_id}": (),
-    "/decisions": ("/api/decisions?limit=50", "/api/about"),
+    "/decisions": ("/api/decisions?together=true&limit=50", "/api/about"),
     "/decisions/{decision_id}": ("/api/topology",),
     "/decisions/{decision_id}/rules": (),
     "/lab": (),

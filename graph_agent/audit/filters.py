@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
-from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, func, select
+from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, and_, exists, func, or_, select
 from sqlalchemy.sql.operators import custom_op
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -25,7 +25,17 @@ _TYPES = (*(kind.value for kind in DecisionType), _OPEN)
 _MAX_COUNT = 20_000
 """The maximum number of rows that are counted to compare two indexes."""
 _INDEXED = frozenset(
-    {"decision_id", "conversation_id", "user_id", "outcome_category", "category", "intent_type", "decision_type", "model"}
+    {
+        "decision_id",
+        "conversation_id",
+        "user_id",
+        "question",
+        "outcome_category",
+        "category",
+        "intent_type",
+        "decision_type",
+        "model",
+    }
 )
 """The columns that begin an index."""
 
@@ -55,6 +65,8 @@ class DecisionFilter(Frozen):
     response_model: _Name | None = None
     """The model that answered; `model` is the one that was requested."""
     constitution: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    question: _Name | None = None
+    """The id of the question that a decision answers, or else of the one that it asks."""
     search: str | None = Field(default=None, min_length=1, max_length=200)
     """Words of the message, the reply, the tools or the arguments of a closed decision, each from its beginning: `gro` finds
     groceries.
@@ -120,15 +132,21 @@ class DecisionFilter(Frozen):
         from_since = [] if self.since is None else [column >= self.since]
         return from_since if self.until is None else [*from_since, column < self.until]
 
-    def conditions(self, connection: Connection) -> list[ColumnElement[bool]]:
-        """Return the SQL conditions, for the database of this connection."""
+    def conditions(self, connection: Connection, *, together: bool = False) -> list[ColumnElement[bool]]:
+        """Return the SQL conditions, for the database of this connection.
+
+        If they are listed `together`, of the decisions about one question the last one is selected.
+        """
         columns = decision_logs.c
         others = self.times(columns.created_at)
         if self.refused is False:
             # No index helps here, so that it is checked like the time range: in addition to the other conditions.
             others.append(columns.decision_id.not_in(_WITH_REFUSALS))
         if self.search is not None:
-            others.append(matching(connection, decision_logs, self.search))
+            found = matching(connection, decision_logs, self.search)
+            others.append(or_(found, columns.question.in_(_questions_of(connection, self.search))) if together else found)
+        if together:
+            others.append(~_ASKED_OR_ANSWERED_LATER)
         equalities = self._equalities()
         if connection.dialect.name != "sqlite" or len(equalities) < 2:
             return [*(_matches(column, value) for column, value in equalities), *others]
@@ -159,16 +177,37 @@ class DecisionFilter(Frozen):
             (columns.model, self.model),
             (columns.response_model, self.response_model),
             (columns.constitution, self.constitution),
+            (columns.question, self.question),
         ]
         return [(column, value) for column, value in every if value is not None]
 
 
 _Equality = tuple[ColumnElement[Any], Any]
+_LATER = decision_logs.alias("later")
+_ASKED_OR_ANSWERED_LATER = (
+    exists()
+    .where(
+        _LATER.c.question == decision_logs.c.question,
+        _LATER.c.user_id == decision_logs.c.user_id,
+        or_(
+            _LATER.c.created_at > decision_logs.c.created_at,
+            and_(_LATER.c.created_at == decision_logs.c.created_at, _LATER.c.decision_id > decision_logs.c.decision_id),
+        ),
+    )
+    .correlate(decision_logs)
+)
+"""True for a decision after which another one is about the same question."""
 _WITH_REFUSALS = select(tool_invocation_logs.c.decision_id).where(REFUSED)
 
 
 def _matches(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
     return column.in_(value) if isinstance(value, list | Select) else column == value
+
+
+def _questions_of(connection: Connection, search: str) -> Select[str]:
+    """Return the questions of the decisions with these words."""
+    found = decision_logs.alias("found")
+    return select(found.c.question).where(found.c.question.is_not(None), matching(connection, found, search))
 
 
 def _without_index(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:

@@ -65,11 +65,14 @@ class LogQueryService:
         offset: int = 0,
         before: str | None = None,
         after: str | None = None,
+        together: bool = False,
     ) -> DecisionPage:
         """Return a page of the decisions that match `filters`, newest first, in a stable order.
 
         `before` is the id of a decision: the page starts behind it, and new decisions do not move it. With the id `after` the
-        page has only newer decisions. Raises VALIDATION_ERROR, and DECISION_NOT_FOUND if one of them does not exist.
+        page has only newer decisions. Listed `together`, the decisions about one question are one row, which is the last of
+        them: a search finds it by the words of each, and everything else by its own. Raises VALIDATION_ERROR, and
+        DECISION_NOT_FOUND if one of the ids does not exist.
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"limit must be from 1 to {MAX_LIMIT}")
@@ -79,7 +82,7 @@ class LogQueryService:
         is_whole = before is None and after is None
 
         def read_page(connection: Connection) -> tuple[list[LoggedDecision], int, bool]:
-            conditions = selected.conditions(connection)
+            conditions = selected.conditions(connection, together=together)
             page = (
                 select(*ROW_COLUMNS)
                 .where(*conditions, *_between(connection, after, before, selected.user_id))

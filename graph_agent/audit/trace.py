@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, RowMapping, case, select
 
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.decision import DecisionType
+from graph_agent.models.decision import DecisionType, PendingAction
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import (
     CallDisposition,
@@ -33,11 +34,13 @@ from graph_agent.record.tables import (
     record_entries,
     tool_invocation_logs,
 )
+from graph_agent.words.outcomes import Ending, EndingKind, kind_of_ending, words_of_ending, words_of_type
 from graph_agent.words.reasons import conditions_that_refused
 from graph_agent.words.said import brief_of
 
 C = TypeVar("C", bound=Frozen)
 
+_ASKING = (DecisionType.REQUEST_CONFIRMATION, DecisionType.ASK_CLARIFICATION)
 _TOKENS = tuple(TokenUsage.model_fields)
 
 
@@ -76,61 +79,93 @@ class LoggedDecision(Frozen):
     """The number of tool calls that code refused. The outcome does not depend on it if other calls succeeded."""
     refused_by: str | None
     """The reason of the conditions that refused the first refused call; None if no condition refused it."""
+    question: str | None
+    """The question that it answers, or else the one that it asks: decisions with the same are about the same call."""
     title: str
-    """The message; for an answer to a question the action that it was about, with what the answer was."""
+    """The message; for a decision about a question the sentence of its call."""
+    type_words: str
+    """The decision type in words."""
+    ending: str
+    """Its outcome in words."""
+    ending_kind: EndingKind
 
     @classmethod
-    def of(cls, row: RowMapping, calls: Sequence[Any], changed: bool) -> LoggedDecision:
-        """Convert a row that has at least `ROW_COLUMNS`, with the rows of its tool calls."""
+    def of(cls, row: RowMapping, rows: _RowsOfDecision) -> LoggedDecision:
+        """Convert a row that has at least `ROW_COLUMNS`, with the rows about it."""
+        calls, states = rows.calls, rows.states
         tokens = {name: row[name] or 0 for name in _TOKENS}
         refused = [call for call in calls if call.disposition is CallDisposition.REFUSED]
+        refused_by = conditions_that_refused(refused[0].gate, refused[0].error_message) if refused else None
+        about = _about(row, rows.record)
+        ending = Ending(
+            decision_type=row["decision_type"],
+            outcome=row["outcome_category"],
+            changed=bool(states),
+            unknown=OperationState.UNKNOWN in states,
+            refused_by=refused_by,
+            answers=about.answered,
+            asks_others=about.asks_others,
+        )
         return cls.model_validate(
             {
                 **{name: row[name] for name in cls.model_fields if name not in _COMPUTED},
                 "usage": None if row["total_tokens"] is None else tokens,
                 "tools": list(dict.fromkeys(call.tool_name for call in calls)),
-                "changed": changed,
+                "changed": bool(states),
                 "refused_calls": len(refused),
-                "refused_by": conditions_that_refused(refused[0].gate, refused[0].error_message) if refused else None,
-                "title": _title(row),
+                "refused_by": refused_by,
+                "title": str(row["message"]) if about.action is None else brief_of(about.action),
+                "type_words": words_of_type(row["decision_type"]),
+                "ending": words_of_ending(ending),
+                "ending_kind": kind_of_ending(ending),
             }
         )
 
 
-def _title(row: RowMapping) -> str:
-    """Return the title of a decision: its message also for a header that cannot be read."""
-    message, header = str(row["message"]), row["header_of_answer"]
+class _RowsOfDecision(NamedTuple):
+    """The rows about one decision beside its own."""
+
+    calls: Sequence[Any]
+    states: Sequence[OperationState]
+    """The states of its calls that may change something."""
+    record: str | None
+    """The record, of a decision that asks a question."""
+
+
+class _About(NamedTuple):
+    """The question that a decision is about."""
+
+    action: PendingAction | None = None
+    answered: bool = False
+    asks_others: bool = False
+
+
+def _about(row: RowMapping, record: str | None) -> _About:
+    """Return the question of a decision; none for a header or a record that cannot be read."""
+    if row["question"] is None:
+        return _About()
     try:
-        pending = None if header is None else RecordHeader.model_validate_json(header).context.pending_confirmation
+        context = RecordHeader.model_validate_json(row["header_of_question"]).context
+        decision = None if record is None else DecisionRecord.model_validate_json(record).decision
     except ValueError:
-        return message
-    if pending is None:
-        return message
-    answer = "Declined" if row["decision_type"] == DecisionType.CANCEL_PENDING else "Confirmed"
-    return f"{answer}: {brief_of(pending)}"
+        return _About()
+    asks = None if decision is None else decision.pending_action
+    request = None if decision is None else decision.approval
+    asked = asks if request is None else request.action
+    if asked is not None and asked.id == row["question"]:
+        # It may have been asked again.
+        return _About(asked, asks_others=request is not None)
+    closed = None if context.approval is None else context.approval.request.action
+    return _About(closed or context.pending_confirmation, answered=True, asks_others=request is not None)
 
 
-_RAN_CONFIRMED: ColumnElement[bool] = (
-    select(call_operations.c.sequence)
-    .where(
-        call_operations.c.decision_id == decision_logs.c.decision_id,
-        # A call that was not confirmed has a key of its decision.
-        ~call_operations.c.operation_key.startswith(decision_logs.c.decision_id),
-    )
-    .exists()
-)
-"""True for a decision that ran what its user had confirmed, and then went on: its type is that of its end."""
-_HEADER_OF_ANSWER: ColumnElement[str | None] = case(
-    (decision_logs.c.decision_type.in_([DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING]), decision_logs.c.header),
-    (
-        decision_logs.c.decision_type.in_([DecisionType.REQUEST_CONFIRMATION, DecisionType.ASK_CLARIFICATION]) & _RAN_CONFIRMED,
-        decision_logs.c.header,
-    ),
-).label("header_of_answer")
-_COMPUTED = ("usage", "tools", "changed", "refused_calls", "refused_by", "title")
+_COMPUTED = ("usage", "tools", "changed", "refused_calls", "refused_by", "title", "type_words", "ending", "ending_kind")
+_HEADER_OF_QUESTION: ColumnElement[str | None] = case(
+    (decision_logs.c.question.is_not(None), decision_logs.c.header),
+).label("header_of_question")
 ROW_COLUMNS = [
     *(decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name not in _COMPUTED),
-    _HEADER_OF_ANSWER,
+    _HEADER_OF_QUESTION,
 ]
 
 
@@ -141,8 +176,17 @@ def logged_decisions(connection: Connection, rows: Sequence[RowMapping]) -> list
     columns = calls.decision_id, calls.tool_name, calls.disposition, calls.gate, calls.error_message
     made = select(*columns).where(calls.decision_id.in_(ids)).order_by(calls.decision_id, calls.sequence)
     of_decision = {one: list(group) for one, group in groupby(connection.execute(made), attrgetter("decision_id"))}
-    changed = set(connection.execute(select(operations.decision_id).where(operations.decision_id.in_(ids))).scalars())
-    return [LoggedDecision.of(row, of_decision.get(one, ()), one in changed) for one, row in zip(ids, rows, strict=True)]
+    intended = select(operations.decision_id, operations.state).where(operations.decision_id.in_(ids))
+    states: defaultdict[str, list[OperationState]] = defaultdict(list)
+    for one in connection.execute(intended):
+        states[one.decision_id].append(one.state)
+    asking = [row["decision_id"] for row in rows if row["question"] is not None and row["decision_type"] in _ASKING]
+    kept = select(decision_logs.c.decision_id, decision_logs.c.record).where(decision_logs.c.decision_id.in_(asking))
+    records = {one.decision_id: one.record for one in connection.execute(kept)} if asking else {}
+    return [
+        LoggedDecision.of(row, _RowsOfDecision(of_decision.get(one, ()), states[one], records.get(one)))
+        for one, row in zip(ids, rows, strict=True)
+    ]
 
 
 class LoggedModelCall(Frozen):

@@ -39,6 +39,7 @@ def terminal_columns(record: Json) -> dict[str, Any]:
         "iterations": record["iterations"],
         "states": record["states"],
         "words": search_words(record),
+        "question": question_of(record),
         **_usage_columns(record["usage"]),
     }
 
@@ -48,6 +49,23 @@ def search_words(record: Json) -> str:
     decision = record["decision"]
     said = record["header"]["context"]["message"], decision["response_text"], decision["clarification_question"]
     return words_of(*said, *((call["tool_name"], call["parameters"]) for call in record["invocations"]))
+
+
+def question_of(record: Json) -> str | None:
+    """Return the id of the question that a decision answers, or else of the one that it asks; None if it does neither."""
+    decision = record["decision"]
+    asked = decision.get("pending_action") or (decision.get("approval") or {}).get("action") or {}
+    return answered_in(record) or asked.get("id")
+
+
+def answered_in(record: Json) -> str | None:
+    """Return the id of the question that a decision answers, as `DecisionRecord.answered` does; None if it answers none."""
+    context = record["header"]["context"]
+    if closed := context.get("approval"):
+        return str(closed["request"]["action"]["id"])
+    used = any(entry["kind"] == EntryKind.CONSUME and entry["result"] for entry in record["entries"])
+    pending = context.get("pending_confirmation")
+    return str(pending["id"]) if pending and used and "INVOKE_LLM" not in record["states"][1:2] else None
 
 
 def decision_row(record: Json) -> dict[str, Any]:

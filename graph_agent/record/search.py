@@ -78,7 +78,7 @@ class Words(sa.TypeDecorator[str]):
         return None if value is None else value.replace("'", "")
 
 
-def matching(connection: sa.Connection, decisions: sa.Table, text: str) -> sa.ColumnElement[bool]:
+def matching(connection: sa.Connection, decisions: sa.FromClause, text: str) -> sa.ColumnElement[bool]:
     """Return the condition that a decision has a word that begins with each word of `text`."""
     words = words_of(text).split()
     if connection.dialect.name == "postgresql":

@@ -21,6 +21,7 @@ REFUSED = sa.text("tool_invocation_logs.disposition = 'refused'")
 _REFUSED = sa.text("disposition = 'refused'")
 _COUNTED = sa.text("amounts IS NOT NULL")
 _UNDOES = sa.text("undoes IS NOT NULL AND state <> 'void'")
+_ABOUT = sa.text("question IS NOT NULL")
 _NOT_ENDED = sa.text("ended_at IS NULL")
 _BY_OPERATOR = sa.text("kind <> 'followed'")
 STOP_LOCK = "hashtext('graph_agent stops'), hashtext(current_schema())"
@@ -79,6 +80,9 @@ decision_logs = sa.Table(
     sa.Column("salt", sa.String(44)),
     # The words of a closed decision, by which it is found.
     sa.Column("words", Words),
+    # The question that a closed decision answers, or else the one that it asks.
+    sa.Column("question", sa.String(255)),
+    sa.Index("ix_decision_logs_question", "question", sqlite_where=_ABOUT, postgresql_where=_ABOUT),
     sa.Index("ix_decision_logs_words", "words", postgresql_using="gin").ddl_if(dialect="postgresql"),
     sa.Index("ix_decision_logs_created_at", "created_at"),
     sa.Index("ix_decision_logs_user", "user_id", "created_at"),

@@ -78,7 +78,9 @@ async def test_a_browser_keeps_the_files_whose_names_change_with_their_content(c
 async def test_a_signed_in_browser_is_told_what_a_view_begins_with(client: httpx.AsyncClient) -> None:
     assert "link" not in (await client.get("/decisions")).headers
     await client.get("/", params={"token": SESSION.token})
-    link = ", ".join(f"<{url}>; rel=preload; as=fetch; crossorigin" for url in ("./api/decisions?limit=50", "./api/about"))
+    link = ", ".join(
+        f"<{url}>; rel=preload; as=fetch; crossorigin" for url in ("./api/decisions?together=true&limit=50", "./api/about")
+    )
     assert (await client.get("/decisions")).headers["link"] == link
     # Those of a filtered list depend on the filters.
     assert "link" not in (await client.get("/decisions?outcome=ERROR")).headers

@@ -61,12 +61,14 @@ async def test_a_typed_answer_is_listed_with_the_action_that_it_is_about(
     asked = (await client.post("/api/chat", json={"content": "delete call mom"})).json()
     await client.post("/api/chat", json={"content": answer, "conversation_id": asked["conversation_id"]})
     listed = (await client.get("/api/decisions")).json()["items"]
-    said_so = "Confirmed" if answer == "yes" else "Declined"
-    assert [(item["decision_type"], item["title"]) for item in listed] == [
-        (type_, f"{said_so}: Delete 'call mom'"),
-        ("REQUEST_CONFIRMATION", "delete call mom"),
-        ("INVOKE_TOOL", "add a task to call mom"),
+    ending = "done" if answer == "yes" else "declined"
+    assert [(item["decision_type"], item["title"], item["ending"]) for item in listed] == [
+        (type_, "Delete 'call mom'", ending),
+        ("REQUEST_CONFIRMATION", "Delete 'call mom'", "asked first"),
+        ("INVOKE_TOOL", "add a task to call mom", "done"),
     ]
+    together = (await client.get("/api/decisions", params={"together": True})).json()
+    assert (together["total"], [item["decision_type"] for item in together["items"]]) == (2, [type_, "INVOKE_TOOL"])
     # A row that was changed by hand is still listed.
     await environment.database.write(lambda connection: connection.exec_driver_sql("UPDATE decision_logs SET header = '{'"))
     titles = [item["title"] for item in (await client.get("/api/decisions")).json()["items"]]

@@ -210,7 +210,7 @@ def test_a_decision_shows_its_steps_calls_and_findings(site: Site) -> None:
         say(page, "add a task to call mom")
         say(page, "delete the call mom task")
         page.locator(".message footer a").last.click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("delete the call mom task")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Delete 'call mom'")
         expect(page.locator(".findings li")).to_have_text("Tool call 2, delete_task, waits for the user's confirmation.")
         expect(page.locator(".notes .verdict")).to_have_text(["waits for a yes"])
         page.locator(".notes button", has_text="delete task").click()
@@ -259,7 +259,15 @@ def test_a_typed_yes_is_listed_as_the_action(site: Site) -> None:
         for text in ("add a task to call mom", "delete call mom", "yes"):
             say(page, text)
         page.get_by_role("link", name="Decisions", exact=True).click()
-        expect(page.locator(".row").first).to_contain_text("Confirmed: Delete 'call mom'")
+        expect(page.locator(".row-text")).to_have_text(["Delete 'call mom'", "add a task to call mom"])
+        expect(page.locator(".row .outcome").first).to_have_text("done")
+        expect(page.locator(".view-title .quiet")).to_have_text("2")
+        page.get_by_label("Search").fill("delete")
+        expect(page.locator(".row-text")).to_have_text(["Delete 'call mom'"])
+        page.locator(".row").click()
+        related = page.locator(".related .row")
+        expect(related).to_have_count(1)
+        expect(related).to_contain_text("asked first")
 
 
 def test_the_list_and_the_search_have_keys(site: Site) -> None:

@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 
 from graph_agent.graph.topology import END, TOPOLOGY
-from graph_agent.models.decision import OutcomeCategory
 
 LAYOUT = (Path(__file__).parents[2] / "ui" / "src" / "machine" / "layout.ts").read_text()
-MEANINGS = (Path(__file__).parents[2] / "ui" / "src" / "shared" / "meanings.ts").read_text()
 DETAILS = (Path(__file__).parents[2] / "ui" / "src" / "machine" / "details.tsx").read_text()
 
 
@@ -21,10 +19,3 @@ def test_every_state_has_a_place_and_a_description() -> None:
 def test_every_edge_has_a_route() -> None:
     edges = {f"{state}>{target}" for state, outcomes in TOPOLOGY.items() for target in outcomes.values() if target != END}
     assert set(re.findall(r'^  "([A-Z_]+>[A-Z_]+)": "M', LAYOUT, re.MULTILINE)) == edges
-
-
-def test_every_outcome_is_explained() -> None:
-    outcomes = MEANINGS.partition("export const OUTCOMES:")[2].partition("};")[0]
-    explained = re.findall(r'^  "?([A-Z_:]+)"?: "', outcomes, re.MULTILINE)
-    # One is reserved: no decision has it.
-    assert {*explained, OutcomeCategory.INTENT_CLASSIFICATION} == {*OutcomeCategory, "PENDING"}

@@ -70,12 +70,12 @@ async def test_the_log_shows_what_was_confirmed_however_the_turn_went_on(
     trace = await log.read(partial(read_trace, decision_id=decision_id))
     assert trace is not None
     assert question.decision.pending_action is not None
-    assert trace.decision.title == f"Confirmed: {brief_of(question.decision.pending_action)}"
+    assert trace.decision.title == brief_of(question.decision.pending_action)
     assert any("was given by the user's own answer" in text for text in findings(trace))
-    # The question itself, and a turn without a yes, have none.
+    # Both are about one question.
     asked = await log.read(partial(read_trace, decision_id=question.record.header.decision_id))
     assert asked is not None
-    assert asked.decision.title == "go"
+    assert (asked.decision.title, asked.decision.question) == (trace.decision.title, trace.decision.question)
 
 
 @pytest.mark.slow

@@ -7,11 +7,16 @@ from typing import Any
 
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, select
 
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.record.migrations import metadata
 from graph_agent.record.stops import find_open_stops
+from graph_agent.record.tables import decision_logs
+from graph_agent.record.writer import DatabaseAuditWriter
+from tests.scripted_turns import calls, says
+from tests.shop import cancel, desk
 
 
 def test_the_tables_are_exactly_those_that_the_models_declare(database: Database) -> None:
@@ -75,3 +80,25 @@ def _columns(connection: Connection) -> Any:
         )
         for name in inspector.get_table_names()
     }
+
+
+async def test_a_database_without_the_questions_of_decisions_gets_them_from_the_records(database: Database) -> None:
+    migrate(database, "graph_agent.record")
+    talk = desk(calls(cancel("1")), says("Bye."), clock=ManualClock(), audit=DatabaseAuditWriter(database))
+    for text in ("go", "yes", "thanks"):
+        await talk.say(text)
+    named = select(decision_logs.c.message, decision_logs.c.question)
+    before = {row.message: row.question for row in database.read_now(lambda connection: connection.execute(named).all())}
+    assert before["go"] == before["yes"] is not None
+    assert before["thanks"] is None
+
+    def as_before(connection: Connection) -> None:
+        connection.exec_driver_sql("DROP INDEX ix_decision_logs_question")
+        connection.exec_driver_sql("ALTER TABLE decision_logs DROP COLUMN question")
+        connection.exec_driver_sql("UPDATE record_schema SET version_num = '0006'")
+
+    database.write_now(as_before)
+    migrate(database, "graph_agent.record")
+    assert {
+        row.message: row.question for row in database.read_now(lambda connection: connection.execute(named).all())
+    } == before

@@ -6,7 +6,8 @@ import { addressOf } from "../shared/address";
 import { getJson } from "../shared/client";
 import { LATE_MS, serverNow } from "../clock";
 import type { Metrics } from "../shared/client";
-import { duration, integer, milliseconds, peopleWords, percent, words } from "../shared/format";
+import { duration, integer, milliseconds, percent, words } from "../shared/format";
+import { wordsOf } from "../shared/about";
 import { useLoaded } from "../shared/loading";
 import { WORDS } from "../shared/meanings";
 import { navigate, query } from "../shared/router";
@@ -151,7 +152,7 @@ function mix(
   const own = names.length > SHOWN ? names.slice(0, SHOWN - 1) : names;
   const rest = names.slice(own.length);
   const sum = (one: Metrics, wanted: readonly string[]): number => wanted.reduce((total, name) => total + (counts(one)[name] ?? 0), 0);
-  const groups: [string, readonly string[]][] = own.map((name) => [peopleWords(name), [name]]);
+  const groups: [string, readonly string[]][] = own.map((name) => [wordsOf(name), [name]]);
   if (rest.length > 0) groups.push([`${rest.length} others`, rest]);
   return groups.map(([name, wanted]) => ({
     name,

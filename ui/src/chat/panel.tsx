@@ -8,7 +8,6 @@ import { endingOf } from "../machine/path";
 import { Score } from "../machine/score";
 import type { Recorded } from "./recorded";
 import { isOperator } from "../shared/about";
-import { outcomeWords } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { select, selection } from "../shared/router";
 import { visible } from "../shared/visible";
@@ -75,7 +74,7 @@ function Progress({ path, running, ending }: Recorded & { running: boolean }): V
   if (!last) return <span class="progress-text">{running ? "starting" : "no turn yet"}</span>;
   return (
     <span class={`progress-text ${running ? "live" : ""}`} role="status" title={WORDS["Round"]}>
-      {running ? `${label(last.state)} · ` : ending ? `${outcomeWords(ending)} · ` : ""}
+      {running ? `${label(last.state)} · ` : ending?.ending ? `${ending.ending} · ` : ""}
       round {last.round}
       {last.cap !== null && ` of ${last.cap}`}
     </span>

@@ -5,7 +5,12 @@ import { visitsOfRecord } from "../machine/path";
 import type { Visit } from "../machine/path";
 import { getJson } from "../shared/client";
 import type { ChatReply, DecisionDetail } from "../shared/client";
-import type { Ending } from "../shared/format";
+
+/** The end of a decision; its words once its row is known. */
+interface Ending {
+  readonly outcome_category: string;
+  readonly ending?: string;
+}
 
 export interface Recorded {
   readonly path: readonly Visit[];
@@ -18,8 +23,7 @@ const UNKNOWN: Recorded = { path: [], ending: null };
 /** A path with what its reply says; the reply is null while the turn runs. */
 export function recordedOf(path: readonly Visit[], reply: ChatReply | null): Recorded {
   if (!reply) return { path, ending: null };
-  const { outcome_category, decision_type, effects = [] } = reply.decision;
-  return { path, ending: { outcome_category: outcome_category ?? "", decision_type, changed: effects.length > 0 } };
+  return { path, ending: { outcome_category: reply.decision.outcome_category ?? "" } };
 }
 
 /** The path of a closed decision; until it is known, and for null, the path is empty. */

@@ -3,9 +3,9 @@ import { useRef } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import type { components } from "../shared/schema";
-import { about, hasTasks } from "../shared/about";
+import { about, hasTasks, wordsOf } from "../shared/about";
 import { serverNow } from "../clock";
-import { peopleWords, words } from "../shared/format";
+import { words } from "../shared/format";
 import { navigate, query } from "../shared/router";
 import { visible } from "../shared/visible";
 
@@ -41,6 +41,7 @@ const CHIPS: Readonly<Record<string, (value: string) => string>> = {
   model: (value) => `model ${value}`,
   constitution: (value) => `constitution ${value.slice(0, 8)}`,
   conversation_id: () => "one conversation",
+  question: () => "one question",
   status: (value) => words(value),
 };
 const FIELDS = ["search", "outcome", "decision_type", "intent_type", "refused", ...Object.keys(CHIPS)];
@@ -174,7 +175,7 @@ interface ChoiceProps {
   readonly pending?: boolean;
 }
 
-function Choice({ name, label, options, show = peopleWords, pending = false }: ChoiceProps): VNode {
+function Choice({ name, label, options, show = wordsOf, pending = false }: ChoiceProps): VNode {
   const value = query.value.get(name) ?? "";
   return (
     <label class={pending ? "pending" : undefined}>

@@ -36,6 +36,12 @@ function behind(page: readonly LoggedDecision[], shown: readonly LoggedDecision[
   return shown.some((item) => ids.has(item.decision_id)) ? shown.filter((item) => !ids.has(item.decision_id)) : [];
 }
 
+/** `shown` without the rows of questions that a newer row is about. */
+function without(newer: readonly LoggedDecision[], shown: readonly LoggedDecision[]): readonly LoggedDecision[] {
+  const questions = new Set(newer.map(({ question }) => question));
+  return shown.filter(({ question }) => question === null || !questions.has(question));
+}
+
 /** Null for a failure because the decision that was named is no longer in the log. */
 function ifGone(failure: unknown): null {
   if (failure instanceof ApiError && failure.status === 404) return null;
@@ -54,7 +60,7 @@ async function newest(signal?: AbortSignal, after?: string): Promise<DecisionPag
   const wanted = apiQuery();
   if (after) wanted.set("after", after);
   wanted.set("limit", String(PAGE));
-  return getJson<DecisionPage>(`/api/decisions?${wanted}`, signal);
+  return getJson<DecisionPage>(`/api/decisions?together=true&${wanted}`, signal);
 }
 
 /** The list as the user has left it: the back button leads to the same place. */
@@ -92,7 +98,7 @@ export function DecisionsView(): VNode {
       const newer = settled < 0 ? null : await newest(signal, shown[settled]?.decision_id).catch(ifGone);
       const isComplete = newer !== null && !newer.has_more;
       const found = isComplete ? newer : await newest(signal);
-      const kept = isComplete ? shown.slice(settled) : behind(found.items, shown);
+      const kept = without(found.items, isComplete ? shown.slice(settled) : behind(found.items, shown));
       setItems([...found.items, ...kept]);
       setPage(found);
       // A refresh says nothing about what follows the last of the rows that stay.
@@ -112,7 +118,7 @@ export function DecisionsView(): VNode {
     wanted.set("limit", String(NEXT_PAGE));
     wanted.set("before", last.decision_id);
     try {
-      const found = await getJson<DecisionPage>(`/api/decisions?${wanted}`);
+      const found = await getJson<DecisionPage>(`/api/decisions?together=true&${wanted}`);
       setItems((known) => (known?.at(-1) === last ? [...known, ...found.items] : known));
       setMore(found.has_more);
     } catch {

@@ -10,7 +10,7 @@ import type { DecisionDetail } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { decisionEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
-import { counted, duration, fullTime, peopleWords, words } from "../shared/format";
+import { counted, duration, fullTime, words } from "../shared/format";
 import { SHADOW_WORDS, WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
@@ -182,7 +182,8 @@ function seal({ violations }: DecisionDetail): string | null {
 
 function Facts({ detail, undoing }: { detail: DecisionDetail; undoing: Undoing | null }): VNode {
   const facts: [string, string | null][] = [
-    ["Type", peopleWords(detail.decision_type)],
+    ["Message", detail.message],
+    ["Type", detail.type_words],
     ["Intent", hasTasks() && detail.intent_type ? words(detail.intent_type) : null],
     ["Status", words(detail.status)],
     ["Started", fullTime(detail.created_at)],

@@ -2,9 +2,8 @@
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import type { LoggedDecision } from "../shared/client";
-import { counted, duration, fullTime, integer, isQuestion, outcomeWords, shortTime } from "../shared/format";
-import type { Ending } from "../shared/format";
-import { OUTCOMES } from "../shared/meanings";
+import { counted, duration, fullTime, integer, shortTime } from "../shared/format";
+import { meaningOf } from "../shared/about";
 import { visible } from "../shared/visible";
 
 interface Options {
@@ -53,14 +52,14 @@ export function RowHeads(): VNode {
   );
 }
 
-/** How a decision came out, in words; its color repeats the category. A question waits for the user, whatever its category. */
-export function Outcome(ending: Ending): VNode {
-  const { outcome_category: outcome, decision_type: type } = ending;
-  const category = outcome.split(":")[0] ?? outcome;
-  const names = type ? `${outcome} · ${type}` : outcome;
+/** The end of a decision in the log or of a replay. */
+export type Ended = Pick<LoggedDecision, "ending" | "ending_kind" | "outcome_category" | "decision_type">;
+
+/** How a decision came out, in the words of the server; its color repeats the kind. */
+export function Outcome({ ending, ending_kind: kind, outcome_category: outcome, decision_type: type }: Ended): VNode {
   return (
-    <span class={`outcome ${isQuestion(type ?? null) ? "asked" : category.toLowerCase()}`} title={`${names}\n${OUTCOMES[outcome] ?? ""}`}>
-      {visible(outcomeWords(ending))}
+    <span class={`outcome ${kind}`} title={`${outcome} · ${type}\n${meaningOf(outcome)}`}>
+      {visible(ending)}
     </span>
   );
 }

@@ -1,13 +1,13 @@
 // The words of the page and what they mean.
 import { Fragment } from "preact";
 import type { VNode } from "preact";
-import { Outcome } from "../decisions/row";
+import { about } from "../shared/about";
 import { getJson } from "../shared/client";
 import type { ConstitutionText } from "../shared/client";
 import { useLoaded } from "../shared/loading";
 import { Searchable } from "../shared/searchable";
 import { visible } from "../shared/visible";
-import { OUTCOMES, WORDS } from "../shared/meanings";
+import { WORDS } from "../shared/meanings";
 
 export function HelpView(): VNode {
   return (
@@ -29,16 +29,19 @@ export function HelpView(): VNode {
       <Tools />
       <h2>Outcomes of a decision</h2>
       <dl class="words">
-        {Object.entries(OUTCOMES).map(([outcome, meaning]) => (
-          <>
-            <dt>
-              <Outcome outcome_category={outcome} />
-            </dt>
-            <dd>
-              {meaning} <code class="quiet">{outcome}</code>
-            </dd>
-          </>
-        ))}
+        {about.value?.outcomes.map(
+          ({ code, words, kind, meaning }) =>
+            meaning && (
+              <Fragment key={code}>
+                <dt>
+                  <span class={`outcome ${kind}`}>{visible(words)}</span>
+                </dt>
+                <dd>
+                  {visible(meaning)} <code class="quiet">{code}</code>
+                </dd>
+              </Fragment>
+            ),
+        )}
       </dl>
     </main>
   );

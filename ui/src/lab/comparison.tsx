@@ -5,11 +5,10 @@ import { Authored } from "../shared/authored";
 import type { AgentDecision } from "../shared/client";
 import { Outcome } from "../decisions/row";
 import { label } from "../machine/layout";
-import { counted, peopleWords, words } from "../shared/format";
-import type { Ending } from "../shared/format";
+import { counted, words } from "../shared/format";
 import { Json, Visible } from "../shared/visible";
 import type { Undoing } from "../machine/undo";
-import type { Report, Step } from "./reports";
+import type { InWords, Report, Step } from "./reports";
 
 interface Props {
   /** The replay under the recorded constitution. */
@@ -66,11 +65,11 @@ function Verdict({ unchanged, whatIf }: Omit<Props, "undoing">): VNode {
 }
 
 function Decisions({ report, heading }: { report: Report; heading: string }): VNode {
-  const before = report.recorded?.decision ?? null;
-  const after = report.decision;
-  const rows: [string, (decision: AgentDecision) => VNode | string][] = [
-    ["Outcome", (one) => <Outcome {...endingOf(one)} />],
-    ["Type", (one) => peopleWords(one.decision_type)],
+  const before = shownOf(report.recorded);
+  const after = shownOf(report);
+  const rows: [string, (decision: Shown) => VNode | string][] = [
+    ["Outcome", (one) => <Outcome {...one} />],
+    ["Type", (one) => one.type_words],
     [
       "Reply",
       (one) => (
@@ -107,11 +106,16 @@ function Decisions({ report, heading }: { report: Report; heading: string }): VN
   );
 }
 
-function endingOf({ outcome_category, decision_type, effects = [] }: AgentDecision): Ending {
-  return { outcome_category: outcome_category ?? "PENDING", decision_type, changed: effects.length > 0 };
+type Shown = Omit<AgentDecision, "outcome_category"> & InWords & { readonly outcome_category: string };
+
+/** A decision with its words; null if there is none. */
+function shownOf(found: Report | Report["recorded"]): Shown | null {
+  if (!found?.decision) return null;
+  const { decision, type_words = "", ending = "", ending_kind = "pending" } = found;
+  return { ...decision, outcome_category: decision.outcome_category ?? "", type_words, ending, ending_kind };
 }
 
-function text(name: string, one: AgentDecision): string {
+function text(name: string, one: Shown): string {
   switch (name) {
     case "Outcome":
       return one.outcome_category ?? "";

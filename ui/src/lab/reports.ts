@@ -1,6 +1,6 @@
 // The replay of one decision: what the server streams about it.
 import { ApiError, post } from "../shared/client";
-import type { AgentDecision } from "../shared/client";
+import type { AgentDecision, LoggedDecision } from "../shared/client";
 import { events } from "../shared/events";
 import { rulesOf } from "./flows";
 import type { Edit } from "./texts";
@@ -20,11 +20,18 @@ export interface Difference {
   readonly replayed: string;
 }
 
+/** How a decision came out, in the words of the server: there, if there is a decision. */
+export interface InWords {
+  readonly type_words: string;
+  readonly ending: string;
+  readonly ending_kind: LoggedDecision["ending_kind"];
+}
+
 /** The result of running one decision again. */
-export interface Report {
+export interface Report extends Partial<InWords> {
   readonly decision_id: string;
   readonly message: string;
-  readonly recorded: { readonly states: readonly string[]; readonly decision: AgentDecision } | null;
+  readonly recorded: (Partial<InWords> & { readonly states: readonly string[]; readonly decision: AgentDecision }) | null;
   readonly identical: boolean;
   /** Why the replay ended early, if it did. */
   readonly departure: string | null;

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { getJson, signInWay, whenSignedOut } from "./client";
 import type { About } from "./client";
+import { words } from "./format";
 import { visible } from "./visible";
 
 export const about = signal<About | null>(null);
@@ -39,6 +40,17 @@ export function isOperator(): boolean {
 /** True if this server has a task list. */
 export function hasTasks(): boolean {
   return about.value?.views.includes("tasks") ?? false;
+}
+
+/** The words of the server for an outcome, a category of outcomes or a decision type. */
+export function wordsOf(code: string): string {
+  const found = about.value;
+  return [...(found?.outcomes ?? []), ...(found?.types ?? [])].find((one) => one.code === code)?.words ?? words(code);
+}
+
+/** The meaning of an outcome. */
+export function meaningOf(code: string): string {
+  return about.value?.outcomes.find((one) => one.code === code)?.meaning ?? "";
 }
 
 /** The line that says that one talks to an AI. */

@@ -1,7 +1,5 @@
 // Times, durations and codes in words.
 
-import { OUTCOME_WORDS, TYPE_WORDS } from "./meanings";
-
 // Written by hand: to make one of the formatters of `Intl` takes longer than to show a whole view.
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -64,37 +62,4 @@ export function countdown(ms: number): string {
 /** A code in words: `SUCCESS:TASK_COMPLETED` reads "success: task completed". */
 export function words(code: string): string {
   return code.toLowerCase().replaceAll("_", " ").replaceAll(":", ": ");
-}
-
-const QUESTIONS = ["REQUEST_CONFIRMATION", "ASK_CLARIFICATION"];
-
-/** True for a decision that waits for the user, whatever its outcome. */
-export function isQuestion(type: string | null): boolean {
-  return QUESTIONS.includes(type ?? "");
-}
-
-/** How a decision came out. */
-export interface Ending {
-  readonly outcome_category: string;
-  readonly decision_type?: string | null;
-  /** False if no call was sent that may change something; undefined if that is not known. */
-  readonly changed?: boolean;
-  /** The reason of the conditions that refused a call; null if they refused none. */
-  readonly refused_by?: string | null;
-}
-
-/** How a decision came out, in words of people. */
-export function outcomeWords({ outcome_category: outcome, decision_type: type, changed, refused_by: rule }: Ending): string {
-  if (type === "REQUEST_CONFIRMATION" || type === "CANCEL_PENDING") return TYPE_WORDS[type] ?? "";
-  // The names are those of the shipped tools: also a list that was only shown is a "task completed".
-  if (outcome === "SUCCESS:TASK_COMPLETED" && changed === false) return "looked up";
-  if (outcome === "REFUSAL:MISSING_PERMISSION" && rule !== undefined) {
-    return rule === null ? "refused: another user's data" : `refused by a rule: ${rule}`;
-  }
-  return OUTCOME_WORDS[outcome] ?? words(outcome);
-}
-
-/** A category, an outcome or a decision type in words of people. */
-export function peopleWords(code: string): string {
-  return OUTCOME_WORDS[code] ?? TYPE_WORDS[code] ?? words(code);
 }

@@ -1,54 +1,5 @@
 // The words of the page, each explained in one sentence: for the view Help, and where they are shown.
 
-/** The outcomes in words of people. The record and the API have the names. */
-export const OUTCOME_WORDS: Readonly<Record<string, string>> = {
-  SUCCESS: "done or answered",
-  AMBIGUITY: "asked back",
-  REFUSAL: "refused",
-  ERROR: "failed",
-  "SUCCESS:TASK_COMPLETED": "done",
-  "SUCCESS:RESPONSE_GIVEN": "answered",
-  "SUCCESS:CLARIFICATION_ANSWERED": "answered",
-  "AMBIGUITY:UNCLEAR_INTENT": "asked what is meant",
-  "AMBIGUITY:MULTIPLE_MATCHES": "asked which one",
-  "AMBIGUITY:MISSING_CONTEXT": "asked for details",
-  "REFUSAL:OUT_OF_SCOPE": "declined: not its job",
-  "REFUSAL:MISSING_PERMISSION": "refused by a rule",
-  "REFUSAL:RATE_LIMITED": "refused: too many requests",
-  "ERROR:TOOL_INVOCATION": "nothing could be done",
-  "ERROR:RESPONSE_GENERATION": "failed",
-  "ERROR:USER_INPUT": "message not accepted",
-  PENDING: "running",
-};
-
-/** The decision types in words of people. */
-export const TYPE_WORDS: Readonly<Record<string, string>> = {
-  RESPOND_ONLY: "answered only",
-  INVOKE_TOOL: "used tools",
-  ASK_CLARIFICATION: "asked back",
-  REQUEST_CONFIRMATION: "asked first",
-  EXECUTE_PENDING: "confirmed",
-  CANCEL_PENDING: "declined",
-  PENDING: "running",
-};
-
-/** Outcomes as the record has them. */
-export const OUTCOMES: Readonly<Record<string, string>> = {
-  "SUCCESS:TASK_COMPLETED": "A tool did what was asked: something was added, shown, changed or deleted. Other calls of the turn may have been refused.",
-  "SUCCESS:RESPONSE_GIVEN": "The assistant answered, or asked you to confirm an action. Nothing was changed.",
-  "SUCCESS:CLARIFICATION_ANSWERED": "The assistant answered after it had asked you something. Nothing was changed.",
-  "AMBIGUITY:UNCLEAR_INTENT": "The assistant asked what you mean.",
-  "AMBIGUITY:MULTIPLE_MATCHES": "Several things fit, so the assistant asked which one.",
-  "AMBIGUITY:MISSING_CONTEXT": "Something was missing, such as a thing of that name, so the assistant asked for it.",
-  "REFUSAL:OUT_OF_SCOPE": "The assistant declined, because this is not its job.",
-  "REFUSAL:MISSING_PERMISSION": "Every call was refused by a rule, such as a condition, or because it was for another user's data.",
-  "REFUSAL:RATE_LIMITED": "There were too many requests in a short time.",
-  "ERROR:TOOL_INVOCATION": "Nothing that was asked for could be done: every call failed or was refused.",
-  "ERROR:RESPONSE_GENERATION": "The model failed, or the turn was ended before it was done.",
-  "ERROR:USER_INPUT": "The message was not valid, or answered a question that is no longer open.",
-  PENDING: "The turn is still running.",
-};
-
 /** What a rule in the shadow would have done with a call. */
 export const SHADOW_WORDS: Readonly<Record<"asks" | "waits" | "refused" | "unknown", string>> = {
   asks: "would have asked the user about it",
