@@ -7,7 +7,8 @@ The model is scripted, so that the example runs offline. With a key, use a `Gemi
 
 import asyncio
 
-from graph_agent import DecisionContext, FunctionCall, FunctionTools, LLMAgentEngine, LLMResponse, ScriptedAdapter
+from graph_agent import DecisionContext, FunctionTools, LLMAgentEngine, ScriptedAdapter
+from graph_agent.testing import calls
 
 
 def free_tables(evening: str) -> list[int]:
@@ -27,8 +28,8 @@ constitution = """You book tables in a restaurant.
 - book_table: Book a table (requires confirmation)
 """
 script = [
-    LLMResponse(function_calls=[FunctionCall("free_tables", {"evening": "friday"})], finish_reason="tool_calls"),
-    LLMResponse(function_calls=[FunctionCall("book_table", {"table": 7, "people": 2})], finish_reason="tool_calls"),
+    calls("free_tables", evening="friday"),
+    calls("book_table", table=7, people=2),
 ]
 agent = LLMAgentEngine(ScriptedAdapter(script), FunctionTools(free_tables, book_table), constitution)
 

@@ -12,19 +12,15 @@ from pathlib import Path
 
 from server import build_library  # the file beside this one
 
-from graph_agent import DecisionContext, FunctionCall, LLMAgentEngine, LLMResponse, McpToolExecutor, ScriptedAdapter
-
-
-def calls(name: str, **arguments: str) -> LLMResponse:
-    return LLMResponse(function_calls=[FunctionCall(name=name, arguments=arguments)], finish_reason="tool_calls")
-
+from graph_agent import DecisionContext, LLMAgentEngine, McpToolExecutor, ScriptedAdapter
+from graph_agent.testing import calls, says
 
 SCRIPT = [
     calls("find_books", title="moby"),
     calls("lend_book", mark="M 9"),
-    LLMResponse(content="Moby-Dick is yours for two weeks.", finish_reason="stop"),
+    says("Moby-Dick is yours for two weeks."),
     calls("burn_book", mark="M 7"),
-    LLMResponse(content="I can't do that.", finish_reason="stop"),
+    says("I can't do that."),
     calls("give_back", mark="M 9"),
 ]
 

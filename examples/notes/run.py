@@ -15,17 +15,14 @@ from server import build_notes  # the file beside this one
 
 from graph_agent import DecisionContext, FunctionCall, LLMAgentEngine, LLMResponse, McpToolExecutor, ScriptedAdapter
 from graph_agent.db import Database
+from graph_agent.testing import calls, says
 
 CONSTITUTION = Path(__file__).with_name("constitution.md").read_text()
 
 
-def calls(name: str, **arguments: str) -> LLMResponse:
-    return LLMResponse(function_calls=[FunctionCall(name=name, arguments=arguments)], finish_reason="tool_calls")
-
-
 def script(note_id: str) -> Iterator[LLMResponse]:
     yield calls("find_notes", words="milk")
-    yield LLMResponse(content="You noted 'buy milk'.", finish_reason="stop")
+    yield says("You noted 'buy milk'.")
     yield calls("delete_note", note_id=note_id)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from graph_agent.testing import calls, says
 from tests import fork_server
 from tests.cli.conftest import cli, home, migrated_home, script, token  # noqa: F401 (fixtures)
 
@@ -24,6 +25,14 @@ You keep notes.
 """
 
 Servers = Callable[..., Path]
+
+SAID = says("Done.").to_json()
+"""The step of a script in which the model says that it is done."""
+
+
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """Return the step of a script in which the model calls one tool."""
+    return calls(tool, **arguments).to_json()
 
 
 def notes_server(folder: Path, *arguments: str, **keys: Any) -> dict[str, Any]:

@@ -12,17 +12,12 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Cli
-from tests.mcp.conftest import Servers, notes_server
+from tests.mcp.conftest import SAID, Servers, call, notes_server
 from tests.written_case import written_case
 
 Script = Callable[..., str]
 ROOT = Path(__file__).parents[2]
-SAID = {"content": "Done.", "finish_reason": "stop"}
 CONFIRMED = "# Notes\n\nYou keep notes.\n\n## Available Tools\n- write_note: Write a note (requires confirmation)\n"
-
-
-def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
-    return {"function_calls": [{"name": tool, "arguments": arguments}], "finish_reason": "tool_calls"}
 
 
 WRITE = call("write_note", name="b", text="milk")

@@ -21,8 +21,7 @@ from graph_agent.reply.authored import by_code, by_server, plain
 from graph_agent.words.receipts import added_rows, confirmed_reply, receipt
 from graph_agent.words.said import say
 from tests.cli.conftest import Cli
-from tests.mcp.conftest import Servers
-from tests.mcp.test_third_party import SAID, call
+from tests.mcp.conftest import SAID, Servers, call
 from tests.terminal import PROGRAM, typed
 
 Script = Callable[..., str]

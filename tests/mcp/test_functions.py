@@ -17,6 +17,7 @@ from graph_agent.gateway.server import Gateway
 from graph_agent.settings import read_settings
 from tests import fork_server
 from tests.cli.conftest import Cli
+from tests.mcp.conftest import call
 
 INVENTORY = '''
 from graph_agent import ToolRefusal
@@ -99,10 +100,6 @@ def files(tmp_path: Path, cli: Cli, folder: None) -> Files:  # noqa: ARG001 (the
         return "--mcp", "servers.json", "--constitution", "constitution.md"
 
     return write
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"function_calls": [{"name": name, "arguments": arguments}], "finish_reason": "tool_calls"}
 
 
 def test_a_constitution_for_functions_has_their_docstrings_and_their_marks(files: Files, cli: Cli) -> None:

@@ -21,8 +21,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.tools.executor import McpToolExecutor
 from tests.cli.conftest import Cli
 from tests.judging import judge_batch
-from tests.mcp.conftest import Servers
-from tests.mcp.test_third_party import SAID, call
+from tests.mcp.conftest import SAID, Servers, call
 from tests.permission import permitted
 
 Script = Callable[..., str]

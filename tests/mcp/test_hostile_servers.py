@@ -27,8 +27,8 @@ from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
 from tests.cli.conftest import Cli
-from tests.mcp.conftest import ROOT, Servers, notes_server
-from tests.mcp.test_third_party import SAID, call, decide, executable, granted, settings
+from tests.mcp.conftest import ROOT, SAID, Servers, call, notes_server
+from tests.mcp.test_third_party import decide, executable, granted, settings
 from tests.permission import permitted
 
 Script = Callable[..., str]

@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -22,17 +21,10 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.settings import Settings
 from tests import fork_server
 from tests.cli.conftest import Cli
-from tests.mcp.conftest import Servers, notes_server
+from tests.mcp.conftest import SAID, Servers, call, notes_server
 from tests.permission import permitted
 
 Script = Callable[..., str]
-
-
-def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
-    return {"function_calls": [{"name": tool, "arguments": arguments}], "finish_reason": "tool_calls"}
-
-
-SAID = {"content": "Done.", "finish_reason": "stop"}
 
 
 def settings(tmp_path: Path, mcp: Path, constitution: Path, model: str) -> Settings:
