@@ -130,8 +130,12 @@ simulate: $(STAMP) ## simulate replicas under faults from SEEDS=200 seeds; SEED=
 		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 .PHONY: bench
-bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, in one interleaved run; sealing, proofs, questions, memory, size
+bench: $(STAMP) $(PEERS)/.ready ## CPU per turn beside peers, interleaved; rules, bursts, pages, a large log, questions, memory, size
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.rules
+	@$(BIN)/python -m benchmarks.overload
+	@$(BIN)/python -m benchmarks.open_pages
+	@$(BIN)/python -m benchmarks.large_log
 	@$(BIN)/python -m benchmarks.tree
 	@$(BIN)/python -m benchmarks.questions
 	@$(BIN)/python -m benchmarks.questions --postgresql

@@ -41,35 +41,52 @@ WAVES = 2
 
 _BODY = json.dumps({"content": MESSAGE}).encode()
 _HEAD = b"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_BODY)
-_CHAT, _STREAM = (b"POST %s HTTP/1.1\r\n%s%s" % (path, _HEAD, _BODY) for path in (b"/api/chat", b"/api/chat/stream"))
+CHAT, _STREAM = (b"POST %s HTTP/1.1\r\n%s%s" % (path, _HEAD, _BODY) for path in (b"/api/chat", b"/api/chat/stream"))
+_ADDRESS = re.compile(r"https?://[\d.]+:(\d+)")
+_ECHO = """
+from typing import Any
+import fastapi, uvicorn
+app = fastapi.FastAPI()
+@app.post("/api/chat")
+async def chat(body: dict[str, Any]) -> dict[str, Any]:
+    return body
+uvicorn.run(app, port=0, access_log=False)
+"""
+"""FastAPI alone, with the same request."""
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[tuple[int, int]]:
-    """Run a server with the embedded model in `home`; yield its process id and its port."""
+def serving(home: Path, *more: str, url: str | None = None) -> Iterator[tuple[int, int]]:
+    """Run a server with the embedded model in `home` or on the database at `url`; yield its process id and its port."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
     environment |= {"GRAPH_AGENT_HOME": str(home), "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000"}
-    options = ["--port", "0", "--no-page", "--no-token", "--model", "embedded"]
-    code = f"from graph_agent.cli.main import main; main({['serve', *options]})"
+    if url is not None:
+        environment["DATABASE_URL"] = url
+    options = ["--port", "0", "--no-page", "--no-token", "--model", "embedded", *more]
+    with _started(f"from graph_agent.cli.main import main; main({['serve', *options]})", environment) as server:
+        yield server
+
+
+@contextmanager
+def _started(code: str, environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """Run a server; yield its process id, and the port that it prints."""
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
         try:
-            yield (
-                server.pid,
-                next(int(found[1]) for line in server.stderr if (found := re.search(r"serving http\S+:(\d+)", line))),
-            )
+            yield server.pid, next(int(found[1]) for line in server.stderr if (found := _ADDRESS.search(line)))
         finally:
             server.terminate()
 
 
 def cpu_of(process: int) -> float:
-    """Return the CPU seconds of a process, all threads."""
+    """Return the CPU seconds of a process and of those that it has started, all threads."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    started = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
+    return (int(fields[11]) + int(fields[12])) / _TICK + sum(cpu_of(int(one)) for one in started)
 
 
-async def send(port: int, requests: int, request: bytes = _CHAT) -> None:
+async def send(port: int, requests: int, request: bytes = CHAT) -> None:
     """Send requests one after the other; one that is refused for lack of capacity is sent again, on a new connection."""
     while requests:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -102,12 +119,14 @@ class Measured:
     crowded: float
     watched_ratios: list[float]
     """In each round the CPU of the watched turns to that of the turns that are not watched."""
+    waited: dict[str, float]
+    """The seconds until an answer, one request after the other."""
 
 
 async def measure(home: Path) -> Measured:
     """Measure the ways by turns, so that a change of the machine's speed affects all of them."""
     settings = Settings(home=home / "bare", turns_per_minute=1_000_000)
-    with serving(home / "served") as (server, port):
+    with serving(home / "served") as (server, port), _started(_ECHO, dict(os.environ)) as (echo, echo_port):
         async with open_runtime(settings, model="embedded") as runtime:
 
             async def engine() -> None:
@@ -118,15 +137,20 @@ async def measure(home: Path) -> Measured:
             async def http() -> None:
                 await send(port, BATCH)
 
+            async def echoed() -> None:
+                await send(echo_port, BATCH)
+
             async def watched() -> None:
                 await send(port, BATCH, _STREAM)
 
             ways: dict[str, tuple[Callable[[], Awaitable[Any]], Callable[[], float]]] = {
                 "bare turn": (engine, time.process_time),
+                "echo": (echoed, lambda: cpu_of(echo)),
                 "HTTP": (http, lambda: cpu_of(server)),
                 "watched": (watched, lambda: cpu_of(server)),
             }
             spent: dict[str, list[float]] = {name: [] for name in ways}
+            waited: dict[str, list[float]] = {name: [] for name in ways}
             ratios = []
             for round_number in range(ROUNDS + 1):
                 taken_by = {}
@@ -135,7 +159,9 @@ async def measure(home: Path) -> Measured:
                 for name, (work, cpu) in order if round_number % 2 else reversed(order):
                     before, unit = cpu(), spin_microseconds(20) / 1e6
                     after_spins = cpu() if cpu is time.process_time else before
+                    started = time.perf_counter()
                     await work()
+                    waited[name].append((time.perf_counter() - started) / BATCH)
                     taken_by[name] = cpu() - after_spins
                     # The first round warms both up.
                     if round_number:
@@ -150,7 +176,9 @@ async def measure(home: Path) -> Measured:
                 unit = (unit + spin_microseconds(20) / 1e6) / 2
                 crowded.append(taken / unit / (CLIENTS * REQUESTS_EACH))
     medians = {name: statistics.median(times) for name, times in spent.items()}
-    return Measured(medians, statistics.median(crowded), ratios)
+    return Measured(
+        medians, statistics.median(crowded), ratios, {name: statistics.median(times) for name, times in waited.items()}
+    )
 
 
 def main() -> None:
@@ -165,6 +193,9 @@ def main() -> None:
     print(f"{'bare turn':18}{spent['bare turn'] * unit:8.1f} ms = {spent['bare turn']:5.1f} spins")
     line = f"{'HTTP, one client':18}{spent['HTTP'] * unit:8.1f} ms = {spent['HTTP']:5.1f} spins, ratio {ratio:.2f}"
     print(line + against("HTTP to the bare turn", ratio, GOAL_RATIO))
+    echo, waited = spent["echo"] * unit, measured.waited
+    line = f"{'FastAPI alone':18}{echo:8.1f} ms = {spent['echo']:5.1f} spins; an answer takes {waited['echo'] * 1000:.1f} ms"
+    print(f"{line}, that of a turn {waited['HTTP'] * 1000:.1f} ms, without HTTP {waited['bare turn'] * 1000:.1f} ms")
     low, ratio, high = statistics.quantiles(measured.watched_ratios, n=4)
     line = f"{'with its events':18}{spent['watched'] * unit:8.1f} ms = {spent['watched']:5.1f} spins, ratio to HTTP {ratio:.2f}"
     print(line + against("a watched turn to one that is not", ratio, GOAL_WATCHED))

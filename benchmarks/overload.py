@@ -15,11 +15,14 @@ from pathlib import Path
 
 from benchmarks.http import cpu_of, serving
 from graph_agent.api.connections import raise_descriptor_limit
+from tests.cluster.services import PostgreSql
 from tests.overload import DEADLINE_SECONDS, TURN_REQUEST, Answer, measure, open_rows, send_burst
 
 TURNS = (500, 1000, 1500)
 BURSTS = (20 * [50], 3 * [200], [500, 50], [1000, 50])
 """The numbers of turns of bursts one after the other."""
+WORKERS = (1, 2)
+"""The processes that share a PostgreSQL and the bursts of 200."""
 CLIENTS = (200, 600)
 CLIENT_SECONDS = 12.0
 
@@ -29,6 +32,13 @@ def main(sizes: list[int]) -> None:
     raise_descriptor_limit()
     for turns in BURSTS:
         _print_load(f"bursts of {', '.join(map(str, turns))}", partial(_bursts, turns))
+    with tempfile.TemporaryDirectory(prefix="overload-") as folder:
+        Path(folder).chmod(0o755)
+        server = PostgreSql(Path(folder))
+        for workers in WORKERS:
+            load = partial(_bursts, 3 * [200])
+            _print_load(f"bursts of 200, 200, 200 on PostgreSQL, processes: {workers}", load, workers, server.url)
+        server.close()
     for clients in CLIENTS:
         _print_load(f"{clients} clients for {CLIENT_SECONDS:g} s", partial(_ask_repeatedly, clients))
     for size in sizes:
@@ -45,8 +55,9 @@ def main(sizes: list[int]) -> None:
         print(f"  /healthz in the middle: {result.quick_answer_seconds * 1000:.0f} ms")
 
 
-def _print_load(name: str, load: Callable[[int], list[Answer]]) -> None:
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (server, port):
+def _print_load(name: str, load: Callable[[int], list[Answer]], workers: int = 1, url: str | None = None) -> None:
+    processes = ("--workers", str(workers))
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), *processes, url=url) as (server, port):
         _bursts([3, 3], port)  # The first turns import modules and open the databases.
         before = cpu_of(server)
         answers = load(port)
@@ -58,7 +69,8 @@ def _print_load(name: str, load: Callable[[int], list[Answer]]) -> None:
         if answered:
             print(f"  answered: median {_ms(answered, 0.5)}, 99 % within {_ms(answered, 0.99)}")
         _print_refusals(refused)
-        print(f"  CPU of the server: {spent:.1f} s; peak of its memory: {memory} MiB; {open_rows(Path(folder))} rows open")
+        left = "" if url else f"; {open_rows(Path(folder))} rows open"
+        print(f"  CPU of the server: {spent:.1f} s; peak of its memory: {memory} MiB{left}")
 
 
 def _peak_memory(process: int) -> int:

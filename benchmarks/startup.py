@@ -141,12 +141,12 @@ def command(line: str) -> tuple[str, str, str]:
     return (sys.executable, "-c", f"from graph_agent.cli.main import main; main({line.split()!r})")
 
 
-def cpu_seconds(process: Sequence[str], environment: dict[str, str]) -> float:
-    """Run a process to its end and return its CPU time."""
+def cpu_seconds(process: Sequence[str], environment: dict[str, str], codes: Sequence[int] = (0,)) -> float:
+    """Run a process to its end, which exits with one of these codes, and return its CPU time."""
     nowhere = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
     started = os.posix_spawn(process[0], list(process), environment, file_actions=nowhere)
     _, status, usage = os.wait4(started, 0)
-    if status:
+    if os.waitstatus_to_exitcode(status) not in codes:
         raise RuntimeError(f"{Path(process[0]).name} failed: {' '.join(process[1:])}")
     return usage.ru_utime + usage.ru_stime
 

@@ -27,7 +27,7 @@ from graph_agent.record.blobs import store_texts
 from graph_agent.record.partitions import create_days
 from graph_agent.record.projection import decision_row, invocation_rows
 from graph_agent.record.tables import decision_logs, tool_invocation_logs
-from graph_agent.record.tree.leaves import Sealer, new_leaf
+from graph_agent.record.tree.leaves import RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind, record_pending
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
@@ -134,8 +134,8 @@ def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], li
         )
 
 
-def fill(database: Database, count: int) -> None:
-    """Write `count` decisions, `BATCH` of them in each transaction."""
+def fill(database: Database, count: int, key: RecordKey = None) -> None:
+    """Write `count` decisions, which wait for the tree under `key`, `BATCH` of them in each transaction."""
     kinds, texts = asyncio.run(templates())
     begins = ENDS - timedelta(days=1) * count / per_day(count)
     database.write_now(lambda connection: create_days(connection, begins, ENDS))
@@ -143,7 +143,7 @@ def fill(database: Database, count: int) -> None:
         database.write_now(lambda connection, at=at: store_texts(connection, texts, at))  # type: ignore[misc]  # a default binds the value
     tables = (decision_logs, tool_invocation_logs, record_pending)
     waiting: tuple[list[dict[str, Any]], ...] = ([], [], [])
-    sealer = Sealer(None)
+    sealer = Sealer(key)
 
     def flush() -> None:
         def write_batches(connection: Connection) -> None:
