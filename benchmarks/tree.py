@@ -30,11 +30,12 @@ from graph_agent.record.tree.reading import prove_leaf, stored_nodes
 from graph_agent.record.tree.service import BATCH, RecordTree, TreeSealer
 from graph_agent.record.tree.tables import LeafKind, record_pending, tree_leaves
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.merkle import consistency_proof
 from graph_agent.tlog.note import KeyType, SigningKey
 from tests.cluster.services import PostgreSql
-from tests.scripted_turns import asks, calls, engine_of, says
+from tests.scripted_turns import asks, calls, engine_of
 
 WAVE, WAVES = 50, 20
 """Decisions that are closed at once, and sealed together; how often."""

@@ -88,8 +88,9 @@ def failed(code: ToolErrorCode, text: str = "it failed") -> ToolResult:
     return ToolResult(success=False, error=text, error_code=code)
 
 
-def says(text: str | None, finish_reason: str = "stop") -> LLMResponse:
-    return LLMResponse.model_validate({"content": text, "finish_reason": finish_reason})
+def ends(finish_reason: Any = "stop", text: str | None = None) -> LLMResponse:
+    """Return a response that ends in this way, by default an empty one."""
+    return LLMResponse(content=text, finish_reason=finish_reason)
 
 
 def calls(*requested: tuple[str, dict[str, Any]], content: str | None = None) -> LLMResponse:

@@ -12,9 +12,10 @@ from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import UNKNOWN_REPLY
+from graph_agent.testing import says
 from tests.agent_service.environment import USER, agent_services, kept, said, talk
 from tests.frozen_clock import pass_time
-from tests.scripted_turns import TableServer, calls, done, failed, says
+from tests.scripted_turns import TableServer, calls, done, failed
 
 LIST = calls(("list_tasks", {}))
 ADD = calls(("add_task", {"description": "a"}))

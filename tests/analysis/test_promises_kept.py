@@ -24,9 +24,10 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.policy.cedar_shop import PERMIT, ShopTool, constitution_of, declarations_of, facts, policy_of, schema
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 
 NUMBER = schema("n", n={"type": "integer", "minimum": 0, "maximum": 2})
 TOOLS = (

@@ -13,8 +13,9 @@ import httpx
 import graph_agent
 from graph_agent.api.app import create_app
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import says
 from tests.chat.environment import Environment
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 PACKAGE = Path(graph_agent.__file__).parent
 PAGE = (PACKAGE.parent / "docs/architecture.md").read_text(encoding="utf-8")

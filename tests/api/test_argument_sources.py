@@ -12,8 +12,9 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import DecisionRecord, EntryKind
 from graph_agent.replays.argument_sources import argument_sources
 from graph_agent.replays.sources import load_from_log
+from graph_agent.testing import says
 from tests.chat.environment import Environment
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 

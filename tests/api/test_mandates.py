@@ -13,10 +13,11 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.stops import place_stop
+from graph_agent.testing import says
 from tests.api.test_approvals import ANN, BOB, SIGN_IN
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import rules
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 IN_PLANS = Constitution.load(None).text.replace("- add_task: Create new tasks", "- add_task: Create new tasks (in plans)")
 LINES = [{"tool": "add_task", "arguments": {"description": {"is": ["bread", "milk"]}}, "times": 2}]

@@ -23,8 +23,9 @@ from graph_agent.models.llm import LLMErrorCause, LLMResponse
 from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.causes import CAUSES
+from graph_agent.testing import says
 from tests.chat.environment import Environment
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
 Served = Callable[[Runtime], httpx.AsyncClient]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import httpx
 
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.testing import says
 from tests.api.test_record import said
 from tests.chat.environment import Environment, GatedModel
-from tests.scripted_turns import says
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 

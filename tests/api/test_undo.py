@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import says
 from tests.address_desk import CONSTITUTION, AddressDesk
 from tests.chat.environment import Environment
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 SCRIPT = [calls(("set_address", {"order_id": "W1", "address": "Birch 9"})), says("Done.")]
 

@@ -19,10 +19,11 @@ from graph_agent.policy.call_in_hand import CallInHand, Findings, Gate, GuardVer
 from graph_agent.policy.guard import GATES, check_gates, with_gate
 from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
 from tests.documentation.gate_tables import PAGE
-from tests.scripted_turns import TableServer, asks, calls, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, engine_of
 
 TWO = calls(("add_task", {"description": "a"}), ("add_task", {"description": "b"}))
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import says
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
 from tests.chat.environment import open_environment
 from tests.chat.payment_servers import Kind
 from tests.chat.payment_shop import COMPLETE, LINES, constitution_of
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 
 def engine_settings(url: str, kind: Kind, amount: int) -> dict[str, Any]:

@@ -21,13 +21,14 @@ from graph_agent.ports import Clock
 from graph_agent.record.tables import call_operations, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.sent_calls import SentCalls
 from tests.chat.payment_servers import META_NAME, Kind, PaymentServer, serving
 from tests.lost_answer import Fault
-from tests.scripted_turns import SECRET, asks, calls, grouped, says
+from tests.scripted_turns import SECRET, asks, calls, grouped
 
 LINES = {
     "keyed": ["keyed.pay: Pay an amount (without confirmation) (operation key in idempotency_key)"],

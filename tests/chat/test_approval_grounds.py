@@ -16,10 +16,11 @@ from graph_agent.models.sources import Source
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
+from graph_agent.testing import says
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import own, request_of, requests_of, respond, waiting
 from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 CANCEL = ("cancel_order", {"order_id": "W2", "reason": "card_1"})
 UNSENT = 'context.result has order && context.result.order.status != "sent" && context.approvals.manager >= 1'

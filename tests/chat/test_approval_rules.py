@@ -23,10 +23,11 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.question.stored import Answer, Macs
 from graph_agent.question.tables import Asks, Evidence, answers
+from graph_agent.testing import says
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import ADD, chat_of, messages, own, request_of, requests_of, respond, rules, waiting
 from tests.chat.test_recovery import Stopped
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 TWO = "context.approvals.manager >= 1 && context.approvals.finance >= 1"
 WEAKER_TEXT = Constitution.load(None).text.replace("(requires confirmation)", "(without confirmation)")

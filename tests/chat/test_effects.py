@@ -30,6 +30,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.record.settlements import UnknownCall
 from graph_agent.record.tables import call_operations, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
@@ -39,7 +40,7 @@ from tests.chat.payment_servers import KEYED, META_NAME, Kind
 from tests.chat.payment_shop import COMPLETE, LINES, constitution_of, opened
 from tests.lost_answer import LOSSES, Fault
 from tests.record.trees import verified
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 from tests.settling import settle_all
 
 

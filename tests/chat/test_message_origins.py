@@ -5,8 +5,9 @@ from __future__ import annotations
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.testing import says
 from tests.chat.environment import Environment
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 RULES = ConditionsFile("""permit (principal, action, resource);
 @id("after a foreign text it is my word")

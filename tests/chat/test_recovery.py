@@ -23,9 +23,9 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import MAX_INTEGER, DecisionOpening
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FAILURE_REPLY
+from graph_agent.testing import says
 from graph_agent.turn.run import OpenedTurn
 from tests.chat.environment import Environment, GatedModel
-from tests.scripted_turns import says
 
 T = TypeVar("T")
 

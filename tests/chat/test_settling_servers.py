@@ -24,11 +24,12 @@ from graph_agent.ports import Clock
 from graph_agent.record.settlements import UnknownOutcomes
 from graph_agent.record.tables import call_operations
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.task_servers import RestartedServer
 from tests.record.trees import verified
-from tests.scripted_turns import SECRET, asks, calls, grouped, says
+from tests.scripted_turns import SECRET, asks, calls, grouped
 from tests.settling import serve
 
 CONSTITUTION = """# Constitution

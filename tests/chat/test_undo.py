@@ -21,13 +21,14 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.replays.replayer import Replayer
+from graph_agent.testing import says
 from graph_agent.turn.sent_calls import SentCalls
 from tests.address_desk import CONSTITUTION, AddressDesk, move, note, schema
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import own, request_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
 from tests.chat.test_recovery import Stopped
-from tests.scripted_turns import calls, done, failed, says
+from tests.scripted_turns import calls, done, failed
 from tests.settling import settle_all
 
 _COMMITS = 12

@@ -30,9 +30,10 @@ import graph_agent
 from graph_agent import agent_service
 from graph_agent.models.base import Frozen
 from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.testing import says
 from tests.agent_service.environment import answers, wants
 from tests.llm.wire_server import serving
-from tests.scripted_turns import asks, calls, says
+from tests.scripted_turns import asks, calls
 from tests.turn.test_contract_calls import PlainAdapter, PlainExecutor
 
 FOLDER = os.environ.get("GRAPH_AGENT_DOCUMENTS")

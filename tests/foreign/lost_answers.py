@@ -35,12 +35,13 @@ from graph_agent.policy.signature import Signer
 from graph_agent.record.tables import call_operations
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
+from graph_agent.testing import says
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.sent_calls import SentCalls
 from tests.foreign.__main__ import INSTALLED, ROOT
-from tests.scripted_turns import SECRET, asks, calls, grouped, says
+from tests.scripted_turns import SECRET, asks, calls, grouped
 from tests.settling import settle_all
 
 NOT_KNOWN = "Not known whether this was done"

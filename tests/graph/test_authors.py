@@ -19,9 +19,10 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.replays.replayer import replay
 from graph_agent.reply.fixed import CAP_REPLY, DECLINED_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, ends, engine_of, failed
 
 ADD = ("add_task", {"description": "call mom"})
 DELETE = ("delete_task", {"task_id": "t1"})
@@ -60,7 +61,7 @@ async def test_the_words_of_the_model_and_the_receipt_of_a_server_differ() -> No
 async def test_what_code_adds_to_the_words_of_the_model_is_codes() -> None:
     claims = calls(("answer", {"text": "I have added it.", "reports_change": True}))
     assert await authors_of(claims) == ([("model", "I have added it."), ("code", "\n\nNothing was changed.")], [], [])
-    cut = await authors_of(says("Your tasks are", finish_reason="max_tokens"))
+    cut = await authors_of(ends("max_tokens", "Your tasks are"))
     assert cut == ([("model", "Your tasks are"), ("code", " […] (this answer was cut short)")], [], [])
 
 
@@ -71,7 +72,7 @@ async def test_a_question_and_a_refusal_of_the_model_are_the_models(name: str, p
 
 
 async def test_a_fixed_reply_is_codes_and_quotes_the_receipts_of_the_server() -> None:
-    assert await authors_of(says(None)) == ([("code", FAILURE_REPLY)], [], [])
+    assert await authors_of(ends()) == ([("code", FAILURE_REPLY)], [], [])
     rounds = [calls(("add_task", {"description": f"call {name}"})) for name in ("ann", "bob", "eve", "kim", "joe")]
     server = TableServer({"add_task": lambda arguments: done({"receipt": f"added '{arguments['description']}'"})})
     reply, *_ = await authors_of(*rounds, server=server)

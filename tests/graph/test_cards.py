@@ -10,7 +10,8 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import AfterYes, AnswerState, DecisionType, OutcomeCategory, PendingAction, PendingCall
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolResult
-from tests.scripted_turns import calls, done, failed, says
+from graph_agent.testing import says
+from tests.scripted_turns import calls, done, failed
 from tests.shop import Shop, asked, cancel, desk, get, note, pay_back
 
 END, EXPLAIN, GO_ON = AfterYes

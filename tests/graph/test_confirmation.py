@@ -30,8 +30,9 @@ from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmatio
 from graph_agent.replays.replayer import replay
 from graph_agent.reply.fixed import ONE_AT_A_TIME, void_answer_reply
 from graph_agent.task_server.declarations import TASK_TOOLS
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped
 
 DELETE = ("delete_task", {"task_id": "t1"})
 QUESTION = "Delete task: 'buy bread'. Should I go ahead? Please answer yes or no."

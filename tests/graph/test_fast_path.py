@@ -21,11 +21,12 @@ from graph_agent.graph.fast_node import FastNode, install_fast_nodes
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.step import Step
 from graph_agent.graph.stepping import require_whole_path, walk, walk_edges
+from graph_agent.testing import says
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
 from tests.graph.test_transitions import WALKS
 from tests.graph.test_your_own_states import CONTENT
-from tests.scripted_turns import asks, engine_of, says
+from tests.scripted_turns import asks, engine_of
 
 
 class Listener(AsyncCallbackHandler):

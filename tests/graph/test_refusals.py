@@ -9,7 +9,8 @@ import pytest
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.tools import ToolResult
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from graph_agent.testing import says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed
 
 LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
 TASKS = done({"tasks": [{"id": f"t{number}", "description": f"task {number}"} for number in range(1, 9)]})

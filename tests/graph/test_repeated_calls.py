@@ -12,7 +12,8 @@ from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCause, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.reply.fixed import CAP_REPLY, REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
 from graph_agent.reply.forms import REPLY_FORMS
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from graph_agent.testing import says
+from tests.scripted_turns import TableServer, asks, calls, done, ends, engine_of, failed
 
 ADD = ("add_task", {"description": "call mom"})
 LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
@@ -42,7 +43,7 @@ async def test_a_model_that_repeats_a_call_is_asked_once_more_without_tools() ->
 
 
 @pytest.mark.parametrize(
-    "third", [calls(LIST), calls(ADD), LLMError(), says(None), says("")], ids=["repeats", "calls", "fails", "empty", "blank"]
+    "third", [calls(LIST), calls(ADD), LLMError(), ends(), says("")], ids=["repeats", "calls", "fails", "empty", "blank"]
 )
 async def test_without_that_answer_the_user_gets_what_was_read(third: Any) -> None:
     server = reads()

@@ -12,8 +12,9 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse
 from graph_agent.models.tools import ToolResult
+from graph_agent.testing import says
 from tests.chat.environment import open_environment
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of
 
 
 async def test_the_model_reads_a_task_without_the_user_and_fractions_of_seconds(tmp_path: Path, template: Path) -> None:

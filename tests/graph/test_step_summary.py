@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from graph_agent.graph.step_summary import summarize
 from graph_agent.models.decision import AfterYes
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.address_desk import move
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 from tests.shop import cancel, desk
 from tests.turn.test_undo import Desk
 

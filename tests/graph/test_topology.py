@@ -11,7 +11,8 @@ from langgraph.graph import END, START
 from graph_agent.errors import UndeclaredOutcomeError
 from graph_agent.graph import build, diagram, topology
 from graph_agent.graph.state import Turn, TurnRuntime
-from tests.scripted_turns import asks, engine_of, says
+from graph_agent.testing import says
+from tests.scripted_turns import asks, engine_of
 
 ROOT = Path(__file__).parents[2]
 

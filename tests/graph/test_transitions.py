@@ -14,10 +14,11 @@ from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, Dec
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
+from graph_agent.testing import says
 from graph_agent.turn.engine import step
 from graph_agent.words.confirmation import digest_of_call
 from graph_agent.words.said import NOTHING_KNOWN
-from tests.scripted_turns import SECRET, TableServer, asked_under, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import SECRET, TableServer, asked_under, asks, calls, done, engine_of, failed
 
 ADD = ("add_task", {"description": "call mom"})
 DELETE = ("delete_task", {"task_id": "t1"})

@@ -20,9 +20,10 @@ from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.record import DecisionRecord, RecordStatus
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
-from tests.scripted_turns import asks, calls, engine_of, says
+from tests.scripted_turns import asks, calls, engine_of
 
 CONTENT = {
     **TOPOLOGY,

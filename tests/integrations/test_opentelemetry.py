@@ -30,9 +30,10 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.settings import Settings
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.otlp_collector import Collected, collecting
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped
 
 TOKENS = TokenUsage(prompt_tokens=100, completion_tokens=7, total_tokens=107)
 

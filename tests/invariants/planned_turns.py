@@ -27,9 +27,10 @@ from graph_agent.question.tables import questions
 from graph_agent.record.tables import mandate_draws
 from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.policy.cedar_shop import COUNT, PERMIT, TEXT, ShopTool, constitution_of, declarations_of, schema
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 from tests.turn.test_budgets import LONG
 
 Arguments = Mapping[str, Any]

@@ -24,9 +24,10 @@ from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.finished import FinishedTurn
 from tests import order_desk as desk
-from tests.scripted_turns import calls, done, failed, says
+from tests.scripted_turns import calls, done, failed
 
 SEEDS: Final = 400
 DIGESTS: Final = Path(__file__).with_name("random_conversations.json")

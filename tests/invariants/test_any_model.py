@@ -20,12 +20,13 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
 from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.examples import examples
 from tests.invariants.adversary import Adversary, model_answers
 from tests.invariants.calls import CONSTITUTION, DELETE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import TASK, WHITELIST, check_replay, check_turn, confirmed_action
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, ends, engine_of, failed, grouped
 
 
 class Stage:
@@ -129,12 +130,12 @@ async def test_a_preview_is_requested_only_from_a_server_that_declares_it() -> N
 @pytest.mark.parametrize(
     "answer",
     [
-        says(None),
+        ends(),
         says(""),
         says(" \n\t\u200b\u202e"),
-        says(None, "tool_calls"),
-        says(None, "max_tokens"),
-        says("Done!", "error"),
+        ends("tool_calls"),
+        ends("max_tokens"),
+        ends("error", "Done!"),
         says("half a pair \ud800"),
         says('delete_task(task_id="t1")'),
         LLMResponse(content="Done!", function_calls=[FunctionCall(name="")], finish_reason="stop"),

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from graph_agent.errors import RecordUnavailableError
+from graph_agent.testing import says
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, LIST
 from tests.invariants.checks import CANARY, CONFIRMED_TOOL
 from tests.invariants.installation import FAULTS, LOG_WRITES, FaultInjector, open_installation
 from tests.invariants.test_faults import attempted
-from tests.scripted_turns import asks, calls, says
+from tests.scripted_turns import asks, calls
 
 
 @pytest.mark.parametrize("ask_model", [True, False])

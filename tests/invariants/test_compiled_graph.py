@@ -48,12 +48,13 @@ from graph_agent.record.audit_writer import NoApprovalRequests
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FORBIDDEN_NOT_DONE
 from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.testing import says
 from graph_agent.words.confirmation import digest_of_call
 from graph_agent.words.reasons import rule_of
 from graph_agent.words.said import Known, say
 from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, WHITELIST, confirmed_action
-from tests.scripted_turns import SECRET, TableServer, asks, calls, engine_of, failed, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, ends, engine_of, failed
 
 
 @dataclass(frozen=True)
@@ -192,8 +193,8 @@ ENDINGS = [
     says("Which task do you mean?"),
     says("  "),
     says('delete_task(task_id="t1")'),
-    says(None, "tool_calls"),
-    says("Your tasks", "max_tokens"),
+    ends("tool_calls"),
+    ends("max_tokens", "Your tasks"),
     LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED),
     LLMResponse(finish_reason="error"),
     calls(("ask_user", {"question": "Which one?"})),

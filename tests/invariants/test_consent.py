@@ -13,11 +13,12 @@ from graph_agent.errors import RecordUnavailableError
 from graph_agent.models.decision import DecisionType, PendingAction
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.signature import Signer
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.adversary import Adversary
 from tests.invariants.checks import CONFIRMED_TOOL, confirmed_action
 from tests.invariants.installation import Fault, open_installation
-from tests.scripted_turns import SECRET, TableServer, asks, calls, engine_of, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, engine_of
 
 
 async def test_consent_works_once_within_five_minutes_for_its_user_and_conversation(tmp_path: Path) -> None:

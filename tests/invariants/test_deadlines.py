@@ -13,12 +13,13 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.signature import Signer
 from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, CONSTITUTION, DELETE, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, check_turn, confirmed_action
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, grouped
 
 
 class Hanging:

@@ -18,13 +18,14 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import pass_time
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, LIST, VOIDED
 from tests.invariants.checks import CANARY, CONFIRMED_TOOL
 from tests.invariants.installation import FAULTS, LOG_WRITES, FaultInjector, open_installation
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, grouped, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, grouped
 
 
 async def test_each_row_is_written_before_the_next_step_begins() -> None:

@@ -18,12 +18,13 @@ from graph_agent.policy.signature import Signer
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.record.tables import metadata as log_metadata
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, CONSTITUTION, DELETE, LIST, UNKNOWN
 from tests.invariants.checks import CONFIRMED_TOOL, check_replay, check_turn, confirmed_action
 from tests.invariants.installation import FAULTS
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed
 
 
 @pytest.mark.parametrize("kind", ["exception", "stray cancellation", "group"])

@@ -14,13 +14,14 @@ from graph_agent.errors import LLMError, ToolErrorCode
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.result_size import MAX_RESULT_BYTES
 from graph_agent.models.tools import ToolResult
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, CONSTITUTION, LIST
 from tests.invariants.checks import CANARY
 from tests.invariants.installation import Fault, open_installation
 from tests.scaling import grows_with_length
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed
 
 
 async def test_tokens_and_result_sizes_are_capped() -> None:

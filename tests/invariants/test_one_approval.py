@@ -15,7 +15,8 @@ from graph_agent.models.decision import AfterYes, DecisionType
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
-from tests.scripted_turns import calls, failed, says
+from graph_agent.testing import says
+from tests.scripted_turns import calls, failed
 from tests.shop import CONSTITUTION, Shop, cancel, desk, get, note, pay_back
 
 ORDERS = st.sampled_from(["1", "2", "3"])

@@ -8,12 +8,13 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition, RecordStatus, ToolInvocation
 from graph_agent.policy import guard
 from graph_agent.policy.call_in_hand import Setting
+from graph_agent.testing import says
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.words.reasons import for_model
 from tests import order_desk as desk
 from tests.examples import examples
 from tests.invariants.random_conversations import SEEDS, WRITES, Played, digest_of, play, random_batch, stored_digests
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 _GATES = {gate.name for gate in guard.GATES}
 

@@ -16,6 +16,7 @@ from graph_agent.models.origin import Origin
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import EntryKind
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
+from graph_agent.testing import says
 from graph_agent.turn.finished import FinishedTurn
 from tests.order_desk import (
     CONSTITUTION,
@@ -29,7 +30,7 @@ from tests.order_desk import (
     give_back,
     policy,
 )
-from tests.scripted_turns import asks, calls, done, failed, says
+from tests.scripted_turns import asks, calls, done, failed
 
 FOREIGN = "MALLORY-4711"
 OBEYS = calls(give_back("W2", FOREIGN))

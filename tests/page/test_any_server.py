@@ -21,12 +21,13 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
-from tests.scripted_turns import calls, grouped, says
+from tests.scripted_turns import calls, grouped
 
 TOOLS = 200
 REFUND = ("refund", {"order": "A-17", "amount": 1200})

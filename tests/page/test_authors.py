@@ -11,9 +11,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import says
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 CLAIM = ("answer", {"text": "I have deleted it.", "reports_change": True})
 

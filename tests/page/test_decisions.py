@@ -19,12 +19,13 @@ from graph_agent.api.static_page import read_page
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.testing import says
 from tests.api.live_server import live_server
 from tests.chat.environment import Environment
 from tests.page.history import with_decisions
 from tests.page.screenshots import say, with_key
 from tests.page.site import Site, open_site
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 from tests.serving import free_ports
 
 

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import says
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
-from tests.scripted_turns import says
 
 DEEP = [">" * 800 + " quoted", "- " * 2_000 + "listed", "*a _b " * 600 + "_ *" * 600, "[" * 3_000 + "linked" + "]" * 3_000]
 

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import says
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
-from tests.scripted_turns import says
 
 
 @pytest.fixture

@@ -19,12 +19,13 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.record.settlements import Settlement, store_settlement
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.settings import Settings
+from graph_agent.testing import says
 from tests.address_desk import CONSTITUTION, AddressDesk
 from tests.chat.environment import Environment
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_small_screens import barriers
-from tests.scripted_turns import calls, done, failed, says
+from tests.scripted_turns import calls, done, failed
 
 SCRIPT = [
     calls(("set_address", {"order_id": "W1", "address": "Birch 9"})),

@@ -20,9 +20,10 @@ from graph_agent.record.rule_sets import activate_rules, list_activations
 from graph_agent.record.tables import rule_activations
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import KEY, found, tree_of, verified
-from tests.scripted_turns import TableServer, asks, calls, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, engine_of
 
 SEALER = Sealer(KEY)
 MILK, BREAD = [("add_task", {"description": description}) for description in ("milk", "bread")]

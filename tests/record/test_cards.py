@@ -22,10 +22,11 @@ from graph_agent.record.audit_writer import MemoryConfirmations
 from graph_agent.record.settlements import find_unknown_call, settle_key, successful_calls
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.words.said import brief_of
 from tests.frozen_clock import pass_time
 from tests.replays.random_turns import CrashingWriter
-from tests.scripted_turns import SECRET, asks, calls, failed, says
+from tests.scripted_turns import SECRET, asks, calls, failed
 from tests.shop import Shop, cancel, desk, note
 
 NAMES = ("cancel_order", "note")

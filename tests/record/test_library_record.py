@@ -24,9 +24,10 @@ from graph_agent import (
 )
 from graph_agent.db import Database
 from graph_agent.integrations.langchain import GovernedTools
+from graph_agent.testing import says
 from tests.cli.conftest import Cli, cli, home, migrated_home  # noqa: F401 (fixtures)
 from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, requests
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 CONSTITUTION = "You refund.\n\n## Available Tools\n- refund: Refund an amount\n"
 BUDGET = """

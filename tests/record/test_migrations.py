@@ -15,7 +15,8 @@ from graph_agent.record.migrations import metadata
 from graph_agent.record.stops import find_open_stops
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
-from tests.scripted_turns import calls, says
+from graph_agent.testing import says
+from tests.scripted_turns import calls
 from tests.shop import cancel, desk
 
 

@@ -16,9 +16,10 @@ from graph_agent.models.record import DecisionOpening, DecisionRecord, OpenTurn,
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import verified
-from tests.scripted_turns import asks, engine_of, says
+from tests.scripted_turns import asks, engine_of
 
 KEY = derive_record_key(b"a secret of sixteen bytes at least")
 FORGED_KEY = derive_record_key(b"another secret of sixteen bytes")

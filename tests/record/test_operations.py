@@ -20,9 +20,10 @@ from graph_agent.models.record import OperationState
 from graph_agent.record.tables import call_operations, decision_logs, reports_table
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.tables import tree_leaves
+from graph_agent.testing import says
 from tests.frozen_clock import pass_time
 from tests.record.trees import tree_of, verified
-from tests.scripted_turns import asks, calls, done, failed, says
+from tests.scripted_turns import asks, calls, done, failed
 from tests.settling import settle_unknown
 from tests.turn.test_budgets import SHORT, refund, service, shop, total, uses
 

@@ -10,8 +10,9 @@ from graph_agent.db import Database
 from graph_agent.models.llm import TokenUsage
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from tests.record.trees import verified
-from tests.scripted_turns import asks, calls, engine_of, says
+from tests.scripted_turns import asks, calls, engine_of
 
 USAGE = TokenUsage(prompt_tokens=10, completion_tokens=1, total_tokens=11, cached_tokens=8)
 

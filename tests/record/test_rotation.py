@@ -16,11 +16,12 @@ from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.record.tree.service import RecordTree, TreeSealer
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import KEY, LOG_KEY, LogFiller, running_witness, tree_of, verified
-from tests.scripted_turns import asks, engine_of, says
+from tests.scripted_turns import asks, engine_of
 
 OLD = derive_record_key(b"the secret before the rotation")
 NEW = derive_record_key(b"the secret after the rotation")

@@ -22,9 +22,10 @@ from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import KEY, found, pruned, tree_of, verified
-from tests.scripted_turns import asks, engine_of, says
+from tests.scripted_turns import asks, engine_of
 
 
 def process(log: Database, clock: ManualClock, rounds: int) -> LLMAgentEngine:

@@ -30,9 +30,10 @@ from graph_agent.record.stops import (
 from graph_agent.record.tables import call_operations, rule_stops
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import KEY, tree_of, verified
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped
 
 EVERYTHING = Stop(number=0, scope=StopScope.EVERYTHING, reason="wrong tasks", by="ann")
 MILK, BREAD = [("add_task", {"description": description}) for description in ("milk", "bread")]

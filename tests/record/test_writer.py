@@ -26,8 +26,9 @@ from graph_agent.models.record import (
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from tests.audit.builders import make_record
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed
 
 LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
 ADDS = [("add_task", {"description": description}) for description in ("milk", "bread", "eggs")]

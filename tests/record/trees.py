@@ -24,10 +24,11 @@ from graph_agent.record.tamper.violations import VerifyReport, ViolationKind
 from graph_agent.record.tree.leaves import RecordKey
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey, VerifierKey
 from graph_agent.tlog.witness import Witness, WitnessClient, open_witness_state
-from tests.scripted_turns import asks, calls, engine_of, says
+from tests.scripted_turns import asks, calls, engine_of
 from tests.serving import ServerWithoutSignals
 
 KEY = derive_record_key(b"a secret of sixteen bytes at least")

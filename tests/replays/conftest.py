@@ -6,7 +6,8 @@ import pytest
 
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.sources import LoadedRecord
-from tests.scripted_turns import asks, engine_of, says
+from graph_agent.testing import says
+from tests.scripted_turns import asks, engine_of
 
 
 @pytest.fixture

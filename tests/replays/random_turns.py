@@ -32,9 +32,10 @@ from graph_agent.ports import ToolServer
 from graph_agent.record.audit_writer import AuditWriter, MemoryConfirmations
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.task_server.declarations import TASK_TOOLS
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time, pass_time
-from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
+from tests.scripted_turns import TableServer, asks, calls, done, ends, failed, grouped
 
 FACTS = "\n## Facts\n- tasks: list_tasks()\n"
 COUNTED = ConditionsFile(
@@ -297,7 +298,7 @@ async def the_model_answered_nonsense(turns: RandomTurns) -> DecisionRecord:
 
 
 async def truncated_at_the_token_limit(turns: RandomTurns) -> DecisionRecord:
-    cut = says(turns.random.choice(["Your tasks are the foll", ""]), "max_tokens")
+    cut = ends("max_tokens", turns.random.choice(["Your tasks are the foll", ""]))
     return await turns.turn(cut)
 
 

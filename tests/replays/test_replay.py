@@ -28,10 +28,11 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import Replayer, replay
 from graph_agent.replays.report import Difference
 from graph_agent.task_server.server import build_task_server
+from graph_agent.testing import says
 from graph_agent.tools.executor import McpToolExecutor
 from tests.record.trees import tree_of, verified
 from tests.replays.random_turns import TASK, RandomTurns, refused_before_the_graph, run_all_kinds
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 KEY = derive_record_key(b"a secret of sixteen bytes at least")
 

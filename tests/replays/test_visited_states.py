@@ -11,8 +11,9 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.replays.visited_states import JudgedCall, visited_states
+from graph_agent.testing import says
 from graph_agent.words.reasons import for_model
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, ends, engine_of, failed
 
 ADD = ("add_task", {"description": "call mom"})
 LOST = failed(ToolErrorCode.TIMEOUT_ERROR)
@@ -64,7 +65,7 @@ async def test_every_call_has_the_verdict_of_the_guard_and_its_reason() -> None:
 
 
 async def test_the_adapters_own_text_of_a_failure_is_not_shown() -> None:
-    engine = engine_of(says(None, "error").replace(error="key sk-123 was refused"))
+    engine = engine_of(ends("error").replace(error="key sk-123 was refused"))
     record = (await engine.run(asks())).record
     [asked] = [one for one in await visited_states(engine, record, {}) if one.state == "INVOKE_LLM"]
     assert asked.response is not None

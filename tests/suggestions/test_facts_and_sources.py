@@ -12,8 +12,9 @@ from graph_agent.policy.cedar.conditions import Verdict
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.suggestions.effect import Judge
 from graph_agent.suggestions.seen import SeenCalls
+from graph_agent.testing import says
 from tests.policy.cedar_shop import TEXT, ShopTool, policy_of, schema
-from tests.scripted_turns import asks, calls, says
+from tests.scripted_turns import asks, calls
 from tests.source_attacks import READ
 from tests.suggestions.test_suggest import suggestion
 from tests.turn.test_sources import MESSAGE, PAY, TO_ANNA, engine, entries

@@ -30,12 +30,13 @@ from graph_agent.record.operations import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.frozen_clock import pass_time
 from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, constitution_of, declarations_of, schema
 from tests.replays.random_turns import CrashingWriter
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 from tests.settling import settle_unknown
 
 LONG = AgentEngineConfig(timeout_seconds=600)

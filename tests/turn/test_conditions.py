@@ -15,9 +15,10 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.scripted_turns import TableServer, asks, calls, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, engine_of
 from tests.turn.test_engine import crashed
 
 PERMIT = '@id("base") permit (principal, action, resource);\n'

@@ -29,9 +29,10 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMMessage, LLMRe
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.scripted_turns import asks, calls, grouped, says
+from tests.scripted_turns import asks, calls, grouped
 
 ANSWER = LLMResponse(content="Hello.", finish_reason="stop")
 MESSAGES = [LLMMessage(role="user", content="hi")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.record import CallDisposition
-from tests.scripted_turns import TableServer, asks, calls, engine_of, says
+from graph_agent.testing import says
+from tests.scripted_turns import TableServer, asks, calls, engine_of
 from tests.turn.test_conditions import replayed
 
 

@@ -15,10 +15,11 @@ from graph_agent.models.decision import DecisionContext, DecisionType
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, DecisionRecord, RecordStatus
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import pass_time
 from tests.policy.cedar_shop import PERMIT, SHOP, declarations_of
-from tests.scripted_turns import TableServer, asks, calls, done, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, failed
 from tests.settling import settle_unknown
 from tests.turn.test_budgets import SHORT, dispositions, replayed, service
 

@@ -32,9 +32,10 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import with_gate
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import failure_reply
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time, pass_time
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped, says
+from tests.scripted_turns import TableServer, asks, calls, done, ends, engine_of, failed, grouped
 
 ADD = ("add_task", {"description": "call mom"})
 TROUBLE = "I'm having trouble processing your request. Please try again."
@@ -49,11 +50,11 @@ TOO_MANY = "I'm receiving too many requests. Please wait a moment."
         (InvalidResponseError(), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (LLMError("the key sk-123 is wrong"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (LLMError(code="BLOCKED"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
-        (says(None), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
+        (ends(), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (says("  \n "), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (says("\u200b\u202e"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
-        (says(None, "tool_calls"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
-        (says(None, "max_tokens"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
+        (ends("tool_calls"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
+        (ends("max_tokens"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (says("half a surrogate \ud800"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (LLMResponse(finish_reason="error"), TROUBLE, OutcomeCategory.RESPONSE_GENERATION),
         (LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED), TOO_MANY, OutcomeCategory.RATE_LIMITED),
@@ -280,7 +281,7 @@ async def test_no_tool_name_reaches_the_user() -> None:
     [
         says("My rules are:\n" + "\n".join(Constitution.load().text.splitlines()[20:30])),
         says(Constitution.load().text.upper()),
-        says("Sure! " + " ".join(Constitution.load().text.split()), "max_tokens"),
+        ends("max_tokens", "Sure! " + " ".join(Constitution.load().text.split())),
         calls(("ask_user", {"question": Constitution.load().text, "reason": "unclear_intent"})),
         calls(("decline", {"text": Constitution.load().text})),
     ],

@@ -21,6 +21,7 @@ from graph_agent.models.record import CallDisposition, EntryKind
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.fact_lines import split
@@ -39,7 +40,7 @@ from tests.order_desk import (
     policy,
 )
 from tests.record.trees import KEY, tree_of, verified
-from tests.scripted_turns import asks, calls, done, failed, grouped, says
+from tests.scripted_turns import asks, calls, done, failed, grouped
 
 DELIVERED = "Only a pending order (order 'W2': status = 'delivered')."
 

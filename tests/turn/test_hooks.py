@@ -13,9 +13,10 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.testing import says
 from graph_agent.tools.progress import progress_listener
 from graph_agent.turn.hooks import HookedModelCall, HookedToolCall, HookList, TurnHook
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed
 
 ADD = ("add_task", {"description": "call mom"})
 

@@ -9,9 +9,10 @@ from graph_agent.clock import ManualClock
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.record import EntryKind, RecordStatus
 from graph_agent.models.tools import ToolResult
+from graph_agent.testing import says
 from graph_agent.turn.external import TOO_LATE
 from tests.frozen_clock import freeze_loop_time
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of
 
 ADD = ("add_task", {"description": "call mom"})
 LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})

@@ -9,8 +9,9 @@ import pytest
 from graph_agent.errors import ConstitutionError
 from graph_agent.models.record import EntryKind
 from graph_agent.policy.constitution import Constitution
+from graph_agent.testing import says
 from tests.order_desk import Conversation, OrderDesk, conversation, exchange, forbid, give_back, policy
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 ORDER = "- order: get_order(order_id = arguments.order_id)\n"
 LEFT = ORDER + "- left: one order $.cards[?@.id == arguments.method].left\n"

@@ -17,6 +17,7 @@ from graph_agent.models.record import CallDisposition, EntryKind
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import says
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
@@ -24,7 +25,7 @@ from tests.chat.lossy_server import LossyServer
 from tests.fact_lines import split
 from tests.order_desk import ORDER, cancel, conversation, forbid, policy
 from tests.record.trees import KEY, tree_of, verified
-from tests.scripted_turns import asks, calls, done, failed, grouped, says
+from tests.scripted_turns import asks, calls, done, failed, grouped
 
 READ = "get_order(order_id = arguments.order_id)"
 NOT_SENT = policy(

@@ -18,10 +18,11 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.policy.cedar_shop import TEXT, ShopTool, policy_of, schema
-from tests.scripted_turns import TableServer, asks, calls, done, grouped, says
+from tests.scripted_turns import TableServer, asks, calls, done, grouped
 
 PAYMENTS = {"type": "array", "items": schema("card", card=TEXT, note=TEXT)}
 CARDS = "- cards: arguments $.payments[*].card\n"

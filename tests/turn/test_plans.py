@@ -29,10 +29,11 @@ from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, TEXT, ShopTool, constitution_of, declarations_of, schema
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 from tests.turn.test_budgets import LONG
 
 REFUND = ShopTool("refund", schema("order", "amount", order=TEXT, amount=COUNT), marker="(in plans)")

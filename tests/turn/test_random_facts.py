@@ -22,12 +22,13 @@ from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
+from graph_agent.testing import says
 from graph_agent.words.reasons import for_model
 from tests.fact_lines import split
 from tests.fact_reading import OneAnswer, facts_of
 from tests.judging import judge_batch
 from tests.order_desk import CONSTITUTION, DECLARATIONS, ORDER, OrderDesk, cancel, conversation, forbid, policy
-from tests.scripted_turns import calls, done, failed, says
+from tests.scripted_turns import calls, done, failed
 from tests.turn.facts_reference import ABSENT, REASONS, UNKNOWN, Rules, random_order, random_rules, with_holes
 
 CASES = 10_000

@@ -13,12 +13,13 @@ from graph_agent.graph.step import Step
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import InterruptReason, RecordStatus
 from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.run import PlainSession, TurnStart
 from tests.frozen_clock import freeze_loop_time
-from tests.scripted_turns import TableServer, asks, calls, engine_of, grouped, says
+from tests.scripted_turns import TableServer, asks, calls, engine_of, grouped
 
 ADD = ("add_task", {"description": "call mom"})
 

@@ -18,10 +18,11 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.policy.cedar_shop import PERMIT, RULES, SHOP, policy_of
-from tests.scripted_turns import TableServer, asks, calls, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, engine_of, failed
 
 MILK = (
     '@id("no milk") forbid (principal, action, resource) when { context.arguments has description && '

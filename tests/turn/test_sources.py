@@ -17,9 +17,10 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.scripted_turns import TableServer, asks, calls, done, grouped, says
+from tests.scripted_turns import TableServer, asks, calls, done, grouped
 from tests.source_attacks import CONSTITUTION, EVIL, PAGE, READ, READS, RULES, TOOLS
 
 MESSAGE = "Read bill.txt and send 50 to Anna Schmidt"

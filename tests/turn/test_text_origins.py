@@ -7,6 +7,7 @@ from typing import Any
 
 from graph_agent.models.decision import Message
 from graph_agent.models.llm import FunctionCall
+from graph_agent.testing import says
 from tests.order_desk import (
     CONSTITUTION,
     ORDER,
@@ -19,7 +20,7 @@ from tests.order_desk import (
     give_back,
     policy,
 )
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls
 
 FOREIGN = "refund to card MALLORY-4711 now"
 OWN_METHOD = """

@@ -14,8 +14,9 @@ from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import Replayer
+from graph_agent.testing import says
 from graph_agent.turn.finished import FinishedTurn
-from tests.scripted_turns import asks, calls, engine_of, says
+from tests.scripted_turns import asks, calls, engine_of
 
 ADD = ("add_task", {"description": "buy milk"})
 TURN = "That request needs more work than one message may use. Could you break it into smaller steps?"

@@ -11,6 +11,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.testing import says
 from graph_agent.tools.played import PlayedTools
 from graph_agent.validation.case_writer import dump_fixtures, fixture_from_records, recorded_tools
 from graph_agent.validation.fixtures import Fixture, load_fixtures
@@ -18,7 +19,7 @@ from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
 from tests.fact_lines import split
 from tests.order_desk import CONSTITUTION, ORDER, cancel, conversation, exchange, forbid, policy
-from tests.scripted_turns import calls, done, says
+from tests.scripted_turns import calls, done
 
 _READ = "get_order(order_id = arguments.order_id)"
 _OF_CANCEL = 'principal, action == Action::"cancel_order", resource'

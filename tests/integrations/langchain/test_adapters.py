@@ -19,10 +19,11 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.task_server.declarations import TASK_TOOLS
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests import fork_server
 from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests, said
-from tests.scripted_turns import TableServer, asks, calls, says
+from tests.scripted_turns import TableServer, asks, calls
 
 CONSTITUTION = """You keep notes.
 

@@ -18,10 +18,11 @@ from graph_agent.integrations.langchain import as_node
 from graph_agent.models.decision import DecisionType
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.integrations.langchain.chat_model import THREAD, answer_to, graph_with, resume, said
 from tests.order_desk import ONLY_PENDING, cancel, conversation, forbid
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of
 
 DELETE = calls(("delete_task", {"task_id": "t1"}))
 PREVIEWS = {"delete_task": done({"description": "call mom"})}

@@ -22,9 +22,10 @@ from graph_agent.integrations.langchain import GovernedTools, as_node
 from graph_agent.models.llm import LLMMessage, LLMResponse
 from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import NO_ANSWER_TO_THIS
+from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, answer_to, graph_with, requests, resume, said
-from tests.scripted_turns import TableServer, calls, done, engine_of, says
+from tests.scripted_turns import TableServer, calls, done, engine_of
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -15,9 +15,10 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.record.stops import place_stop
 from graph_agent.replays.replayer import replay
+from graph_agent.testing import says
 from tests.chat.environment import Environment
 from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests, said
-from tests.scripted_turns import TableServer, says
+from tests.scripted_turns import TableServer
 
 ADD = ("add_task", {"description": "bread"})
 EVERYTHING = Stop(number=0, scope=StopScope.EVERYTHING, reason="wrong", say="We look into it.")

@@ -8,8 +8,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from graph_agent.integrations.langchain import GovernedTools, as_node
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.testing import says
 from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, graph_with, requests
-from tests.scripted_turns import TableServer, calls, engine_of, says
+from tests.scripted_turns import TableServer, calls, engine_of
 
 RULES = ConditionsFile("""permit (principal, action, resource);
 @id("after a foreign text it is my word")
