@@ -18,7 +18,8 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.fact_lines import split
 from tests.recording_desk import RecordingDesk
-from tests.scripted_turns import SECRET, asks, done, failed, grouped
+from tests.replayed_turns import ReplayedConversation
+from tests.scripted_turns import SECRET, done, failed, grouped
 
 CONSTITUTION = """You are the desk of a shop.
 
@@ -112,21 +113,10 @@ class OrderDesk(RecordingDesk):
 
 
 @dataclass
-class Conversation:
-    """A conversation with the desk. Each of its turns is replayed, and must give the same."""
+class Conversation(ReplayedConversation):
+    """A conversation with the desk."""
 
     desk: OrderDesk
-    engine: LLMAgentEngine
-    turns: list[FinishedTurn] = field(default_factory=list)
-
-    async def say(self, text: str = "please", **more: Any) -> FinishedTurn:
-        """Send a message, as the answer to the question of the last turn if it asked one."""
-        pending = self.turns[-1].decision.pending_action if self.turns else None
-        finished = await self.engine.run(asks(text, pending_confirmation=pending, **more))
-        report = await self.replayed(finished)
-        assert report.identical, (report.departure, report.differences)
-        self.turns.append(finished)
-        return finished
 
     async def replayed(self, turn: FinishedTurn, rules: str | None = None, **what_if: Any) -> ReplayReport:
         """Replay a turn, also under other facts and rules."""
@@ -145,7 +135,7 @@ def conversation(rules: str | None, *script: Any, desk: OrderDesk | None = None,
     constitution = f"{settings.pop('constitution', CONSTITUTION)}\n{facts}"
     conditions = None if rules is None else ConditionsFile(rules)
     engine = LLMAgentEngine(ScriptedAdapter(list(script)), desk, constitution, **grouped(conditions=conditions, **settings))
-    return Conversation(desk, engine)
+    return Conversation(engine, desk)
 
 
 def cancel(order_id: str, **more: Any) -> tuple[str, dict[str, Any]]:

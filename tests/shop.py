@@ -12,10 +12,10 @@ from graph_agent.models.decision import AfterYes, DecisionType
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.authorized_call import AuthorizedCall
-from graph_agent.replays.replayer import replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.scripted_turns import TableServer, asks, done, failed, grouped
+from tests.replayed_turns import ReplayedConversation
+from tests.scripted_turns import TableServer, done, failed, grouped
 
 CONSTITUTION = """You are the desk of a shop.
 
@@ -99,22 +99,10 @@ class Shop(TableServer):
 
 
 @dataclass
-class Desk:
-    """A conversation with the desk. Each of its turns is replayed, and must give the same."""
+class Desk(ReplayedConversation):
+    """A conversation with the desk."""
 
     shop: Shop
-    engine: LLMAgentEngine
-    turns: list[FinishedTurn] = field(default_factory=list)
-
-    async def say(self, text: str, **more: Any) -> FinishedTurn:
-        """Send a message, as the answer to the question of the last turn if it asked one."""
-        pending = self.turns[-1].decision.pending_action if self.turns else None
-        finished = await self.engine.run(asks(text, pending_confirmation=pending, **more))
-        snapshot = await self.engine.prepare()
-        report = await replay(finished.record, snapshot.texts)
-        assert report.identical, (report.departure, report.differences)
-        self.turns.append(finished)
-        return finished
 
     def what(self) -> list[str]:
         """Return the dispositions of the calls of the last turn."""
@@ -126,7 +114,7 @@ def desk(*script: Any, after_yes: AfterYes = AfterYes.EXPLAIN, shop: Shop | None
     shop, iterations = shop or Shop(), settings.pop("max_iterations", 5)
     config = AgentEngineConfig(after_yes=after_yes, max_iterations=iterations)
     adapter = ScriptedAdapter(list(script))
-    return Desk(shop, LLMAgentEngine(adapter, shop, CONSTITUTION, **grouped(config=config, **settings)))
+    return Desk(LLMAgentEngine(adapter, shop, CONSTITUTION, **grouped(config=config, **settings)), shop)
 
 
 def asked(finished: FinishedTurn) -> list[tuple[str, str]]:

@@ -21,10 +21,10 @@ from graph_agent.policy.signature import Signer
 from graph_agent.record.audit_writer import MemoryConfirmations
 from graph_agent.record.settlements import find_unknown_call, settle_key, successful_calls
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays.replayer import replay
 from graph_agent.testing import says
 from graph_agent.words.said import brief_of
 from tests.frozen_clock import pass_time
+from tests.replayed_turns import replayed
 from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, asks, calls, failed
 from tests.shop import Shop, cancel, desk, note
@@ -104,8 +104,7 @@ async def test_a_process_killed_anywhere_on_a_card_leaves_each_call_made_at_most
         if ended is None:
             assert (writes, shop.sent) == (0, [])
             continue
-        report = await replay(ended.record, (await healthy.prepare()).texts)
-        assert report.identical, (report.departure, report.differences)
+        await replayed(healthy, ended)
         unknown = [one for one in ended.record.invocations if one.tool_result.unknown]
         assert len(unknown) <= 1
         assert not unknown or ended.decision.reply.endswith("Done.") is False

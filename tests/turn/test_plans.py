@@ -33,6 +33,7 @@ from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, TEXT, ShopTool, constitution_of, declarations_of, schema
+from tests.replayed_turns import replayed
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 from tests.turn.test_budgets import LONG
 
@@ -113,10 +114,7 @@ class Desk:
         pending = self.turns[-1].decision.pending_action if self.turns else None
         self.clock.advance(seconds=1)
         finished = await self.engine.run(asks(text, pending_confirmation=pending, **more))
-        texts = await self.engine.audit.texts(list(finished.record.header.digests.values()))
-        report = await replay(finished.record, texts)
-        assert report.identical, (report.departure, report.differences)
-        self.turns.append(finished)
+        self.turns.append(await replayed(self.engine, finished))
         return finished
 
     async def sent(self) -> list[tuple[str, dict[str, Any]]]:

@@ -28,6 +28,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.undo import undoable
 from tests.address_desk import CONSTITUTION, MAIL, AddressDesk, move, note
+from tests.replayed_turns import replayed
 from tests.scripted_turns import SECRET, done, failed, grouped
 
 
@@ -40,13 +41,13 @@ class Desk:
         self.engine = LLMAgentEngine(ScriptedAdapter([]), self.server, constitution, **grouped(**given))
 
     async def call(self, *calls: FunctionCall, user: str = "ann") -> FinishedTurn:
-        return await self._same(await self.engine.call(user, calls))
+        return await replayed(self.engine, await self.engine.call(user, calls))
 
     async def undo(self, of: FinishedTurn, user: str = "ann") -> FinishedTurn:
-        return await self._same(await self.engine.undo(of.record.header.decision_id, user))
+        return await replayed(self.engine, await self.engine.undo(of.record.header.decision_id, user))
 
     async def answer(self, asked: FinishedTurn, *, yes: bool = True) -> FinishedTurn:
-        return await self._same(await self.engine.answer(asked, yes=yes))
+        return await replayed(self.engine, await self.engine.answer(asked, yes=yes))
 
     async def refused(self, of: FinishedTurn, user: str = "ann") -> str:
         """Return the code and the text with which an undo is refused."""
@@ -57,12 +58,6 @@ class Desk:
     async def what_if(self, of: FinishedTurn, constitution: str) -> ReplayReport:
         texts = await self.engine.audit.texts(list(of.record.header.digests.values()))
         return await replay(of.record, texts, constitution=constitution)
-
-    async def _same(self, finished: FinishedTurn) -> FinishedTurn:
-        texts = await self.engine.audit.texts(list(finished.record.header.digests.values()))
-        report = await replay(finished.record, texts)
-        assert report.identical, (report.departure, report.differences)
-        return finished
 
 
 def reads(finished: FinishedTurn) -> list[Any]:
