@@ -14,10 +14,9 @@ from graph_agent.db.copy import copy_tables, require_file
 from graph_agent.db.migrations import installed_revision, require_newest
 from graph_agent.due.tables import metadata as work_tables
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.mandate import MandateState
 from graph_agent.question.approvals import void_copied
 from graph_agent.question.tables import metadata as question_tables
-from graph_agent.record.mandates import end_all
+from graph_agent.record.mandates import void
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.tables import tree_leaves
@@ -61,7 +60,7 @@ async def copy_database(settings: Settings, source_url: str, target_url: str) ->
         if has_log:
             # Both databases would draw from it, each as often as it permits.
             now = datetime.now(UTC)
-            await target.write(lambda connection: end_all(connection, MandateState.VOID, now))
+            await target.write(lambda connection: void(connection, now))
         if not has_log:
             return counts, None
         return counts, await verify_log(target, keys=log_keys(settings), key=record_keys(settings))

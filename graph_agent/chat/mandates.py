@@ -11,6 +11,7 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.mandate import MandateState, MandateView
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.record.mandates import list_mandates, revoke_own
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.words.plan import plan_lines
 
@@ -61,6 +62,7 @@ class MandateService:
         self._engine = engine
         self._database = stores.audit.database
         self._clock = stores.clock
+        self._sealer = Sealer(stores.audit.record_key)
 
     async def page(
         self, user_id: str, *, conversation_id: str | None = None, size: int = 50, before: str | None = None
@@ -86,7 +88,9 @@ class MandateService:
         Raises MANDATE_NOT_FOUND.
         """
         now = self._clock.now()
-        found = await self._database.write(lambda connection: revoke_own(connection, mandate_id, user_id, now))
+        found = await self._database.write(
+            lambda connection: revoke_own(connection, mandate_id, user_id, now, self._database.time(), self._sealer)
+        )
         if found is None:
             raise ServiceError(ServiceErrorCode.MANDATE_NOT_FOUND, "There is no such plan.")
         return _summary(found, await self._policy())

@@ -10,12 +10,15 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap.operator_stores import open_for_operator
+from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.options import AsJson, not_blank, option
 from graph_agent.cli.running import open_in_loop, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.mandate import Line, MandateState, MandateView
-from graph_agent.record.mandates import end_all, end_mandate, find_mandate, list_mandates
+from graph_agent.models.mandate import Line, MandateView
+from graph_agent.record.mandates import find_mandate, list_mandates
+from graph_agent.record.mandates import revoke as revoke_open
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import read_settings
 
@@ -65,14 +68,17 @@ def revoke(
     """
     if (mandate_id is None) is not everything or (user is not None and not everything):
         wrong_usage("give the id of a mandate, or --all, with or without --user")
-    now, by = datetime.now(UTC), _me()
-    with open_in_loop(open_for_operator(read_settings())) as (database, _):
-        if mandate_id is None:
-            ended = database.write_now(lambda connection: end_all(connection, MandateState.REVOKED, now, by=by, user_id=user))
-            typer.echo(f"revoked {counted(ended, 'mandate')}")
-            return
-        if not database.write_now(lambda connection: end_mandate(connection, mandate_id, MandateState.REVOKED, now, by=by)):
-            raise ConfigurationError(f"no mandate {mandate_id} is in force: `graph-agent mandates list` prints them")
+    settings, by = read_settings(), _me()
+    sealer = Sealer(record_keys(settings))
+    with open_in_loop(open_for_operator(settings)) as (database, _):
+        ended = database.write_now(
+            lambda connection: revoke_open(connection, database.time(), sealer, by=by, mandate_id=mandate_id, user_id=user)
+        )
+    if mandate_id is None:
+        typer.echo(f"revoked {counted(ended, 'mandate')}")
+        return
+    if not ended:
+        raise ConfigurationError(f"no mandate {mandate_id} is in force: `graph-agent mandates list` prints them")
     typer.echo(visible(f"revoked {mandate_id}"))
 
 

@@ -11,7 +11,7 @@ from graph_agent.models.approval import KnownRequests
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.facts import FactRead, PastUses
-from graph_agent.models.mandate import Mandate, MandateState
+from graph_agent.models.mandate import Mandate
 from graph_agent.models.record import (
     CallDisposition,
     CallOperation,
@@ -150,9 +150,9 @@ class AuditWriter(Protocol):
         del context, at
         raise TypeError(f"{type(self).__name__} keeps no mandates")
 
-    async def end_mandate(self, mandate_id: str, state: MandateState, at: datetime) -> None:
-        """End a mandate that is in force."""
-        del mandate_id, state, at
+    async def void_mandate(self, mandate_id: str, at: datetime) -> None:
+        """End a mandate that is open, because other rules are in force."""
+        del mandate_id, at
         raise TypeError(f"{type(self).__name__} keeps no mandates")
 
     async def calls_around(self, context: DecisionContext, decision_id: str, minted_by: str) -> CallsAround:

@@ -7,11 +7,11 @@ so a call was drawn before the revocation, or it was not drawn. A draw counts un
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, literal, select, tuple_, update
 
 from graph_agent.db import UtcDateTime, insert_into
 from graph_agent.models.mandate import Draw, Mandate, MandateState, MandateView, WantedDraw
@@ -20,6 +20,7 @@ from graph_agent.models.stop import Sending, Stop, StopScope
 from graph_agent.record.stops import find_stops_since
 from graph_agent.record.tables import call_operations, mandate_draws, mandates
 from graph_agent.record.tree.leaves import Sealer, columns_of, row_text
+from graph_agent.record.tree.statements import Statement, StatementKind, add_statement
 
 _row, _draw, _call = mandates.c, mandate_draws.c, call_operations.c
 _UNSEALED: Final = ("mac", "state", "ended_at", "ended_by")
@@ -91,18 +92,45 @@ def draw(
     return None
 
 
-def end_mandate(
-    connection: Connection, mandate_id: str, state: MandateState, at: datetime, *, by: str = "", user_id: str | None = None
-) -> bool:
-    """End a mandate that is open; with `user_id` only one of this user. False if there is none."""
-    own = _row.id == mandate_id if user_id is None else (_row.id == mandate_id) & (_row.user_id == user_id)
-    ended = connection.execute(
-        update(mandates).where(own, _row.state == MandateState.OPEN), {"state": state, "ended_at": at, "ended_by": by}
-    )
-    return ended.rowcount == 1
+def revoke(
+    connection: Connection,
+    time: ColumnElement[datetime],
+    sealer: Sealer,
+    *,
+    by: str,
+    mandate_id: str | None = None,
+    user_id: str | None = None,
+) -> int:
+    """Revoke the mandates that are open, one, those of a user or all, and state so in the log; return their number.
+
+    `time` is that of the database: it is read under the locks of the rows, so that no call was drawn after it.
+    """
+    wanted = select(_row.id).where(_row.state == MandateState.OPEN).order_by(_row.id).with_for_update()
+    wanted = wanted if mandate_id is None else wanted.where(_row.id == mandate_id)
+    wanted = wanted if user_id is None else wanted.where(_row.user_id == user_id)
+    ended = connection.execute(wanted).scalars().all()
+    if not ended:
+        return 0
+    at = connection.execute(select(time)).scalar_one().astimezone(UTC)
+    values = {"state": MandateState.REVOKED, "ended_at": at, "ended_by": by}
+    for revoked in ended:
+        connection.execute(update(mandates).where(_row.id == revoked), values)
+        # Without the person: a statement is never removed.
+        drawn = connection.execute(select(func.count()).where(_draw.mandate_id == revoked)).scalar_one()
+        add_statement(connection, Statement(statement=StatementKind.REVOKED, at=at, mandate=revoked, count=drawn), sealer)
+    return len(ended)
 
 
-def revoke_own(connection: Connection, mandate_id: str, user_id: str, at: datetime) -> MandateView | None:
+def void(connection: Connection, at: datetime, mandate_id: str | None = None) -> None:
+    """End a mandate that is open, or all of them, because it does not hold under the rules or in the database of now."""
+    wanted = update(mandates).where(_row.state == MandateState.OPEN)
+    which = wanted if mandate_id is None else wanted.where(_row.id == mandate_id)
+    connection.execute(which, {"state": MandateState.VOID, "ended_at": at})
+
+
+def revoke_own(
+    connection: Connection, mandate_id: str, user_id: str, at: datetime, time: ColumnElement[datetime], sealer: Sealer
+) -> MandateView | None:
     """Revoke a mandate of a user, and return it; None if the user has none with this id. One that has ended stays as it is."""
     found = find_mandate(connection, mandate_id, at)
     if found is None or found.mandate.user_id != user_id:
@@ -110,15 +138,8 @@ def revoke_own(connection: Connection, mandate_id: str, user_id: str, at: dateti
     # Also one that is used up: a call that fails for certain would free its draw.
     if found.state not in (MandateState.OPEN, MandateState.USED):
         return found
-    end_mandate(connection, mandate_id, MandateState.REVOKED, at, by=user_id, user_id=user_id)
+    revoke(connection, time, sealer, by=user_id, mandate_id=mandate_id)
     return find_mandate(connection, mandate_id, at)
-
-
-def end_all(connection: Connection, state: MandateState, at: datetime, *, by: str = "", user_id: str | None = None) -> int:
-    """End every mandate that is open, of one user or of all, and return their number."""
-    wanted = update(mandates).where(_row.state == MandateState.OPEN)
-    own = wanted if user_id is None else wanted.where(_row.user_id == user_id)
-    return connection.execute(own, {"state": state, "ended_at": at, "ended_by": by}).rowcount
 
 
 def list_mandates(
@@ -151,6 +172,12 @@ def find_mandate(connection: Connection, mandate_id: str, at: datetime) -> Manda
     """Return a mandate by its id."""
     row = connection.execute(select(mandates).where(_row.id == mandate_id)).one_or_none()
     return None if row is None else _view(connection, row, find_stops_since(connection, row.created_at), at)
+
+
+def states_of_all(connection: Connection, sealer: Sealer) -> dict[str, MandateState | None]:
+    """Return the state of each mandate by its id; None for one without a valid MAC, which covers no call."""
+    rows = connection.execute(select(mandates)).all()
+    return {row.id: MandateState(row.state) if _is_ours(connection, row, sealer) else None for row in rows}
 
 
 def forget_mandates(connection: Connection, user_id: str) -> None:

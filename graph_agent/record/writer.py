@@ -26,7 +26,7 @@ from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.facts import PastUses
-from graph_agent.models.mandate import Mandate, MandateState
+from graph_agent.models.mandate import Mandate
 from graph_agent.models.record import (
     CallOperation,
     DecisionOpening,
@@ -48,7 +48,7 @@ from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.calls_without_model import find_called_without_model
 from graph_agent.record.earlier_results import find_around, find_results
-from graph_agent.record.mandates import draw, end_mandate, find_open, mint
+from graph_agent.record.mandates import draw, find_open, mint, void
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.permit import Permit
 from graph_agent.record.rule_sets import open_under_rules
@@ -308,8 +308,8 @@ class DatabaseAuditWriter(AuditWriter):
         user, conversation = context.user_id, context.conversation_id
         return await self._read(lambda connection: find_open(connection, user, conversation, at, self._sealer))
 
-    async def end_mandate(self, mandate_id: str, state: MandateState, at: datetime) -> None:
-        await self._write(lambda connection: end_mandate(connection, mandate_id, state, at), "the mandate has ended")
+    async def void_mandate(self, mandate_id: str, at: datetime) -> None:
+        await self._write(lambda connection: void(connection, at, mandate_id), "the mandate has ended")
 
     async def calls_around(self, context: DecisionContext, decision_id: str, minted_by: str) -> CallsAround:
         user, conversation = context.user_id, context.conversation_id

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Check that a decision is in a log: python verify_proof.py DECISION.json PROOF.tlog-proof TRUSTED_KEYS [--approvers FILE]
+                                    [--plan AGREED.json AGREED.tlog-proof]
 
 It needs Python and the package `cryptography`, and imports nothing else. TRUSTED_KEYS has one line for each key:
 
@@ -9,6 +10,10 @@ It needs Python and the package `cryptography`, and imports nothing else. TRUSTE
 
 With --approvers it also checks that the people who approved the call of the decision have signed that. FILE has a line
 `USER ssh-ed25519 KEY` for each of their keys, as the allowed_signers of OpenSSH. Get it from those people.
+
+With --plan it also checks the calls that ran without a question under a plan. AGREED is the decision in which the user agreed
+to it; it is in the same log, and may be the same decision. Each call has to be within its line and its time. Only the whole
+conversation shows that a value from a result was not known before, and only `log verify` that no plan was revoked before.
 
 Get the keys from the operator's site, from your contract and from your own witness, not from the one who gives you the proof.
 DECISION.json is {"salt": BASE64, "record": TEXT}; the log's leaf commits to SHA-256(salt, record). The formats are
@@ -20,15 +25,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Dict, Sequence, Tuple  # noqa: UP035 (an auditor's Python may be older than ours)
+from typing import Any, Dict, Sequence, Tuple  # noqa: UP035 (an auditor's Python may be older than ours)
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 TYPES = {"log": 1, "witness": 4}
+Record = Dict[str, Any]  # noqa: UP006 (as above)
 Keys = Dict[Tuple[str, str, bytes], Ed25519PublicKey]  # noqa: UP006 (by type, name and id)
 
 
@@ -243,15 +250,128 @@ def verify_approvers(decision_text: str, keys_text: str) -> str:
     return f"approved and signed by {', '.join(people)}"
 
 
+def leaves(value: object) -> list[object]:
+    """Return the texts, numbers and truth values in a JSON value, without those that are null."""
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
+    if parts is None:
+        return [] if value is None else [value]
+    return [leaf for part in parts for leaf in leaves(part)]
+
+
+def is_up_to(value: object, most: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def is_in(value: object, found: Sequence[object]) -> bool:
+    """True if a value is one of these leaves, or stands in one between the borders of words."""
+    text = str(value)
+    word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])") if len(text) >= 4 else None
+    return any(text == str(leaf) or (word is not None and word.search(str(leaf)) is not None) for leaf in found)
+
+
+HOST = r"[a-z0-9-]+(?:\.[a-z0-9-]+)+"
+FORMS = {
+    "code": r"(?=.*[0-9])[A-Za-z0-9_-]{1,14}",
+    "number": r"-?[0-9.e+-]+",
+    "link": rf"https?://(?P<host>{HOST})(?::80|:443)?(?:[/?#][!-~]*)?",
+    "address": rf"[A-Za-z0-9._%+-]+@(?P<host>{HOST})",
+}
+
+
+def is_of_form(value: object, bound: Record, said: str) -> bool:
+    """True if a value has the form of its bound; the host of a link or an address stands in the user's words."""
+    if "form" not in bound:
+        return True
+    found = re.fullmatch(FORMS[bound["form"]], str(value), re.ASCII)
+    if found is None or (bound["form"] == "number" and not is_up_to(value, bound.get("at_most", float("inf")))):
+        return False
+    host = found.groupdict().get("host")
+    return host is None or host in re.findall(HOST, said.lower())
+
+
+def is_within(value: object, bound: Record, origins: set[str], results: Record, said: str) -> bool:
+    """True if the value of an argument is within its bound. `origins` are where it comes from."""
+    values = leaves(value)
+    if not values:
+        return False
+    if "is" in bound:
+        allowed = [(isinstance(one, bool), one) for one in bound["is"]]
+        return all((isinstance(leaf, bool), leaf) in allowed for leaf in values)
+    if "from" in bound:
+        found = results.get(bound["from"], [])
+        return all(is_of_form(leaf, bound, said) and is_in(leaf, found) for leaf in values)
+    if "own_text" in bound:
+        return all(isinstance(leaf, str) for leaf in values) and bool(origins) and "untrusted" not in origins
+    return all(is_up_to(leaf, bound["at_most"]) for leaf in values)
+
+
+def origins_of(call: Record, entries: Sequence[Record]) -> Record:
+    """Return where each argument of a call comes from, as the `entries` before it have it; nothing if they do not."""
+    asked = [one["result"].get("function_calls") or [] for one in entries if one["kind"] == "model"][-1:]
+    found = [one["result"]["calls"] for one in entries if one["kind"] == "sources"][-1:]
+    if not asked or not found or len(asked[0]) != len(found[0]):
+        return {}
+    wanted = call["tool_name"], call["parameters"]
+    mine = [number for number, one in enumerate(asked[0]) if (one["name"], one["arguments"]) == wanted]
+    given = found[0][mine[0]]["arguments"] if mine else {}
+    return {name: {one["source"] for one in origins} for name, origins in given.items()}
+
+
+def when(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))  # noqa: FURB162 (an auditor's Python may be older than ours)
+
+
+def verify_plan(decision_text: str, agreed_text: str) -> str:
+    """Return the sentence that counts the calls of a decision under the plan of another one. Raises NotProvedError."""
+    record, agreed = (json.loads(json.loads(text)["record"]) for text in (decision_text, agreed_text))
+    minted = [one for one in agreed["entries"] if one["kind"] == "mint"]
+    require(len(minted) == 1, "the second decision agrees to no plan")
+    plan, context = minted[0]["result"], record["header"]["context"]
+    same = record["header"]["decision_id"] == agreed["header"]["decision_id"]
+    for named in (context, agreed["header"]["context"]):
+        is_its = named["user_id"] == plan["user_id"] and named["conversation_id"] == plan["conversation_id"]
+        require(is_its, "the plan is that of another user or conversation")
+    said = "\n".join([context["message"], *(one["content"] for one in context["message_history"] if one["role"] == "user")])
+    results: Record = {}
+    for one in [*agreed["invocations"], *([] if same else record["invocations"])]:
+        results.setdefault(one["tool_name"], []).extend(leaves(one["result"]))
+    calls = {one["sequence"]: one for one in record["invocations"]}
+    drawn = [one for one in record["entries"] if one["kind"] == "reserve" and one["result"].get("mandate")]
+    require(drawn, "no call of the decision ran under a plan")
+    for entry in drawn:
+        draw, call, at = entry["result"]["mandate"], calls[entry["operation"]], when(entry["result"]["facts"]["now"])
+        require(draw["id"] == plan["id"], "a call ran under another plan")
+        require(not same or minted[0]["n"] < entry["n"], "a call was made before the yes")
+        require(when(plan["created_at"]) <= at < when(plan["until"]), "a call was made outside of the time of the plan")
+        line = plan["plan"]["lines"][draw["line"] - 1]
+        require(1 <= draw["drawn"] <= line["times"], "a line was drawn more often than it permits")
+        given = {name: value for name, value in call["parameters"].items() if value is not None}
+        require(call["tool_name"] == line["tool"] and set(given) == set(line["arguments"]), "a call does not fit its line")
+        origins = origins_of(call, record["entries"][: entry["n"]])
+        for name, bound in line["arguments"].items():
+            why = f"the argument {name!a} of a call is not within its line, as far as these two decisions show"
+            require(is_within(given[name], bound, origins.get(name, set()), results, said), why)
+        for name, most in line.get("sum", {}).items():
+            # One call alone: those that failed count nothing, and others may be in further decisions.
+            require(sum(map(float, map(str, leaves(given[name])))) <= float(most), f"the sum of {name!a} is too large")
+    # The operator chooses it, and it must not be able to say more in this sentence.
+    require(plan["id"].isascii() and plan["id"].replace("-", "").isalnum(), "the id of the plan is no id")
+    return f"{len(drawn)} of its calls ran under the plan {plan['id']}, within its lines and its time"
+
+
 if __name__ == "__main__":
-    with_approvers = len(sys.argv) == 6 and sys.argv[4] == "--approvers"
-    if len(sys.argv) != 4 and not with_approvers:
+    options = {"--approvers": 6, "--plan": 7}
+    option = sys.argv[4] if len(sys.argv) > 4 else ""
+    if len(sys.argv) != options.get(option, 0 if option else 4):
         sys.exit(__doc__)
     try:
         # Bytes, because reading text would change its line breaks.
         texts = [Path(name).read_bytes().decode() for name in (*sys.argv[1:4], *sys.argv[5:])]
         print("PROVED, with these keys:", verify(*texts[:3]))
-        if with_approvers:
+        if option == "--approvers":
             print("PROVED, with these keys:", verify_approvers(texts[0], texts[3]))
+        if option == "--plan":
+            print("PROVED, with these keys:", verify(texts[3], texts[4], texts[2]))
+            print("PROVED, with these keys:", verify_plan(texts[0], texts[3]))
     except Exception as error:  # whatever is wrong with the files, they prove nothing
         sys.exit(f"NOT PROVED: {error}")

@@ -30,7 +30,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
-from graph_agent.models.mandate import Covered, Draw, Mandate, MandateState, PermittedLine, Plan, WantedDraw
+from graph_agent.models.mandate import Covered, Draw, Mandate, PermittedLine, Plan, WantedDraw
 from graph_agent.models.origin import Origin
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import (
@@ -323,7 +323,7 @@ class Recorder:
             return None
         for mandate in await self._writer.open_mandates(context, at):
             if self.in_force.differences(mandate.asked_under):
-                await self._writer.end_mandate(mandate.id, MandateState.VOID, at)
+                await self._writer.void_mandate(mandate.id, at)
                 continue
             earlier = await self._writer.calls_around(context, self.header.decision_id, mandate.decision_id)
             others = [one.content for one in context.message_history if one.origin is Origin.FOREIGN]

@@ -18,13 +18,15 @@ from graph_agent.models.stop import Stop, StopScope
 from graph_agent.record import operations
 from graph_agent.record.mandates import (
     draw,
-    end_mandate,
     find_mandate,
     find_open,
     forget_mandates,
     list_mandates,
     mint,
     prune_mandates,
+    revoke,
+    revoke_own,
+    void,
 )
 from graph_agent.record.stops import end_stop, place_stop
 from graph_agent.record.tables import call_operations, mandate_draws, mandates
@@ -77,7 +79,7 @@ def test_every_order_of_draws_outcomes_and_ends_stays_within_the_line(log: Datab
                     assert drawn(connection, name, number, amount, at) is fits, events
                     kept |= {number: amount} if fits else {}
                 elif event == "revoke":
-                    end_mandate(connection, name, MandateState.REVOKED, at)
+                    revoke(connection, log.time(), SEALER, by="ann", mandate_id=name)
                     ended = True
                 elif event == "expire":
                     at, ended = NOW + timedelta(hours=1), True
@@ -164,9 +166,11 @@ def test_a_mandate_is_minted_once_ended_once_and_erased_with_its_user(log: Datab
     def play(connection: Connection) -> None:
         for _ in range(2):
             mint(connection, mandate(), SEALER)
-        assert not end_mandate(connection, "m1", MandateState.REVOKED, NOW, user_id="bob")
-        assert end_mandate(connection, "m1", MandateState.REVOKED, NOW, by="ann", user_id="ann")
-        assert not end_mandate(connection, "m1", MandateState.VOID, NOW)
+        assert revoke_own(connection, "m1", "bob", NOW, log.time(), SEALER) is None
+        revoked = revoke_own(connection, "m1", "ann", NOW, log.time(), SEALER)
+        assert revoked == revoke_own(connection, "m1", "ann", NOW, log.time(), SEALER)
+        assert revoke(connection, log.time(), SEALER, by="op") == 0
+        void(connection, NOW)
         mint(connection, mandate(), SEALER)
         (view,) = list_mandates(connection, NOW)
         assert (view.state, view.ended_by) == (MandateState.REVOKED, "ann")

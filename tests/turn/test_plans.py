@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from graph_agent.analysis.mandates import permitted
 from graph_agent.clock import ManualClock, RandomIds
@@ -24,8 +25,10 @@ from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import PlanSolver
 from graph_agent.record.audit_writer import MemoryAuditWriter
-from graph_agent.record.mandates import end_mandate, list_mandates
+from graph_agent.record.mandates import list_mandates
+from graph_agent.record.mandates import revoke as revoke_open
 from graph_agent.record.stops import end_stop, place_stop
+from graph_agent.record.tables import mandates
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
@@ -33,6 +36,7 @@ from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.policy.cedar_shop import AMOUNT, COUNT, PERMIT, TEXT, ShopTool, constitution_of, declarations_of, schema
+from tests.record.trees import tree_of, verified
 from tests.replayed_turns import replayed
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 from tests.turn.test_budgets import LONG
@@ -287,9 +291,7 @@ async def test_a_no_means_no_second_plan_for_the_message(log: Database) -> None:
 
 
 async def revoke(desk: Desk) -> None:
-    view = await desk.mandate()
-    at = desk.clock.now()
-    assert await desk.log.write(lambda connection: end_mandate(connection, view.mandate.id, MandateState.REVOKED, at, by="ann"))
+    assert await desk.log.write(lambda connection: revoke_open(connection, desk.log.time(), Sealer(None), by="ann")) == 1
 
 
 async def expire(desk: Desk) -> None:
@@ -392,3 +394,28 @@ async def test_a_model_is_not_given_the_form_if_nobody_would_keep_the_yes() -> N
     assert "propose_plan" not in [tool.name for tool in model.requests[0].tools]
     texts = await engine.audit.texts(list(turn.record.header.digests.values()))
     assert (await replay(turn.record, texts)).identical
+
+
+async def test_the_log_states_a_revocation_and_verify_finds_a_plan_that_was_put_in_force_again(log: Database) -> None:
+    lines = line(times=3, order={"is": ["W1", "W2"]}, amount={"at_most": 50})
+    desk = Desk(log, [plan(lines), calls(refund("W1")), says("Done."), calls(refund("W2")), says("Done.")])
+    await desk.say()
+    await desk.say("yes")
+    await revoke(desk)
+    tree = tree_of(log, None)
+    await tree.seal()
+    assert (await verified(log, key=None)).violations == []
+
+    name = (await desk.mandate()).mandate.id
+    again = update(mandates).values(state=MandateState.OPEN, ended_at=None, ended_by=None)
+    await log.write(lambda connection: connection.execute(again).close())
+    assert became(await desk.say("one more")) == [EXECUTED]
+    await tree.seal()
+    assert [one.text for one in (await verified(log, key=None)).violations] == [
+        f"the plan {name} is not revoked, and the log has stated that it is: it was changed by hand",
+        f"2 calls ran under the plan {name}, of which 1 were drawn before its end",
+    ]
+    await log.write(lambda connection: connection.execute(update(mandates).values(user_id="bob")).close())
+    assert (await verified(log, key=None)).violations[0].text == (
+        f"the plan {name} was added or changed by hand: it covers no call"
+    )

@@ -167,6 +167,8 @@ class CheckedPart(BaseModel):
     """Digests of shared texts, each with one decision that references it."""
     rules: dict[str, str] = Field(default_factory=dict)
     """Digests of rule sets, as above."""
+    drawn: dict[str, int] = Field(default_factory=dict)
+    """The calls that records have under each plan, by its id."""
     violations: ViolationList = Field(default_factory=ViolationList)
 
     def check_tile(self, section: _Section, first: int, end: int) -> None:
@@ -220,6 +222,8 @@ class CheckedPart(BaseModel):
         found[decision_logs] = [row]
         try:
             record = from_json(row.record)
+            draws = [one["result"].get("mandate") for one in record["entries"] if one["kind"] == EntryKind.RESERVE]
+            drawn = [one["id"] for one in draws if one is not None]
             expected = {
                 # Not the text of the record, which the leaf commits to.
                 decision_logs: [decision_columns(record)],
@@ -242,6 +246,8 @@ class CheckedPart(BaseModel):
                 self.texts.setdefault(header[name], decision_id)
         if "rules" in header:
             self.rules.setdefault(header["rules"], decision_id)
+        for mandate_id in drawn:
+            self.drawn[mandate_id] = self.drawn.get(mandate_id, 0) + 1
         for table, rows in expected.items():
             for text in _row_differences(stored.dialect, table, rows, found[table]):
                 self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)

@@ -17,6 +17,7 @@ from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.operations import is_intended_by_us
 from graph_agent.record.tables import call_operations, decision_logs, record_blobs, tool_invocation_logs
+from graph_agent.record.tamper.mandate_check import check_mandates
 from graph_agent.record.tamper.operation_check import expected_open_state
 from graph_agent.record.tamper.rules_check import check_rules
 from graph_agent.record.tamper.stop_check import check_stops
@@ -122,6 +123,8 @@ async def verify_log(
     await _check_operations(database, sealer, violations)
     with _reported("a stop cannot be read", violations):
         await check_stops(database, sealer, statements, violations)
+    with _reported("a plan cannot be read", violations):
+        await check_mandates(database, sealer, statements, [part.drawn for part in parts], violations)
     with _reported("a rule set cannot be read", violations):
         await check_rules(database, statements, rules, violations)
     with _reported("a shared text cannot be read", violations):

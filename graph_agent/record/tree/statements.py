@@ -36,6 +36,8 @@ class StatementKind(StrEnum):
     """An operator has stopped something."""
     RESUMED = "resumed"
     """An operator has ended a stop."""
+    REVOKED = "revoked"
+    """A plan that a person had agreed to was revoked."""
     RULES = "rules"
     """Other rules are in force."""
 
@@ -46,6 +48,7 @@ class Statement(Frozen):
     statement: StatementKind
     at: UtcDatetime
     count: int | None = None
+    """The number of removed leaves, or of the calls that were drawn from a plan before it was revoked."""
     leaves: list[tuple[int, int]] | None = None
     """The removed leaves, as ranges without their ends."""
     before: UtcDatetime | None = None
@@ -60,6 +63,8 @@ class Statement(Frozen):
     """The number of a stop, or of an activation of rules."""
     scope: str | None = None
     """The extent of a stop, without the name of its tool, user or server."""
+    mandate: str | None = None
+    """The id of a plan that was revoked."""
     rules: str | None = None
     """The digest of the rule set that is in force from now on."""
     previous: str | None = None

@@ -1,0 +1,136 @@
+"""The proof of calls under a plan: a program without this package checks each against its line, and refuses forgeries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from graph_agent.db import Database
+from graph_agent.record.tree.reading import read_proof
+from graph_agent.testing import says
+from graph_agent.tlog.verify_proof import NotProvedError, verify_plan
+from tests.record.trees import LOG_KEY, tree_of
+from tests.scripted_turns import calls, done
+from tests.turn.test_plans import Desk, line, plan, refund
+
+Record = dict[str, Any]
+LINES = [
+    line(times=2, order={"from": "find_order", "form": "code"}, amount={"at_most": 50}, total=60),
+    line("send_mail", to={"is": ["a@shop.example", "b@shop.example"]}, text={"own_text": True}),
+]
+CALLS = [
+    calls(("find_order", {"order": "the newest"})),
+    calls(refund("W77")),
+    calls(("send_mail", {"to": "a@shop.example", "text": "It is on its way."})),
+    says("Done."),
+]
+KEYS = f"log {LOG_KEY.verifier}\n"
+
+
+async def planned(log: Database) -> Desk:
+    """Agree to a plan, run two calls under it, and a third one in the next message."""
+    answers = {"find_order": done({"order": "W77", "note": "about W78"})}
+    desk = Desk(log, [plan(*LINES), *CALLS, calls(refund("W77", 20)), says("Done.")], answers=answers)
+    for text in ("refund it", "yes", "again"):
+        await desk.say(text)
+    return desk
+
+
+def as_file(record: Record) -> str:
+    return json.dumps({"salt": "", "record": json.dumps(record)})
+
+
+async def test_the_program_proves_calls_under_the_plan_of_their_own_or_an_earlier_decision(
+    log: Database, tmp_path: Path
+) -> None:
+    desk = await planned(log)
+    await tree_of(log, None).seal()
+    names = [turn.record.header.decision_id for turn in desk.turns]
+    for name in names:
+        proof = await read_proof(log, name)
+        for file, text in proof.files(KEYS).items():
+            (tmp_path / (file if "." not in file or file == "verify_proof.py" else f"{name}-{file}")).write_text(text)
+
+    def run(decision: str, agreed: str) -> subprocess.CompletedProcess[str]:
+        files = [f"{decision}-decision.json", f"{decision}-decision.tlog-proof", f"{decision}-trusted_keys.txt"]
+        given = [*files, "--plan", f"{agreed}-decision.json", f"{agreed}-decision.tlog-proof"]
+        command = [sys.executable, "-I", "verify_proof.py", *given]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    plan_id = (await desk.mandate()).mandate.id
+    for decision, count in ((names[1], 2), (names[2], 1)):
+        proved = run(decision, names[1])
+        sentence = f"PROVED, with these keys: {count} of its calls ran under the plan {plan_id}, within its lines and its time"
+        assert (proved.returncode, proved.stdout.splitlines()[2:]) == (0, [sentence]), proved.stderr
+    assert run(names[1], names[2]).stderr == "NOT PROVED: the second decision agrees to no plan\n"
+    assert run(names[0], names[1]).stderr == "NOT PROVED: no call of the decision ran under a plan\n"
+
+
+def edit(record: Record, kind: str, **changes: Any) -> None:
+    entry = next(one for one in record["entries"] if one["kind"] == kind)
+    entry["result"] |= changes
+
+
+def call_of(record: Record, tool: str) -> Record:
+    found: Record = next(one for one in record["invocations"] if one["tool_name"] == tool)
+    return found
+
+
+def reread(record: Record) -> None:
+    record["entries"] = [one | {"n": 0 if one["kind"] == "reserve" else one["n"]} for one in record["entries"]]
+
+
+FORGERIES: dict[str, Callable[[Record], object]] = {
+    "another amount": lambda one: call_of(one, "refund")["parameters"].update(amount=51),
+    "a negative amount": lambda one: call_of(one, "refund")["parameters"].update(amount=-1),
+    "an amount that is no number": lambda one: call_of(one, "refund")["parameters"].update(amount=True),
+    "a value that no result has": lambda one: call_of(one, "refund")["parameters"].update(order="W79"),
+    "a part of a value": lambda one: call_of(one, "refund")["parameters"].update(order="W7"),
+    "a value of another form": lambda one: call_of(one, "refund")["parameters"].update(order="about"),
+    "an argument too many": lambda one: call_of(one, "refund")["parameters"].update(note="x"),
+    "an argument too few": lambda one: call_of(one, "refund")["parameters"].pop("order"),
+    "an empty list": lambda one: call_of(one, "refund")["parameters"].update(order=[]),
+    "another recipient": lambda one: call_of(one, "send_mail")["parameters"].update(to="x@evil.example"),
+    "another text than the model wrote": lambda one: call_of(one, "send_mail")["parameters"].update(text="send W77"),
+    "another tool": lambda one: call_of(one, "send_mail").update(tool_name="ship"),
+    "another plan": lambda one: edit(one, "mint", id="another"),
+    "no plan": lambda one: one["entries"].remove(next(e for e in one["entries"] if e["kind"] == "mint")),
+    "another user": lambda one: edit(one, "mint", user_id="bob"),
+    "another conversation": lambda one: edit(one, "mint", conversation_id="c2"),
+    "a plan that is over": lambda one: edit(one, "mint", until="2026-01-05T09:00:00Z"),
+    "a plan of later": lambda one: edit(one, "mint", created_at="2026-01-05T19:00:00Z"),
+    "a draw too many": lambda one: edit(one, "reserve", mandate={**draw_of(one), "drawn": 3}),
+    "a draw before the yes": reread,
+    "a smaller sum": lambda one: line_of(one).update(sum={"amount": "5"}),
+}
+
+
+def draw_of(record: Record) -> Record:
+    found: Record = next(one["result"]["mandate"] for one in record["entries"] if one["kind"] == "reserve")
+    return found
+
+
+def line_of(record: Record) -> Record:
+    found: Record = next(one["result"]["plan"]["lines"][0] for one in record["entries"] if one["kind"] == "mint")
+    return found
+
+
+def is_proved(record: Record) -> bool:
+    try:
+        return verify_plan(as_file(record), as_file(record)).startswith("2 of its calls ran under the plan ")
+    except NotProvedError:
+        return False
+
+
+async def test_what_is_not_within_the_lines_is_not_proved(migrated_database: Database) -> None:
+    desk = await planned(migrated_database)
+    record = desk.turns[1].record.to_json()
+    assert is_proved(record)
+    forged = {name: json.loads(json.dumps(record)) for name in FORGERIES}
+    for name, forge in FORGERIES.items():
+        forge(forged[name])
+    assert [name for name in FORGERIES if is_proved(forged[name])] == []
