@@ -121,7 +121,7 @@ def create_app(
                 background.add(asyncio.create_task(counted.count_forever()))
         try:
             async with AsyncExitStack() as stack:
-                await stack.enter_async_context(runtime.chat.endings.listen())
+                await stack.enter_async_context(runtime.chat.listen())
                 if worker_metrics is not None and shared.metrics is not None:
                     await stack.enter_async_context(worker_metrics.serve(shared.metrics.text))
                 yield

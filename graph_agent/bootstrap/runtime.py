@@ -18,6 +18,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
+from graph_agent.due.wakeups import announced
 from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.ports import Clock
@@ -33,7 +34,7 @@ from graph_agent.turn.sent_calls import SentCalls
 from graph_agent.turn.setup import EngineOptions
 
 _CHANNEL = "graph_agent_turns"
-"""The PostgreSQL channel on which the end of each turn is announced."""
+"""The PostgreSQL channel on which the ends of followed turns, and due work, are announced."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ async def open_runtime(
             record_key=tree.key,
             sent_calls=SentCalls(engine),
         )
+        notifications = open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)
+        await stack.enter_async_context(announced(stores.database, notifications))
         chat = ChatService(
             engine,
             clock=clock,
@@ -112,7 +115,7 @@ async def open_runtime(
             approval_messages=settings.approval_messages,
             webhook=_webhook(settings),
             processes=workers,
-            endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
+            endings=TurnEndings(notifications),
             maintenance=maintenance_jobs(stores, tree, clock=clock, days=settings.retention_days),
             settler=settler,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 
 from graph_agent.db.notifications import Notifications
 
@@ -45,16 +45,12 @@ class TurnEndings:
 
     def __init__(self, notifications: Notifications | None = None, *, safety_seconds: float = SAFETY_SECONDS) -> None:
         """Without notifications followers only read the record."""
-        self._notifications = notifications
+        self.notifications = notifications
         self._safety_seconds = safety_seconds
         self._followers: dict[str, list[Follower]] = {}
         self._running: dict[str, bool] = {}
         """Each turn that runs in this process -> True if another process follows it."""
         self._sending: set[asyncio.Task[None]] = set()
-
-    def listen(self) -> AbstractAsyncContextManager[None]:
-        """Receive notifications in this context."""
-        return nullcontext() if self._notifications is None else self._notifications.listen(self._receive)
 
     @contextmanager
     def report(self, decision_id: str) -> Iterator[None]:
@@ -84,7 +80,8 @@ class TurnEndings:
             if not followers:
                 self._followers.pop(decision_id, None)
 
-    def _receive(self, message: str) -> None:
+    def receive(self, message: str) -> None:
+        """Read a notification of a process, which may be this one."""
         kind, _, decision_id = message.partition(":")
         if kind == _FOLLOWED and decision_id in self._running:
             self._running[decision_id] = True
@@ -92,9 +89,9 @@ class TurnEndings:
             follower.notify()
 
     def _send(self, kind: str, decision_id: str) -> None:
-        if self._notifications is None:
+        if self.notifications is None:
             return
-        sending = asyncio.create_task(self._notifications.send([f"{kind}:{decision_id}"]))
+        sending = asyncio.create_task(self.notifications.send([f"{kind}:{decision_id}"]))
         # The event loop itself keeps only a weak reference to a task.
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)

@@ -12,7 +12,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -34,6 +34,7 @@ from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import DatabaseUnavailableError
+from graph_agent.due.table import DUE_NOW
 from graph_agent.due.worker import DueWorker
 from graph_agent.errors import (
     ConfigurationError,
@@ -108,7 +109,7 @@ class ChatService:
 
         `processes` is the number of processes that share the limit on logged refusals. `maintenance` is what one of the
         processes of the database does once a minute, in this order; one job that fails stops no other. `settler` settles
-        unknown outcomes while this service serves due work. `endings` tells them when a turn has ended.
+        unknown outcomes while this service serves due work. `endings` has the notifications of the processes, if there are any.
         `disclosure` comes with the first answer of a conversation. `files` are those of the rules of this process, by option:
         they are stored with its questions, for the operator. `approval_messages` is the number of messages before the
         one that asked for a call that its approvers see. Notices about requests are posted to the `webhook` while this service
@@ -325,6 +326,20 @@ class ChatService:
     async def files_of_question(self, pending_id: str, user_id: str) -> dict[str, str] | None:
         """Return the files of the process that asked the user the question `pending_id`, by option; None if none has."""
         return await self._turns.files_of_question(pending_id, user_id)
+
+    def listen(self) -> AbstractAsyncContextManager[None]:
+        """Receive the notifications of the processes of the database in this context: ends of turns, and due work.
+
+        Without notifications followers and the worker only look now and then.
+        """
+        notifications = self.endings.notifications
+        return nullcontext() if notifications is None else notifications.listen(self._receive)
+
+    def _receive(self, message: str) -> None:
+        if message == DUE_NOW:
+            self._worker.wake()
+        else:
+            self.endings.receive(message)
 
     async def serve_due_forever(self) -> None:
         """Do what is due, and finish the turns of processes that have died, until this is cancelled."""

@@ -46,7 +46,7 @@ _HORIZON = timedelta(seconds=1)
 
 
 DUE_NOW = "due"
-"""Announced in this process by each commit that makes work due at once: see `Database.announce`."""
+"""Announced in this process by each commit that makes work due at once, and by `wakeups` in the others."""
 
 
 Lane = tuple[str, str]

@@ -1,8 +1,9 @@
 """The worker of a process: it does the due work that this process can do, until it is cancelled.
 
 Each kind has slots of its own, so that none waits for another, and the lanes of a kind take turns. A commit that makes work due
-wakes the worker of its process; otherwise it looks every two seconds. While work runs, its lease is renewed. A process that
-stops gives back what it has taken; what a killed one had taken is due again when its lease ends.
+wakes the worker of its process, and on PostgreSQL those of the others; otherwise a worker looks every two seconds. While work
+runs, its lease is renewed. A process that stops gives back what it has taken; what a killed one had taken is due again when its
+lease ends.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from graph_agent.db import Database
-from graph_agent.due.table import CLOCK_TOLERANCE, DUE_NOW, LEASE, BackOff, DueTable, DueWork, Lane
+from graph_agent.due.table import CLOCK_TOLERANCE, LEASE, BackOff, DueTable, DueWork, Lane
+from graph_agent.due.wakeups import set_when_due
 from graph_agent.errors import ServiceError
 from graph_agent.ports import Clock
 
@@ -107,20 +109,17 @@ class DueWorker:
 
     async def serve_forever(self) -> None:
         """Do what is due, and what becomes due. A failure of the database is logged, and waited for."""
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            # Called by a thread of the database, whose loop may be closed by then.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._changed.set)
-
-        with self._database.subscribed(DUE_NOW, wake):
+        with set_when_due(self._database, self._changed):
             try:
                 while True:
                     self._changed.clear()
                     await self._sleep(await self._try_step())
             finally:
                 await self._stop()
+
+    def wake(self) -> None:
+        """Let `serve_forever` look now, because another process has made work due."""
+        self._changed.set()
 
     async def serve(self) -> int:
         """Do what is due until nothing is, and wait for it; return how many works were done.

@@ -219,7 +219,8 @@ class Gateway:
         await self._announce_missing_prompts()
         tasks = [asyncio.create_task(self._chat.serve_due_forever()), asyncio.create_task(self._watch_forever())]
         try:
-            yield
+            async with self._chat.listen():
+                yield
         finally:
             for task in tasks:
                 task.cancel()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import asyncio
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy import insert
 
+from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
+from graph_agent.db import Database
+from graph_agent.db.notifications import open_notifications
+from graph_agent.due.wakeups import announced
 from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApproverIdentity
@@ -24,8 +29,9 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.question.stored import Answer, Macs
 from graph_agent.question.tables import Asks, Evidence, answers
 from graph_agent.testing import says
-from tests.chat.environment import Environment
+from tests.chat.environment import Environment, open_environment
 from tests.chat.test_approvals import ADD, chat_of, messages, own, request_of, requests_of, respond, rules, waiting
+from tests.chat.test_endings import until_messages_arrive
 from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import calls
 
@@ -276,3 +282,31 @@ async def test_a_process_with_other_rules_does_not_end_the_turn_in_which_an_appr
         await left.wake_up()
     assert [] in made
     assert ["bread"] in made
+
+
+@pytest.mark.postgresql
+async def test_an_approval_in_another_process_is_carried_out_at_once_by_the_one_with_the_rules(
+    tmp_path: Path, migrated_postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The worker looks only when it is woken.
+    monkeypatch.setattr("graph_agent.due.worker.LONGEST_SLEEP_SECONDS", 3600.0)
+    async with open_environment(tmp_path, None, url=migrated_postgresql_url) as environment, AsyncExitStack() as stack:
+        script = ScriptedAdapter([ADD])
+        messages_of = open_notifications(environment.database, migrated_postgresql_url, "test")
+        engine = environment.engine(script, conditions=rules())
+        server = ChatService(engine, clock=environment.clock, endings=TurnEndings(messages_of, safety_seconds=3600.0))
+        request = request_of(await server.send("ann", "add bread"))
+        serving = asyncio.create_task(server.serve_due_forever())
+        await stack.enter_async_context(server.listen())
+        await until_messages_arrive(server.endings)
+
+        elsewhere = environment.open_database(Database)
+        stack.push_async_callback(elsewhere.close)
+        shell = other(environment, conditions=rules(approved="context.approvals.finance >= 1"), database=elsewhere)
+        async with announced(elsewhere, open_notifications(elsewhere, migrated_postgresql_url, "test")):
+            await respond(shell, request)
+        async with asyncio.timeout(60):
+            while await environment.descriptions() != ["bread"]:  # noqa: ASYNC110 (the row has no event)
+                await asyncio.sleep(0.01)
+        serving.cancel()
+        await asyncio.wait({serving})

@@ -43,7 +43,7 @@ async def begin(chat: ChatService, model: GatedModel) -> TurnHandle[object]:
 async def test_a_follower_is_notified_of_the_end_of_a_turn(shared: Environment, migrated_postgresql_url: str) -> None:
     model = GatedModel([says("Hello.")])
     owner, other = process(shared, migrated_postgresql_url, model), process(shared, migrated_postgresql_url)
-    async with owner.endings.listen(), other.endings.listen():
+    async with owner.listen(), other.listen():
         await until_messages_arrive(owner.endings, other.endings)
         run = await begin(owner, model)
         stream = TurnStream(other, shared.engines[1], poll_seconds=NEVER)
