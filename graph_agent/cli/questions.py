@@ -26,6 +26,7 @@ from graph_agent.cli.typed_answer import TokenFile, has_launch_token, require_ye
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.approval_signature import NAMESPACE
 from graph_agent.question.inbox import Which
 from graph_agent.question.tables import Asks, QuestionState
@@ -76,11 +77,13 @@ def list_questions(
 def show_question(
     question_id: QuestionId, user: User = LOCAL_USER, role: Roles = None, as_json: AsJson = False, *, settings: Settings
 ) -> None:
-    """Print everything about a question, and what your approval would do now."""
+    """Print everything about a question, and what your approval would do now or, after its end, what came of it."""
     person = Person(user, known_roles(settings.role_names, role))
     with open_command_runtime(settings, announce=False) as (runtime, run):
         shown = run(runtime.chat.questions.view(question_id.lower(), person))
         typer.echo(json_line(shown.to_json()) if as_json else text_of(shown))
+        if not as_json and (reply := _closing_reply(runtime, run, shown)) is not None:
+            typer.echo(f"Outcome: {reply}")
 
 
 @with_files()
@@ -216,9 +219,14 @@ def _print_end(runtime: Runtime, run: Run, question_id: str, person: Person) -> 
         run(runtime.chat.approvals.closings())
     shown = run(runtime.chat.questions.view(question_id, person))
     typer.echo(f"{shown.state}: {visible(shown.description)}")
+    if (reply := _closing_reply(runtime, run, shown)) is not None:
+        typer.echo(reply)
+
+
+def _closing_reply(runtime: Runtime, run: Run, shown: QuestionSummary) -> str | None:
+    """Return the reply of the decision that has closed a question; None if it waits, or if nothing had to be said."""
     record = None if shown.closing_decision is None else run(runtime.audit.load(shown.closing_decision))
-    if record is not None and hasattr(record, "decision"):
-        typer.echo(visible(record.decision.reply))
+    return visible(record.decision.reply) if isinstance(record, DecisionRecord) else None
 
 
 def _signed(text: str, key: Path) -> str:
