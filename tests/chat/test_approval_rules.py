@@ -244,17 +244,6 @@ async def test_two_spellings_are_not_two_people(environment: Environment) -> Non
     assert await environment.descriptions() == ["bread"]
 
 
-async def test_the_withdrawal_of_anothers_request_reads_as_that_of_one_that_does_not_exist(environment: Environment) -> None:
-    chat = chat_of(environment, ADD)
-    request = request_of(await chat.send("ann", "add bread"))
-    refusals = []
-    for request_id in (request.id, "00000000-0000-0000-0000-000000000000"):
-        with pytest.raises(ServiceError) as refused:
-            await requests_of(chat).cancel(request_id, "bob")
-        refusals.append((refused.value.code, refused.value.message))
-    assert refusals[0] == refusals[1]
-
-
 @pytest.mark.parametrize("late", [False, True], ids=["soon", "late"])
 async def test_a_process_with_other_rules_does_not_end_the_turn_in_which_an_approved_call_is_made(
     environment: Environment, clock: ManualClock, late: bool

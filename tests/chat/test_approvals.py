@@ -296,42 +296,6 @@ async def test_an_answer_names_what_its_approver_was_shown(each_environment: Env
     assert await each_environment.descriptions() == []
 
 
-@pytest.mark.parametrize("end", ["cancelled", "denied", "expired", "late"])
-async def test_no_answer_is_accepted_after_the_end_also_before_its_closing_decision(
-    each_environment: Environment, end: str
-) -> None:
-    environment = each_environment
-    assert isinstance(environment.clock, ManualClock)
-    chat = chat_of(environment, ADD)
-    request = request_of(await chat.send("ann", "add bread"))
-    store = ApprovalStore(environment.database, record_key=environment.record_key)
-    given: dict[str, Any] = {"role": "manager", "digest": request.digest, "identity": ApproverIdentity.TOKEN}
-
-    async def answer(user: str, *, approve: bool) -> None:
-        await store.answer(
-            request.id, ApprovalAnswer(approver=user, approve=approve, answered_at=environment.clock.now(), **given)
-        )
-
-    match end:
-        case "cancelled":
-            await store.cancel(request.id, "ann")
-        case "denied":
-            await answer("dan", approve=False)
-        case _:
-            environment.clock.advance(hours=24)
-            if end == "expired":
-                await store.expire(request.id)
-    # A denial only takes away: it counts as long as nothing has ended the request.
-    for approve in (True, False) if end != "late" else (True,):
-        with pytest.raises(ServiceError, match="This question has ended"):
-            await answer("bob", approve=approve)
-    stored = await store.find(request.id)
-    assert stored is not None
-    assert [one.approver for one in stored.answers] == (["dan"] if end == "denied" else [])
-    await chat.serve_due()
-    assert await environment.descriptions() == []
-
-
 async def test_an_approved_call_counts_for_the_budget_of_its_requester(each_environment: Environment) -> None:
     environment = each_environment
     budget = '@id("one a day") forbid (principal, action == Action::"add_task", resource) when { context.used.day.calls > 1 };'

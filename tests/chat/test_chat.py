@@ -39,18 +39,6 @@ async def test_a_conversation_goes_on_with_its_history(environment: Environment)
     assert [page.id for page in (await chat.conversations("ann")).conversations] == [first.conversation_id]
 
 
-async def test_a_request_repeated_with_its_key_gets_the_first_answer_and_one_effect(environment: Environment) -> None:
-    chat = environment.chat()
-    first = await chat.send("ann", "add milk", idem_key="k")
-    assert await environment.chat().send("ann", "add milk", idem_key="k") == first
-    assert await environment.descriptions() == ["milk"]
-    assert len(await environment.decisions()) == 1
-    assert (await _refused(chat, "add eggs", idem_key="k")).code == ServiceErrorCode.IDEMPOTENCY_KEY_REUSED
-    bobs = await chat.send("bob", "add milk", idem_key="k")
-    assert bobs.decision_id != first.decision_id
-    assert await environment.descriptions("bob") == ["milk"]
-
-
 async def test_a_double_click_in_two_processes_is_one_turn(environment: Environment) -> None:
     model = GatedModel([calls("add_task", description="milk"), says("Added.")])
     one, two = environment.chat(model), environment.chat()
