@@ -54,6 +54,7 @@ THEN = {
 
 PREPARED = {
     "AGENTS.md": "mkdir .venv && ln -s $STAND_INS .venv/bin && cp $ROOT/pyproject.toml . && echo 'import os' > unused.py",
+    "CONTRIBUTING.md": "mkdir .venv && ln -s $STAND_INS .venv/bin",
     "README.md": "SERVE",
     "docs/api.md": "SERVE",
     "docs/authentication.md": "SERVE",
