@@ -148,7 +148,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "questions:list_questions",
             "List the questions that wait for your answer: your own for a yes, and calls of others for your approval.",
         ),
-        "show": Command("questions:show_question", "Print everything about a question, and what your approval would do now."),
+        "show": Command(
+            "questions:show_question",
+            "Print everything about a question, and what your approval would do now or, after its end, what came of it.",
+        ),
         "answer": Command(
             "questions:answer",
             "Answer a question, and print what came of it. What is confirmed, or approved by enough people, is done at once.",
