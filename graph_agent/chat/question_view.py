@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graph_agent.chat.approval_looks import Circumstances
+from graph_agent.chat.listed_question import ListedQuestion, listed
 from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverIdentity, count_approvals
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
@@ -24,48 +25,22 @@ from graph_agent.words.origins import describe_origin
 from graph_agent.words.said import brief_of
 
 
-class QuestionSummary(Frozen):
-    """A question in a list: one to the requester for a yes, or one to others for their approval."""
+class QuestionSummary(ListedQuestion):
+    """A question in a list, with what the rules say about it."""
 
-    id: str
-    asks: Asks
-    digest: str
-    """An answer names it: the digest of everything that was shown."""
-    state: QuestionState
-    requester: str
-    conversation_id: str
-    conversation_title: str
-    """For a question to the requester: the title of its conversation."""
     card: PendingAction | None
     """For a question to the requester: everything that a yes confirms."""
     shown: Card | None
     """The same as people read it."""
-    decision_id: str
-    closing_decision: str | None
-    """The decision that closes it, once there is one."""
-    tool: str
-    """The tool of the first call."""
     title: str
-    description: str
-    """The action as the requester's reply describes it."""
-    brief: str
-    """The action on one line."""
     origins: dict[str, str]
     """The origin of each argument, as a clause: `not from the requester's words: it stands in a result of 'List bills'`."""
     facts: list[ShownFact]
     """The values that the rules read about the call when it was requested."""
     by_program: bool
     """True if a program of the requester has made the call, and no message asked for it."""
-    roles: list[str]
-    """The roles whose approvals are needed."""
-    rules: list[str]
     approvals: dict[str, int]
     """The number of people who approved it, by role."""
-    created_at: UtcDatetime
-    expires_at: UtcDatetime
-    ended_at: UtcDatetime | None
-    why: str
-    """For a void request: the reason."""
     decided_elsewhere: str
     """For an open request that was asked under other rules than those here: who decides it, in sentences."""
 
@@ -207,31 +182,14 @@ def summary_of_card(question: StoredQuestion, title: str) -> QuestionSummary:
     """Return a question to its requester for a list, with the title of its conversation."""
     card = action_of(question)
     return QuestionSummary(
-        id=question.id,
-        asks=Asks.REQUESTER,
-        digest=question.digest,
-        state=question.state_now,
-        requester=question.user_id,
-        conversation_id=question.conversation_id,
-        conversation_title=title,
+        **dict(listed(question, title)),
         card=card,
         shown=card_of(card, CARD_STATES[question.state_now], answered_at=question.ended_at),
-        decision_id=question.decision_id,
-        closing_decision=question.closed_by,
-        tool=card.tool_name,
         title=card.description.partition("\n")[0],
-        description=card.description,
-        brief=brief_of(card),
         origins={},
         facts=[],
         by_program=False,
-        roles=[],
-        rules=list(card.because),
         approvals={},
-        created_at=question.opened_at,
-        expires_at=question.expires_at,
-        ended_at=question.ended_at,
-        why=question.why,
         decided_elsewhere="",
     )
 

@@ -145,7 +145,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "questions": {
         "list": Command(
-            "questions:list_questions",
+            "question_list:list_questions",
             "List the questions that wait for your answer: your own for a yes, and calls of others for your approval.",
         ),
         "show": Command(

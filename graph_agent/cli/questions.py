@@ -1,4 +1,4 @@
-"""`graph-agent questions`: list, read, answer and withdraw what waits for a person: a yes of your own, or an approval."""
+"""`graph-agent questions show`, `answer` and `cancel`: a question for a yes of your own, or for your approval."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.approval_signature import NAMESPACE
-from graph_agent.question.inbox import Which
-from graph_agent.question.tables import Asks, QuestionState
+from graph_agent.question.tables import QuestionState
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 
@@ -41,36 +40,6 @@ As = Annotated[str | None, option("--as", "ROLE", "Approve or deny in this role.
 _PERSON = (
     "a question is answered by a person: in a terminal, on the page, or with --token-file FILE; a signature needs no terminal"
 )
-
-
-@with_files()
-def list_questions(
-    user: User = LOCAL_USER,
-    role: Roles = None,
-    own: Annotated[bool, typer.Option("--own", help="List those that ask others about your calls, also ended ones.")] = False,
-    ended: Annotated[bool, typer.Option("--ended", help="List those that asked you and have ended.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="List at most this many.")] = 50,
-    before: Annotated[
-        str | None, option("--before", "NEXT", "Continue the list after a page: it printed NEXT on stderr.")
-    ] = None,
-    as_json: AsJson = False,
-    *,
-    settings: Settings,
-) -> None:
-    """List the questions that wait for your answer: your own for a yes, and calls of others for your approval.
-
-    Without sign-in, --user and --role are believed, so that one person can try the rules.
-    """
-    if own and ended:
-        wrong_usage("--own and --ended are two lists: give one of them")
-    person = Person(user, known_roles(settings.role_names, role))
-    which = Which.OWN if own else Which.ENDED if ended else Which.FOR_ME
-    with open_command_runtime(settings, announce=False) as (runtime, run):
-        page = run(runtime.chat.questions.inbox(person, which, limit, before))
-        for one in page.questions:
-            typer.echo(json_line(one.to_json()) if as_json else visible(_line(one)))
-        if page.next is not None:
-            print_stderr(f"there are more: --before {page.next}")
 
 
 @with_files()
@@ -243,13 +212,6 @@ def _signed(text: str, key: Path) -> str:
         if made.returncode != 0:
             raise ConfigurationError(f"ssh-keygen could not sign with the key {key}")
         return file.with_suffix(".sig").read_text(encoding="utf-8")
-
-
-def _line(one: QuestionSummary) -> str:
-    """Return a question on one line: its id, state, time and kind, then whose call it is about."""
-    until = f"until {one.expires_at:%Y-%m-%d %H:%M} UTC" if one.state == "open" else f"{one.ended_at:%Y-%m-%d %H:%M} UTC"
-    kind = "yes" if one.asks is Asks.REQUESTER else "approval"
-    return f"{one.id}  {one.state}  {until}  {kind}  {one.requester}: {one.brief}"
 
 
 def text_of(shown: QuestionSummary) -> str:

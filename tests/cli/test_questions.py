@@ -200,6 +200,6 @@ def test_a_line_of_the_keys_that_cannot_be_used_is_an_error_with_its_number(
     keys = tmp_path / "approvers"
     keys.write_text(f"\n{line}\n")
     monkeypatch.setenv("GRAPH_AGENT_APPROVER_KEYS", str(keys))
-    ended = cli("questions", "list", *BOB)
+    ended = cli("questions", "show", "q", *BOB)
     assert ended.code != 0
     assert "line 2: " in ended.err

@@ -76,7 +76,7 @@ def test_a_call_that_is_too_long_for_its_question_is_confirmed_by_the_id_that_it
     asked = cli("ask", "go", *files, "--model", script(call("write_note", name="b.txt", text=text)))
     assert "the end" not in asked.out
     conversation = asked.err.split("conversation: ")[1].strip()
-    [listed] = cli("questions", "list", *files).out.splitlines()
+    [listed] = cli("questions", "list").out.splitlines()
     question = listed.split()[0]
     whole = cli("questions", "show", question, *files).out
     assert f"  Name: 'b.txt'\n  Text: '{text}'" in whole
