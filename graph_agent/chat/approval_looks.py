@@ -71,7 +71,7 @@ class ApprovalLooks:
         """
         conditions = policy.conditions
         if not policy.rules[request.action.tool_name].traits.preview and not _needs_facts(request, conditions):
-            return await self._without_look(request, conditions)
+            return await self.without_look(request, conditions)
         return await self._look(request, policy, viewer, lambda _: LOOK_AGAIN_AFTER)
 
     async def of_decider(self, request: ApprovalRequest, policy: CompiledPolicy, answers: int) -> Circumstances | None:
@@ -81,10 +81,10 @@ class ApprovalLooks:
         """
         conditions = policy.conditions
         if not _needs_facts(request, conditions):
-            return await self._without_look(request, conditions)
+            return await self.without_look(request, conditions)
         return await self._look(request, policy, "", lambda number: LOOK_AGAIN_AFTER * 2**number, after=answers)
 
-    async def _without_look(self, request: ApprovalRequest, conditions: Conditions | None) -> Circumstances:
+    async def without_look(self, request: ApprovalRequest, conditions: Conditions | None) -> Circumstances:
         """Return what is known without a read in the name of the requester."""
         if conditions is None or not conditions.reads_facts:
             return Circumstances()

@@ -1,9 +1,10 @@
 """The approval of calls by other people than their requesters: what an approver sees, the answers, and the closing decisions.
 
-A request is decided only by a process that has the rules under which it was asked: its constitution, conditions, tool and
-approvers' keys, which are its lane. Others store answers, and close what has ended. Whoever claims the closing decision of a
-request runs it: the process that took an answer tries for some seconds, and it is due work of every server. The rules judge the
-call with the answers that are stored, in the commit of the claim.
+The rules of the process that decides a request and those under which it was asked both have to permit the call: weaker rules
+lower nothing, and stricter ones hold. A process that does not know what the others permit stores answers, and closes what has
+ended. Whoever claims the closing decision of a request runs it: the process that took an answer tries for some seconds, and it
+is due work, first of the processes with the rules under which it was asked, then of all. Both rules judge the call with the
+answers that are stored, in the commit of the claim.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 
 from graph_agent.chat.approval_looks import ApprovalLooks, Circumstances
-from graph_agent.chat.approval_rules import decided_elsewhere, other_rules
+from graph_agent.chat.approval_rules import AskedRules, AskingRules, decided_elsewhere, other_rules
 from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
@@ -30,7 +33,7 @@ from graph_agent.chat.question_view import (
     view_of,
 )
 from graph_agent.chat.session import ChatSession, ChatStores
-from graph_agent.due.table import BackOff, DueWork, WorkKind
+from graph_agent.due.table import ANY_LANE, BackOff, DueWork, WorkKind
 from graph_agent.due.worker import Again, DueHandler
 from graph_agent.errors import (
     ConfigurationError,
@@ -48,6 +51,7 @@ from graph_agent.models.record import CallDisposition, DecisionOpening, Decision
 from graph_agent.net.loop_throttle import LoopThrottle
 from graph_agent.policy.approval_signature import signed_text
 from graph_agent.policy.call_in_hand import GuardVerdict
+from graph_agent.policy.cedar.conditions import EVERYBODY
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.guard import judge_request
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -57,6 +61,8 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
 from graph_agent.words.reasons import for_user
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +86,7 @@ class ApprovalService:
         self._stores = stores
         self._requests = requests
         self._looks = ApprovalLooks(engine, requests)
+        self._rules = AskingRules(engine, requests)
         self._closing: set[asyncio.Task[None]] = set()
         self._lanes: Collection[str] = ()
         """The rules of this process, once they are read."""
@@ -107,24 +114,26 @@ class ApprovalService:
         """Return questions to others for a list."""
         if not questions:
             return []
-        policy = (await self._prepare()).policy
-        return [self._summary(self._requests.request_of(one), policy) for one in questions]
+        snapshot = await self._prepare()
+        return [await self._summary(self._requests.request_of(one), snapshot) for one in questions]
 
     async def view(self, request_id: str, user_id: str, roles: Sequence[str]) -> ApprovalView:
         """Return everything that an approver, or the requester, is shown about a request. Raises QUESTION_NOT_FOUND."""
-        policy = (await self._prepare()).policy
+        snapshot = await self._prepare()
+        policy = snapshot.policy
         stored = await self._visible(request_id, user_id, roles)
         same = await self._requests.list_same(stored.request)
-        known = await self._known_now(stored, policy, user_id, roles)
+        asked_under = await self._asked_under(stored, snapshot)
+        known = await self._known_now(stored, policy, asked_under, user_id, roles)
         return view_of(
             stored,
             policy,
             asked=await self._asking(stored.request),
             earlier_messages=self._stores.approval_messages,
-            now=known,
+            now=None if known is None else known[0].known,
             earlier=[one for one in same if one.created_at < stored.created_at],
-            yours=None if _is_own(stored, user_id) else self._yours(stored, policy, user_id, roles, known),
-            decided_elsewhere=decided_elsewhere(stored, policy, self._requests.evidence),
+            yours=None if _is_own(stored, user_id) else self._yours(stored, user_id, roles, known),
+            decided_elsewhere=self._decided_elsewhere(stored, policy, asked_under, None if known is None else known[0].known),
         )
 
     async def answer(
@@ -145,7 +154,7 @@ class ApprovalService:
         Without `role` the user answers in the first of theirs that the rules name. Raises QUESTION_NOT_FOUND, ACCESS_DENIED,
         VALIDATION_ERROR, QUESTION_CLOSED, QUESTION_CONFLICT.
         """
-        policy = (await self._prepare()).policy
+        snapshot = await self._prepare()
         stored = await self._visible(request_id, user_id, roles)
         if _is_own(stored, user_id):
             raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "Nobody answers a request of their own.")
@@ -169,14 +178,14 @@ class ApprovalService:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"The answer does not count: {problem}.")
         answered = await self._requests.answer(request_id, answer)
         self.close_soon(request_id)
-        return self._summary(answered, policy)
+        return await self._summary(answered, snapshot)
 
     async def cancel(self, request_id: str, user_id: str) -> QuestionSummary:
         """Withdraw a request of the user; return its summary. Raises as `ApprovalStore.cancel`."""
-        policy = (await self._prepare()).policy
+        snapshot = await self._prepare()
         cancelled = await self._requests.cancel(request_id, user_id)
         self.close_soon(request_id)
-        return self._summary(cancelled, policy)
+        return await self._summary(cancelled, snapshot)
 
     async def state(self, request_id: str, user_id: str) -> StoredRequest:
         """Return a request of the user. Raises QUESTION_NOT_FOUND."""
@@ -191,14 +200,14 @@ class ApprovalService:
 
     @property
     def handlers(self) -> list[DueHandler]:
-        """Handlers of the due work about requests: decide those of the rules of this process, and end any."""
+        """Handlers of the due work about requests: decide them, and end them."""
         return [
             DueHandler(WorkKind.DECIDE, self._decide, slots=_AT_ONCE, back_off=_BACK_OFF, lanes=lambda: self._lanes),
             DueHandler(WorkKind.END, self._end, slots=_AT_ONCE, back_off=_BACK_OFF),
         ]
 
     async def prepare(self) -> None:
-        """Read the rules of this process, whose requests it decides from then on. Raises SERVICE_NOT_READY."""
+        """Read the rules of this process, by which it decides requests from then on. Raises SERVICE_NOT_READY."""
         await self._prepare()
 
     def close_soon(self, request_id: str) -> None:
@@ -228,9 +237,12 @@ class ApprovalService:
             return Again(_UNREADABLE, "its row is not as this service has written it")
         if not stored.is_open or not _can_be_approved(stored):
             return None
-        policy, tool = (await self._prepare()).policy, stored.request.action.tool_name
-        if other := self._other_rules(stored.request, policy):
-            return Again(_DECIDE_AGAIN, f"it was asked under other rules: {', '.join(other)}")
+        snapshot = await self._prepare()
+        policy, tool = snapshot.policy, stored.request.action.tool_name
+        if self._other_rules(stored.request, policy):
+            asked = await self._asked_under(stored, snapshot)
+            why = self._decided_elsewhere(stored, policy, asked) or "it was asked under other rules, and waits for both"
+            return Again(_BACK_OFF, why)
         conditions = policy.conditions
         changes = conditions is not None and (conditions.reads_facts or conditions.needs_facts(tool))
         return Again(_DECIDE_AGAIN) if changes else None
@@ -273,8 +285,8 @@ class ApprovalService:
     async def close(self, request_id: str, *, decides: bool = True) -> bool:
         """Run the closing decision of a request, if it has ended or enough people approved it; False if not.
 
-        An open request that was asked under other rules than those of this process is left alone, and each unless it `decides`.
-        Raises `ServiceError` if that cannot be done now, such as CONVERSATION_BUSY.
+        An open request is left alone unless the rules of this process and those under which it was asked permit its call, and
+        each unless this `decides`. Raises `ServiceError` if that cannot be done now, such as CONVERSATION_BUSY.
         """
         stored, right = await self._requests.find_proven(request_id)
         if stored is None:
@@ -288,14 +300,15 @@ class ApprovalService:
             return False
         snapshot = await self._prepare()
         policy, request = snapshot.policy, stored.request
-        known = Circumstances()
+        judges: Sequence[Judge] = ()
         if stored.state is ApprovalState.OPEN:
-            if not decides or self._other_rules(request, policy) or not _can_be_approved(stored):
+            if not decides or not _can_be_approved(stored):
                 return False
-            read = await self._read(self._looks.of_decider(request, policy, len(stored.answers)))
-            if read is None or not _may_run(policy, read, stored):
+            asked = await self._asked_under(stored, snapshot)
+            judges = await self._deciding(stored, policy, asked)
+            # Rules that do not permit the call end nothing: they are those of this process alone, and may be others tomorrow.
+            if not _may_run(judges, stored):
                 return False
-            known = read
         since = self._stores.clock.monotonic()
         opened: list[OpenedTurn] = []
 
@@ -304,7 +317,7 @@ class ApprovalService:
             opened[:] = [OpenedTurn(header, snapshot, self._engine.rule_set)]
             return opened[0].opening
 
-        may_run = partial(_may_run, policy, known)
+        may_run = partial(_may_run, judges)
         closing = await self._stores.turns.claim_closing(self._requests, request, may_run, open_record)
         if closing is None:
             return False
@@ -316,11 +329,32 @@ class ApprovalService:
             await self._engine.start(start, session, decision_id, user_id=request.user_id).result()
         return True
 
-    def _summary(self, stored: StoredRequest, policy: CompiledPolicy) -> QuestionSummary:
-        return summary_of(stored, policy, decided_elsewhere(stored, policy, self._requests.evidence))
+    async def _summary(self, stored: StoredRequest, snapshot: PolicySnapshot) -> QuestionSummary:
+        asked = await self._asked_under(stored, snapshot)
+        return summary_of(stored, snapshot.policy, self._decided_elsewhere(stored, snapshot.policy, asked))
+
+    async def _asked_under(self, stored: StoredRequest, snapshot: PolicySnapshot) -> AskedRules:
+        return await self._rules.of(stored.request, snapshot) if stored.is_open else AskedRules()
 
     def _other_rules(self, request: ApprovalRequest, policy: CompiledPolicy) -> list[str]:
         return other_rules(request, policy, self._requests.evidence)
+
+    def _decided_elsewhere(
+        self, stored: StoredRequest, policy: CompiledPolicy, asked: AskedRules, known: Circumstances | None = None
+    ) -> str:
+        refusal = "" if asked.left or not asked.others else _refusal(stored.request, policy, known)
+        return decided_elsewhere(stored, asked, self._other_rules(stored.request, policy), refusal)
+
+    async def _deciding(self, stored: StoredRequest, policy: CompiledPolicy, asked: AskedRules) -> Sequence[Judge]:
+        """Return the rules that decide a request after its answers; none if this process leaves it, or reads later again."""
+        if asked.left:
+            return ()
+        request, answers = stored.request, len(stored.answers)
+        known = await self._read(self._looks.of_decider(request, policy, answers))
+        if known is None:
+            return ()
+        others = [Judge(one, await self._read(self._looks.without_look(request, one.conditions))) for one in asked.others]
+        return Judge(policy, known), *others
 
     def _evidence_problem(self, request: ApprovalRequest, answer: ApprovalAnswer) -> str | None:
         """Return why an answer does not count, as a clause; None if it does."""
@@ -330,22 +364,20 @@ class ApprovalService:
         return self._requests.evidence.problem_of(request, answer)
 
     async def _known_now(
-        self, stored: StoredRequest, policy: CompiledPolicy, user_id: str, roles: Sequence[str]
-    ) -> Circumstances | None:
-        """Return what the call acts on and the rules read about it now, if the user can answer its request; else None."""
+        self, stored: StoredRequest, policy: CompiledPolicy, asked: AskedRules, user_id: str, roles: Sequence[str]
+    ) -> Sequence[Judge] | None:
+        """Return what the call acts on and all rules read about it now, if the user can answer its request; else None."""
         can_answer = stored.is_open and not _is_own(stored, user_id) and not _has_answered(stored, user_id)
-        if not can_answer or not _roles_of(stored, roles) or self._other_rules(stored.request, policy):
+        if not can_answer or not _roles_of(stored, roles) or asked.left:
             return None
-        return await self._read(self._looks.of_viewer(stored.request, policy, user_id))
+        request = stored.request
+        known = await self._read(self._looks.of_viewer(request, policy, user_id))
+        if known is None:
+            return None
+        others = [Judge(one, await self._read(self._looks.without_look(request, one.conditions))) for one in asked.others]
+        return Judge(policy, known), *others
 
-    def _yours(
-        self,
-        stored: StoredRequest,
-        policy: CompiledPolicy,
-        user_id: str,
-        roles: Sequence[str],
-        known: Circumstances | None,
-    ) -> YourAnswer:
+    def _yours(self, stored: StoredRequest, user_id: str, roles: Sequence[str], judges: Sequence[Judge] | None) -> YourAnswer:
         given = next((one for one in stored.answers if is_same_person(one.approver, user_id)), None)
         own = list(_roles_of(stored, roles))
         to_sign = [
@@ -353,12 +385,12 @@ class ApprovalService:
             for role in (() if self._requests.evidence.keys is None else own)
             for yes in (True, False)
         ]
-        if known is None:
+        if judges is None:
             return YourAnswer(
                 roles=own, to_sign=to_sign, answer=None if given is None else shown_answer(given), effect=None, why=""
             )
         counts = count_approvals(stored.answers, stored.request.user_id)
-        judged = [_judged(stored.request, policy, {**counts, role: counts.get(role, 0) + 1}, known) for role in own]
+        judged = [_strictest(judges, stored.request, {**counts, role: counts.get(role, 0) + 1}) for role in own]
         best = next((one for one in judged if one.disposition is CallDisposition.EXECUTED), judged[0])
         match best.disposition:
             case CallDisposition.EXECUTED:
@@ -394,7 +426,7 @@ class ApprovalService:
             raise service_unavailable() from exc
         return loaded if isinstance(loaded, DecisionRecord) else None
 
-    async def _read(self, reading: Awaitable[Circumstances | None]) -> Circumstances | None:
+    async def _read(self, reading: Awaitable[T]) -> T:
         try:
             return await reading
         except RecordUnavailableError as exc:
@@ -405,20 +437,46 @@ class ApprovalService:
             snapshot = await self._engine.prepare()
         except ConfigurationError as exc:
             raise service_not_ready() from exc
-        self._lanes = (rules_digest(snapshot.policy.digests(()), self._requests.evidence.required),)
+        # First what was asked under the same rules; what no such process decides is tried under both.
+        self._lanes = (rules_digest(snapshot.policy.digests(()), self._requests.evidence.required), ANY_LANE)
         return snapshot
 
 
-def _judged(
-    request: ApprovalRequest, policy: CompiledPolicy, approvals: Mapping[str, int], known: Circumstances
-) -> GuardVerdict:
-    return judge_request(request, policy, approvals, known.facts, known.results)
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Rules that have to permit the call of a request, with what they have read about it."""
+
+    policy: CompiledPolicy
+    known: Circumstances
+
+    def verdict(self, request: ApprovalRequest, approvals: Mapping[str, int]) -> GuardVerdict:
+        """Return the verdict on the call with so many approvals by role."""
+        return judge_request(request, self.policy, approvals, self.known.facts, self.known.results)
 
 
-def _may_run(policy: CompiledPolicy, known: Circumstances, stored: StoredRequest) -> bool:
-    """True if the rules allow the call with the answers to its request, none of which is a denial."""
+def _strictest(judges: Sequence[Judge], request: ApprovalRequest, approvals: Mapping[str, int]) -> GuardVerdict:
+    """Return the verdict of all rules together: a refusal before what waits, and that before a permission."""
+    order = (CallDisposition.EXECUTED, CallDisposition.WAITS)
+    verdicts = [one.verdict(request, approvals) for one in judges]
+    return max(verdicts, key=lambda one: order.index(one.disposition) if one.disposition in order else len(order))
+
+
+def _may_run(judges: Sequence[Judge], stored: StoredRequest) -> bool:
+    """True if all rules allow the call with the answers to its request, none of which is a denial."""
+    if not judges or not _can_be_approved(stored):
+        return False
     counts = count_approvals(stored.answers, stored.request.user_id)
-    return _can_be_approved(stored) and _judged(stored.request, policy, counts, known).disposition is CallDisposition.EXECUTED
+    return _strictest(judges, stored.request, counts).disposition is CallDisposition.EXECUTED
+
+
+def _refusal(request: ApprovalRequest, policy: CompiledPolicy, known: Circumstances | None) -> str:
+    """Return why rules do not permit a call, whoever of its approvers approves it; empty if they may."""
+    conditions = policy.conditions
+    reads = conditions is not None and (conditions.reads_facts or conditions.needs_facts(request.action.tool_name))
+    if reads and known is None:
+        return ""
+    verdict = Judge(policy, known or Circumstances()).verdict(request, dict.fromkeys(request.counted_roles, EVERYBODY))
+    return "" if verdict.disposition is CallDisposition.EXECUTED else for_user(verdict.reason) or "they ask for more"
 
 
 def _can_be_approved(stored: StoredRequest) -> bool:

@@ -13,12 +13,19 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 
-from graph_agent.chat.approval_rules import other_rules
+from graph_agent.chat.approval_rules import other_evidence
 from graph_agent.chat.conversations.turns import AbandonedTurn
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.due.table import BackOff, DueTable, DueWork, WorkKind
 from graph_agent.due.worker import Again, DueHandler, OverdueHandler
-from graph_agent.errors import GraphAgentError, RecordUnavailableError, ServiceError, TurnTakenOverError, service_unavailable
+from graph_agent.errors import (
+    ConfigurationError,
+    GraphAgentError,
+    RecordUnavailableError,
+    ServiceError,
+    TurnTakenOverError,
+    service_unavailable,
+)
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.record import OpenTurn
 from graph_agent.record.writer import OpenDecision
@@ -105,7 +112,7 @@ class TurnRecovery:
         return True
 
     async def _is_left_alone(self, decision_id: str) -> bool:
-        """True for the end of an approval request that a process with the rules of the request may still carry out.
+        """True for the end of an approval request that a process with the rules which decided it may still carry out.
 
         This one would end it without its call; it does so only after a time, so that the conversation is not blocked for ever.
         """
@@ -113,9 +120,16 @@ class TurnRecovery:
         closed = stored.header.context.approval if isinstance(stored, OpenTurn) else None
         if stored is None or closed is None or requests is None or closed.end is not ApprovalState.APPROVED:
             return False
+        if self._stores.clock.now() - stored.header.started_at >= ABANDONED_AFTER:
+            return False
+        try:
+            decided_under = (await self._engine.snapshot_of(stored.header)).policy
+        except (ConfigurationError, LookupError, ValueError):
+            # Nobody can continue it.
+            return False
+        rules = decided_under.digests([closed.request.action.tool_name])
         policy = (await self._engine.prepare()).policy
-        age = self._stores.clock.now() - stored.header.started_at
-        return age < ABANDONED_AFTER and bool(other_rules(closed.request, policy, requests.evidence))
+        return bool(policy.differences(rules) or other_evidence(closed.request, requests.evidence))
 
     async def _close_decision(self, work: DueWork) -> Again | None:
         decision_id = work.key

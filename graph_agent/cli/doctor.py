@@ -220,12 +220,12 @@ async def _approvals(context: _Context) -> str:
     if changed := await store.count_changed():
         raise ConfigurationError(f"{counted(changed, 'open request')} changed by hand, or written with another key: ignored")
     waiting = [one for one in await store.list_open() if one.is_open]
-    left = [one.request for one in waiting if other_rules(one.request, context.policy, store.evidence)]
-    if not left:
+    others = [one.request for one in waiting if other_rules(one.request, context.policy, store.evidence)]
+    if not others:
         return f"{counted(len(waiting), 'request')} open"
-    why = sorted({name for one in left for name in other_rules(one, context.policy, store.evidence)})
-    others = f"{len(left)} of them asked where {', '.join(why)} differ, and left to a server with the rules of then"
-    return f"{counted(len(waiting), 'request')} open, {others}: {', '.join(one.id for one in left[:_NAMED])}"
+    why = sorted({name for one in others for name in other_rules(one, context.policy, store.evidence)})
+    asked = f"{len(others)} of them asked where {', '.join(why)} differ, and made only if the rules of then permit it too"
+    return f"{counted(len(waiting), 'request')} open, {asked}: {', '.join(one.id for one in others[:_NAMED])}"
 
 
 async def _due(context: _Context) -> str:

@@ -50,14 +50,18 @@ DUE_NOW = "due"
 
 
 Lane = tuple[str, str]
-"""A kind, and one of its lanes."""
+"""A kind, and one of its lanes, or `ANY_LANE`."""
+ANY_LANE = "*"
+"""All lanes of a kind, for a process that does what those that serve a lane have left for `ANY_AFTER`."""
+ANY_AFTER = timedelta(seconds=5)
+"""The time for which work is left to the processes that serve its lane."""
 
 
 class WorkKind(StrEnum):
     """The kinds of due work, and what their keys and lanes are."""
 
     DECIDE = "decide"
-    """Judge an answered question. Its id; the digest of the rules under which it was asked."""
+    """Judge an answered question. Its id; the digest of the rules under which it was asked, whose processes are first."""
     END = "end"
     """End a question. Its id; no lane."""
     NOTICE = "notice"
@@ -155,8 +159,8 @@ class DueTable:
 
         No two calls have the same token.
         """
-        columns = (due.c.key, due.c.user_id, due.c.attempts)
-        is_due = (due.c.kind == kind, due.c.lane == lane, due.c.due_at <= self._now)
+        columns = (due.c.key, due.c.lane, due.c.user_id, due.c.attempts)
+        is_due = (*_is_in(kind, lane), due.c.due_at <= (self.database.time(-ANY_AFTER) if lane == ANY_LANE else self._now))
         # In two statements: the planner may run a subquery with a limit more than once, and then it would lock more rows.
         wanted = select(*columns).where(*is_due).order_by(due.c.due_at).limit(count).with_for_update(skip_locked=True)
         found = connection.execute(wanted).all()
@@ -165,7 +169,7 @@ class DueTable:
         taken = {"due_at": self.database.time(lease), "set_at": self._now, "attempts": due.c.attempts + 1, "taken": token}
         keys = [row.key for row in found]
         connection.execute(update(due).where(due.c.kind == kind, due.c.key.in_(keys)).values(taken)).close()
-        return [DueWork(kind, row.key, lane, row.user_id, row.attempts + 1, token) for row in found]
+        return [DueWork(kind, row.key, row.lane, row.user_id, row.attempts + 1, token) for row in found]
 
     def done(self, connection: Connection, work: DueWork) -> bool:
         """Remove work that is done. False if it was taken by another worker or put again meanwhile: then it stays."""
@@ -218,13 +222,11 @@ class DueTable:
 
         A lane without work is left out. One statement, whose cost does not depend on the number of rows.
         """
-        firsts = [
-            select(func.min(due.c.due_at)).where(due.c.kind == kind, due.c.lane == lane).scalar_subquery()
-            for kind, lane in lanes
-        ]
+        firsts = [select(func.min(due.c.due_at)).where(*_is_in(kind, lane)).scalar_subquery() for kind, lane in lanes]
         now, *found = connection.execute(select(self._now, *firsts)).one()
-        times = zip(lanes, found, strict=True)
-        return now, {lane: (at - now).total_seconds() for lane, at in times if at is not None}
+        times = {lane: at for lane, at in zip(lanes, found, strict=True) if at is not None}
+        later = {lane: ANY_AFTER for lane in times if lane[1] == ANY_LANE}
+        return now, {lane: (at + later.get(lane, timedelta()) - now).total_seconds() for lane, at in times.items()}
 
     def correct_after_step(self, connection: Connection) -> int:
         """Make due what was set before the database's clock was set back; return the number of rows. It reads all rows."""
@@ -255,6 +257,10 @@ class DueTable:
         earlier = func.least if dialect == "postgresql" else func.min
         behind_own = self.database.shifted(last, _SPACING)
         return func.coalesce(behind_own, earlier(self._now, func.coalesce(oldest, self._now)))
+
+
+def _is_in(kind: str, lane: str) -> tuple[Any, ...]:
+    return (due.c.kind == kind,) if lane == ANY_LANE else (due.c.kind == kind, due.c.lane == lane)
 
 
 def _is(work: DueWork) -> tuple[Any, ...]:

@@ -19,7 +19,9 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
-from graph_agent.policy.constitution import Constitution, ToolGrant
+from graph_agent.policy.constitution import Constitution
+
+_RULES = ("constitution", "conditions", "tools", "gates")
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,9 @@ class PolicySnapshot:
         """The texts by their digests."""
         return {self.digests[name]: text for name, text in self._named_texts.items()}
 
-    def grants_no_less_than(self, earlier: PolicySnapshot) -> bool:
-        """Return True if every call that `earlier` permits is permitted by this policy too, and means the same.
-
-        Conditions and gates are not compared, only their digests: a turn does not continue under others than today's.
-        """
-        rules = self.policy.rules
-        same = all(self.digests.get(name) == earlier.digests.get(name) for name in ("tools", "conditions", "gates"))
-        same = same and self.policy.constitution.facts == earlier.policy.constitution.facts
-        return same and all(
-            name in rules and _permits(rules[name].grant, rule.grant) for name, rule in earlier.policy.rules.items()
-        )
+    def has_rules(self, digests: Mapping[str, str]) -> bool:
+        """True if the constitution, conditions, tools and gates have these digests; settings and prompt may differ."""
+        return all(self.digests.get(name) == digests.get(name) for name in _RULES)
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str], digests: Mapping[str, str]) -> Self:
@@ -92,20 +86,3 @@ class PolicySnapshot:
             policy = policy.with_conditions(ConditionsFile.recorded(conditions), recorded)
         config = AgentEngineConfig.model_validate_json(text_of["settings"])
         return cls(policy, config, text_of["prompt"], tuple(json.loads(text_of.get("gates", "[]"))))
-
-
-def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:
-    if grant.requires_confirmation and not earlier.requires_confirmation:
-        return False
-    if earlier.trusted_results and not grant.trusted_results:
-        return False
-    if earlier.in_plans is not None and grant.in_plans is not earlier.in_plans:
-        return False
-    # What was a read may be a change today, and what any user could name may be the signed-in user's alone.
-    if grant.reads != earlier.reads or grant.bound_argument not in (None, earlier.bound_argument):
-        return False
-    # A call that was sent is sent again only under the key that it had.
-    if grant.key != earlier.key:
-        return False
-    limit, earlier_limit = grant.max_per_message, earlier.max_per_message
-    return limit is None or (earlier_limit is not None and earlier_limit <= limit)

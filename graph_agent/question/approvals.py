@@ -1,8 +1,8 @@
 """Approval requests: the questions to others about one exact call each, with what is due about them.
 
 A request is open, then it ends once: approved with the claim of its closing decision, denied, cancelled or expired. An approval
-makes it due to be decided, in the lane of the rules under which it was asked: no process with other rules does so. Its expiry,
-and any other end, make it due to be ended, by any process.
+makes it due to be decided, in the lane of the rules under which it was asked: a process with other rules does so only if none
+has, and under both. Its expiry, and any other end, make it due to be ended, by any process.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def notice_key(request_id: str, kind: NoticeKind) -> str:
 
 
 def rules_digest(rules: RulesDigests, evidence: RequiredEvidence) -> str:
-    """Return the digest of rules without the definitions of tools: the lane of what only they decide."""
+    """Return the digest of rules without the definitions of tools: the lane of what they decide first."""
     return digest([rules.constitution, rules.conditions, evidence.to_json()])
 
 

@@ -203,8 +203,8 @@ class TurnRun(TurnHandle[T]):
     async def _resume(self, stored: OpenTurn | DecisionRecord) -> FinishedTurn:
         """Replay the recorded entries under the recorded policy snapshot.
 
-        If the model may be asked, the turn then continues live under that snapshot, if today's policy grants no less and the
-        version of the record is the same. What the user has confirmed needs no model: see `_can_confirm`. Otherwise it ends
+        If the model may be asked, the turn then continues live under that snapshot, if its rules are those of this process and
+        the version of the record is the same. What the user has confirmed needs no model: see `_can_confirm`. Otherwise it ends
         there as interrupted.
         """
         if isinstance(stored, DecisionRecord):
@@ -226,7 +226,7 @@ class TurnRun(TurnHandle[T]):
             text = "the policy snapshot of decision %s cannot be read; it is closed without its record"
             _log.exception(text, self.decision_id)
             snapshot, entries, asks_model, follows_yes = current, [], False, False
-        asks_model = asks_model and current.grants_no_less_than(snapshot) and stored.header.version == RECORD_VERSION
+        asks_model = asks_model and current.has_rules(snapshot.digests) and stored.header.version == RECORD_VERSION
         can_confirm = follows_yes and self._can_confirm(stored.header, entries, current)
         # The rules are compared only for a yes.
         has_yes = any(entry.kind is EntryKind.RULES for entry in entries)

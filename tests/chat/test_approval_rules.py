@@ -1,22 +1,25 @@
-"""A request is decided only by a process with the rules, the tools and the keys under which it was asked."""
+"""A waiting call is made only if the rules of the process that decides and those under which it was asked permit it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert, select, update
 
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
+from graph_agent.due.table import ANY_AFTER
 from graph_agent.due.wakeups import announced
 from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -28,6 +31,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.question.stored import Answer, Macs
 from graph_agent.question.tables import Asks, Evidence, answers
+from graph_agent.record.tables import decision_logs
 from graph_agent.testing import says
 from tests.chat.environment import Environment, open_environment
 from tests.chat.test_approvals import ADD, chat_of, messages, own, request_of, requests_of, respond, rules, waiting
@@ -51,78 +55,172 @@ def keys_of(folder: Path, *names: str) -> AnswerEvidence:
     return AnswerEvidence(keys=read_approver_keys(folder / "approvers"))
 
 
+CONDITIONS = "(the conditions, their roles or their time zone)"
+FOREIGN_ROLES = ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager", "support"))
+IN_TOKYO = ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager"), time_zone="Asia/Tokyo")
+MORE_THAN_ALL = rules(approved="context.approvals.manager >= 2000000")
+
+
+async def wait_for_its_rules(environment: Environment) -> None:
+    """Wait until no process with the rules of a request has decided it in time."""
+    assert isinstance(environment.clock, ManualClock)
+    environment.clock.advance(seconds=ANY_AFTER.total_seconds() + 1)
+
+
 @pytest.mark.parametrize(
-    ("differs", "named"),
+    "differs",
     [
-        ({"conditions": None}, "the conditions, their roles or their time zone"),
-        ({"conditions": rules()}, "the conditions, their roles or their time zone"),
-        ({"conditions": rules(approved="context.approvals.manager >= 9")}, "the conditions, their roles or their time zone"),
+        {"conditions": None},
+        {"conditions": rules()},
+        {"conditions": FOREIGN_ROLES},
+        {"conditions": IN_TOKYO},
+        {"constitution": WEAKER_TEXT},
+        {"conditions": None, "constitution": WEAKER_TEXT},
+    ],
+)
+async def test_weaker_rules_lower_nothing_and_make_a_call_that_the_asking_ones_permit(
+    each_environment: Environment, differs: dict[str, Any]
+) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD, conditions=rules(approved=TWO))
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    weaker = other(environment, **differs)
+    assert (await respond(weaker, request)).decided_elsewhere == ""
+    for _ in range(2):
+        await weaker.serve_due()
+        await wait_for_its_rules(environment)
+    assert await requests_of(weaker).close(request.id) is False
+    assert await environment.descriptions() == []
+    seen = await requests_of(weaker).view(request.id, "eve", ["finance"])
+    assert seen.yours is not None
+    assert (seen.state, seen.decided_elsewhere, seen.yours.effect) == ("open", "", "runs")
+    await respond(weaker, request, "eve", roles=["finance"])
+    assert await environment.descriptions() == ["bread"]
+    assert (await messages(chat, asked))[-1] == "Approved by 'bob' as manager and 'eve' as finance. Done: added 'bread'."
+
+
+async def test_an_approver_sees_what_both_rules_need(environment: Environment) -> None:
+    chat = chat_of(environment, ADD, conditions=rules(approved=TWO))
+    request = request_of(await chat.send("ann", "add bread"))
+    shown = await requests_of(other(environment, conditions=rules())).view(request.id, "bob", ["manager"])
+    assert shown.yours is not None
+    assert (shown.yours.effect, shown.yours.why) == ("waits", "additions need a manager")
+
+
+@pytest.mark.parametrize(
+    ("differs", "named", "why"),
+    [
+        ({"conditions": rules(approved="false")}, CONDITIONS, "they do not permit it: additions need a manager"),
+        ({"conditions": MORE_THAN_ALL}, CONDITIONS, "they do not permit it: additions need a manager"),
         (
-            {"conditions": ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager", "support"))},
-            "the conditions, their roles or their time zone",
+            {"conditions": rules(approved="context.confirmed && context.approvals.manager >= 1")},
+            CONDITIONS,
+            "they do not permit it: additions need a manager",
         ),
         (
-            {"conditions": ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager"), time_zone="Asia/Tokyo")},
-            "the conditions, their roles or their time zone",
+            {"evidence": AnswerEvidence(sign_in=True)},
+            "(the sign-in)",
+            "it cannot be decided here: only a server with that sign-in and those keys knows which answers count",
         ),
-        ({"constitution": WEAKER_TEXT}, "the constitution"),
-        ({"evidence": AnswerEvidence(sign_in=True)}, "the sign-in"),
     ],
 )
 @pytest.mark.parametrize("enough", [False, True])
-async def test_a_process_with_other_rules_leaves_a_request_alone_and_says_so(
-    environment: Environment, differs: dict[str, Any], named: str, enough: bool
+async def test_rules_that_refuse_a_call_leave_its_request_and_say_so(
+    each_environment: Environment, differs: dict[str, Any], named: str, why: str, enough: bool
 ) -> None:
+    environment = each_environment
     chat = chat_of(environment, ADD, conditions=rules(approved=TWO))
     asked = await chat.send("ann", "add bread")
     request = request_of(asked)
     await respond(chat, request)
     if enough:
         # As if the process that took the answer had died before it closed the request.
-        await store_answer(environment, request, "eve", "finance")
-    weaker = other(environment, **differs)
+        await respond(other(environment, conditions=rules(approved="false")), request, "eve", roles=["finance"])
+    refusing = other(environment, **differs)
     for _ in range(2):
-        await weaker.serve_due()
-    assert await requests_of(weaker).close(request.id) is False
+        await refusing.serve_due()
+        await wait_for_its_rules(environment)
+    assert await requests_of(refusing).close(request.id) is False
     assert await environment.descriptions() == []
     assert (await messages(chat, asked))[2:] == []
-    seen = await requests_of(weaker).view(request.id, "ann", [])
-    assert seen.state == "open"
-    assert "Here other ones are in force: " in seen.decided_elsewhere
-    assert named in seen.decided_elsewhere
-    assert "its requester withdraws it and asks again" in seen.decided_elsewhere
+    seen = await requests_of(refusing).view(request.id, "ann", [])
+    assert (seen.state, seen.decided_elsewhere) == (
+        "open",
+        "It is decided by a server with the rules under which it was asked. Here other ones are in force "
+        f"{named}, and {why}. If no server has those of then any more, its requester withdraws it and asks again.",
+    )
     (mine,) = await own(chat, "ann")
     assert (mine.state, mine.decided_elsewhere) == ("open", "")
 
     if not enough:
         await respond(chat, request, "eve", roles=["finance"])
+    # The process with its rules decides it as soon as the other one has given it back.
+    await wait_for_its_rules(environment)
     await other(environment).serve_due()
     assert await environment.descriptions() == ["bread"]
 
 
-async def store_answer(environment: Environment, request: ApprovalRequest, user: str, role: str) -> None:
-    """Store an answer at a process that is gone before it decides."""
-    process = other(environment, conditions=rules(approved="false"))
-    await respond(process, request, user, roles=[role])
-
-
-async def test_an_answer_elsewhere_is_stored_and_decided_by_a_process_with_the_rules(environment: Environment) -> None:
+async def test_the_process_with_the_asking_rules_decides_first(environment: Environment) -> None:
     chat = chat_of(environment, ADD)
     asked = await chat.send("ann", "add bread")
-    request = request_of(asked)
-    weaker = other(environment, conditions=rules(approved="context.approvals.finance >= 1"))
-    # The roles are those that the rules of the request named: here finance would count.
-    assert await waiting(weaker, "eve", ["finance"]) == []
-    shown = await requests_of(weaker).view(request.id, "bob", ["manager"])
-    assert shown.yours is not None
-    assert (shown.yours.roles, shown.yours.effect) == (["manager"], None)
-    answered = await respond(weaker, request)
-    assert answered.decided_elsewhere.startswith("It is decided by a server with the rules under which it was asked.")
+    # Stored by a process that decides nothing.
+    await respond(other(environment, conditions=rules(approved="false")), request_of(asked))
+    weaker = other(environment, conditions=None)
+    await weaker.serve_due()
     assert await environment.descriptions() == []
-    await chat.serve_due()
+    await wait_for_its_rules(environment)
+    await weaker.serve_due()
     assert await environment.descriptions() == ["bread"]
     (closed,) = await own(weaker, "ann")
     assert (closed.state, closed.decided_elsewhere) == ("approved", "")
+
+
+async def test_the_roles_are_those_that_the_rules_of_the_request_named(environment: Environment) -> None:
+    chat = chat_of(environment, ADD)
+    request = request_of(await chat.send("ann", "add bread"))
+    changed = other(environment, conditions=rules(approved="context.approvals.finance >= 1"))
+    assert await waiting(changed, "eve", ["finance"]) == []
+    answered = await respond(changed, request)
+    assert "they do not permit it: additions need a manager" in answered.decided_elsewhere
+    assert await environment.descriptions() == []
+
+
+async def test_without_the_record_that_asked_a_request_is_left_and_says_why(each_environment: Environment) -> None:
+    environment = each_environment
+    chat = chat_of(environment, ADD)
+    asked = await chat.send("ann", "add bread")
+    request = request_of(asked)
+    kept = select(decision_logs.c.record).where(decision_logs.c.decision_id == request.decision_id)
+    record = await environment.database.read(lambda connection: connection.execute(kept).scalar_one())
+    forget = update(decision_logs).where(decision_logs.c.decision_id == request.decision_id)
+    for change, why in (
+        (forget.values(record=None), "the decision in which it was asked is not kept any more"),
+        (
+            forget.values(record=record.replace(digest_of(record, "conditions"), digest_of(record, "constitution"))),
+            "the rules of then cannot be read from the record of the decision in which it was asked",
+        ),
+    ):
+        await environment.database.write(partial(_run, change))
+        weaker = other(environment, conditions=None)
+        answered = await respond(weaker, request)
+        assert f"it cannot be decided here: {why}. " in answered.decided_elsewhere
+        await wait_for_its_rules(environment)
+        await weaker.serve_due()
+        assert await environment.descriptions() == []
+    # The process with the asking rules needs no record of them.
+    await wait_for_its_rules(environment)
+    await chat.serve_due()
+    assert await environment.descriptions() == ["bread"]
+
+
+def _run(change: Any, connection: Connection) -> None:
+    connection.execute(change).close()
+
+
+def digest_of(record: str, name: str) -> str:
+    found: str = json.loads(record)["header"][name]
+    return found
 
 
 async def test_a_process_with_other_rules_closes_what_has_ended(environment: Environment) -> None:
@@ -266,6 +364,8 @@ async def test_a_process_with_other_rules_does_not_end_the_turn_in_which_an_appr
         with suppress(ServiceError):
             await weaker.send(user, "hello", conversation_id=asked.conversation_id)
         assert await environment.descriptions(user) == made[-1]
+        # What it has left is due again.
+        clock.advance(seconds=2)
         await other(environment, conditions=rules()).serve_due()
         assert late or await environment.descriptions(user) == ["bread"]
         await left.wake_up()

@@ -28,7 +28,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 BOB = ("--user", "bob", "--role", "manager")
-LEFT = "and left to a server with the rules of then"
+BOTH = "and made only if the rules of then permit it too"
 NEEDS_A_PERSON = "a question is answered by a person: in a terminal, on the page, or with --token-file FILE"
 
 
@@ -157,17 +157,30 @@ def test_a_command_that_answers_nothing_carries_out_no_request(
     cli: Cli, launched: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request_id = asked(cli)
-    weaker = tmp_path / "weaker.cedar"
-    weaker.write_text(RULES.replace("manager >= 1", "manager >= 2"))
-    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(weaker))
+    closed = tmp_path / "closed.cedar"
+    closed.write_text(RULES.replace("context.approvals.manager >= 1", "false"))
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(closed))
     answered = cli("questions", "answer", "--yes", request_id, *BOB, *launched)
     assert answered.err.startswith("Stored. It is decided by a server with the rules under which it was asked. ")
-    assert "Here other ones are in force: the conditions" in cli("questions", "show", request_id, *BOB).out
-    left = f"1 request open, 1 of them asked where the conditions, their roles or their time zone differ, {LEFT}: {request_id}"
+    assert "Here other ones are in force (the conditions" in cli("questions", "show", request_id, *BOB).out
+    left = f"1 request open, 1 of them asked where the conditions, their roles or their time zone differ, {BOTH}: {request_id}"
     assert cli("doctor").line("approvals").endswith(left)
     monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(tmp_path / "policy.cedar"))
     cli("ask", "show my tasks", "--user", "eve")
     assert cli("questions", "list", "--own", "--user", "ann").out.split()[1] == "open"
+
+
+@pytest.mark.usefixtures("policy")
+def test_a_shell_without_the_rules_carries_out_what_they_permit_and_nothing_else(
+    cli: Cli, launched: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "policy.cedar").write_text(RULES.replace("manager >= 1", "manager >= 2"))
+    request_id = asked(cli)
+    monkeypatch.delenv("GRAPH_AGENT_CONDITIONS")
+    assert cli("questions", "answer", "--yes", request_id, *BOB, *launched).err == ""
+    assert cli("questions", "list", "--own", "--user", "ann").out.split()[1] == "open"
+    ended = cli("questions", "answer", "--yes", request_id, "--user", "joe", "--role", "manager", *launched)
+    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager and 'joe' as manager. Done: added 'buy bread'."
 
 
 def ssh_key(folder: Path, name: str) -> Path:

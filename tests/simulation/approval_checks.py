@@ -7,9 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from sqlalchemy import Connection, select
+
+from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, InterruptReason
+from graph_agent.question.tables import questions
+from graph_agent.record.tables import decision_logs
 from tests.simulation.approval_watch import Requested, requested
 from tests.simulation.approvers import Person
 from tests.simulation.replicas import SWEEP_SECONDS, Replica, World
@@ -41,14 +46,23 @@ async def end_requests(world: World, replicas: Sequence[Replica]) -> None:
             world.history.violated(f"the {one.state} request {one.request.id[:4]} is not closed by the sweep")
         if not ended and not one.is_in_time(now) and not one.is_in_time(now - _SWEPT):
             world.history.violated(f"the request {one.request.id[:4]} is open after its time")
-    # One that has just ended waits for its closing decision.
-    if any(one.state is ApprovalState.OPEN or one.closing_decision is None for one in left):
+    # One that has just ended waits for its closing decision, and the closing decision of a dead process for one with its rules.
+    waits = any(one.state is ApprovalState.OPEN or one.closing_decision is None for one in left)
+    if waits or world.database.look(_has_open_closing):
         world.database.clock.ahead_seconds += timedelta(days=2).total_seconds()
         sweeping = world.random.choice(replicas)
+        sweeping.clock.ahead_seconds += ABANDONED_AFTER.total_seconds()
         for _ in range(3):
             await world.loop.spawn(sweeping.process, sweeping.chat.serve_due())
             # A closing decision whose conversation was busy is due again a little later.
             world.database.clock.ahead_seconds += _SWEPT.total_seconds()
+
+
+def _has_open_closing(connection: Connection) -> bool:
+    """True if a request was approved by a decision that is not closed."""
+    of_request = decision_logs.c.decision_id == questions.c.closed_by
+    wanted = select(questions.c.id).join(decision_logs, of_request).where(decision_logs.c.record.is_(None)).limit(1)
+    return connection.execute(wanted).first() is not None
 
 
 def check_requests(

@@ -101,6 +101,7 @@ class ApprovalWatch:
                 self._history.violated(f"{what} is sent outside of its closing decision")
             if not is_met(now, policy):
                 self._history.violated(f"{what} is sent without the approvals that it needs")
+            self._check_asked(now, "sent")
             return
         self._history.violated(f"the call {operation_key[:4]} that needs approvals is sent without a request")
 
@@ -146,8 +147,13 @@ class ApprovalWatch:
             self._history.violated(f"{what} is claimed after its expiry")
         if not is_met(now, policy):
             self._history.violated(f"{what} is claimed without the approvals that it needs")
-        if (asked := self._asked_under[now.request.id]) != policy:
-            self._history.violated(f"{what} was asked under the {asked} policy, and is claimed under the {policy} one")
+        self._check_asked(now, "claimed")
+
+    def _check_asked(self, now: Requested, done: str) -> None:
+        """Check the rules under which a request was asked; they hold whatever rules decide it."""
+        asked = self._asked_under[now.request.id]
+        if not is_met(now, asked):
+            self._history.violated(f"{_name(now)} was asked under the {asked} policy, and is {done} against it")
 
 
 def is_met(one: Requested, policy: str) -> bool:

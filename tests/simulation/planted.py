@@ -34,6 +34,7 @@ _DATABASE = "graph_agent.db.database"
 _TREE = "graph_agent.record.tree.service"
 _UNDO = "graph_agent.turn.undo"
 _APPROVALS = "graph_agent.chat.approvals"
+_APPROVAL_RULES = "graph_agent.chat.approval_rules"
 _REQUESTS = "graph_agent.question.transitions"
 _SEAL = "            while (checkpoint := await write(self._database, self._sealer.seal)) is not None:\n"
 _SEAL_IN_TWO = "            while (checkpoint := await self._seal_in_two()) is not None:\n"
@@ -119,14 +120,14 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the request of the answer runs the call beside the claim": [
         Edit(
             _APPROVALS,
-            "        self.close_soon(request_id)\n        return self._summary(answered, policy)",
+            "        self.close_soon(request_id)\n        return await self._summary(answered, snapshot)",
             "        counts = count_approvals(answered.answers, answered.request.user_id)\n"
-            "        known = await self._looks.of_decider(answered.request, policy, 0) or Circumstances()\n"
-            "        call = _judged(answered.request, policy, counts, known).authorized\n"
+            "        known = await self._looks.of_decider(answered.request, snapshot.policy, 0) or Circumstances()\n"
+            "        call = Judge(snapshot.policy, known).verdict(answered.request, counts).authorized\n"
             "        if approve and call is not None:\n"
             "            asyncio.ensure_future(self._engine.external.execute(call))\n"
             "        self.close_soon(request_id)\n"
-            "        return self._summary(answered, policy)",
+            "        return await self._summary(answered, snapshot)",
         )
     ],
     "recovery ends the turn as interrupted": [
@@ -135,12 +136,8 @@ _APPROVAL_DEFECTS: Mapping[str, Sequence[Edit]] = {
 }
 DEFECTS: Mapping[str, Sequence[Edit]] = {
     **_APPROVAL_DEFECTS,
-    "a process with other rules decides": [
-        Edit(
-            _APPROVALS,
-            "            if not decides or self._other_rules(request, policy) or not _can_be",
-            "            if not _can_be",
-        ),
+    "the rules under which a request was asked are not judged": [
+        Edit(_APPROVAL_RULES, "        return AskedRules(tuple(found))\n", "        return AskedRules()\n"),
     ],
     "leases are set and compared by the host's clock": [
         Edit(

@@ -635,16 +635,20 @@ async def test_a_turn_continues_under_its_recorded_settings_on_a_replica_with_ot
 
 
 @pytest.mark.parametrize(
-    ("granted", "continues"),
-    [("add_task: Add tasks", True), ("add_task: Add tasks (requires confirmation)", False), (None, False)],
+    ("changed", "continues"),
+    [
+        ("{}", True),
+        ("- add_task: Add tasks (requires confirmation)\n", False),
+        ("", False),
+        # Rules that permit more are others, too.
+        ("- add_task: Add tasks (without confirmation)\n", False),
+    ],
 )
-async def test_a_turn_continues_only_if_the_policy_of_today_grants_no_less(granted: str | None, continues: bool) -> None:
+async def test_a_turn_continues_only_under_the_rules_of_its_beginning(changed: str, continues: bool) -> None:
     audit, server = MemoryAuditWriter(), TableServer()
     decision_id = await crashed(audit, calls(ADD), server=server)
     lines = Constitution.load().text.splitlines(keepends=True)
-    text = "".join(
-        line if not line.startswith("- add_task:") else "" if granted is None else f"- {granted}\n" for line in lines
-    )
+    text = "".join(changed.format(line) if line.startswith("- add_task:") else line for line in lines)
     engine = LLMAgentEngine(ScriptedAdapter([says("Added.")] if continues else []), server, text, **grouped(audit=audit))
     finished = await engine.finish(decision_id, ask_model=True)
     assert finished is not None

@@ -14,8 +14,8 @@ from graph_agent.due.tables import due
 from graph_agent.models.record import DecisionRecord, RecordStatus
 from graph_agent.models.said import SaidState
 from graph_agent.question.tables import Asks, QuestionState, answers, questions
-from graph_agent.record.tables import decision_logs
-from tests.question.processes.environment import LAX, NEEDED, USUAL, Effect, target_of
+from graph_agent.record.tables import decision_logs, record_blobs
+from tests.question.processes.environment import LAX, STRICT, USUAL, Effect, is_met, target_of
 
 _APPROVED = QuestionState.APPROVED
 
@@ -39,7 +39,7 @@ def check_carried_out(connection: Connection, outcome: Outcome) -> None:
     given = _answers(connection)
     for row in connection.execute(select(questions).where(questions.c.state == QuestionState.OPEN)):
         mine = given[row.id]
-        enough = row.asks is Asks.OTHERS and len(_people(row, mine)) >= NEEDED and all(one.yes for one in mine)
+        enough = row.asks is Asks.OTHERS and is_met(_asked_under(row), _roles(row, mine)) and all(one.yes for one in mine)
         outcome.require(not enough, "enough people approved, and nothing was done", row)
 
 
@@ -48,7 +48,7 @@ def check(connection: Connection, effects: Collection[Effect], outcome: Outcome)
     made = defaultdict[str, list[Effect]](list)
     for effect in effects:
         made[effect.target or effect.key].append(effect)
-    given, records = _answers(connection), _records(connection)
+    given, records, rules_of = _answers(connection), _records(connection), _rules_of(connection)
     said = Counter(connection.execute(select(messages.c.decision_id).where(messages.c.role == "assistant")).scalars())
     closed = (record.header.context.approval for record in records.values())
     closings = Counter(one.request.id for one in closed if one is not None)
@@ -59,9 +59,15 @@ def check(connection: Connection, effects: Collection[Effect], outcome: Outcome)
         need(row.state is not QuestionState.OPEN, "a question is open for ever", row)
         need(max(map(len, calls)) <= 1, "an approval is used twice", row)
         need(not any(calls) or row.state is _APPROVED, "an effect without approval", row)
-        asked = records.get(row.decision_id)
-        rules = LAX if asked is None or asked.header.conditions is None else USUAL
-        need(all(one.rules == rules for call in calls for one in call), "carried out by other rules", row)
+        sent = [one for call in calls for one in call]
+        if row.asks is Asks.REQUESTER:
+            asked = records.get(row.decision_id)
+            rules = LAX if asked is None else rules_of[asked.header.conditions]
+            need(all(one.rules == rules for one in sent), "carried out by other rules", row)
+        else:
+            roles = _roles(row, given[row.id])
+            need(all(is_met(one.rules, roles) for one in sent), "carried out by rules that refuse it", (row, sent))
+            need(not sent or is_met(_asked_under(row), roles), "the rules under which it was asked refuse it", (row, sent))
         if row.state is _APPROVED:
             record = records.get(row.closed_by)
             states = [] if record is None else [one.state is SaidState.DONE for one in record.decision.calls_said]
@@ -72,7 +78,7 @@ def check(connection: Connection, effects: Collection[Effect], outcome: Outcome)
             need(row.ended_at < row.expires_at, "approved after its time", row)
             need(all(one.yes for one in given[row.id]), "approved beside a denial", row)
             if row.asks is Asks.OTHERS:
-                need(len(_people(row, given[row.id])) >= NEEDED, "approved by too few people", given[row.id])
+                need(is_met(_asked_under(row), _roles(row, given[row.id])), "approved by too few people", given[row.id])
             else:
                 need([one.person for one in given[row.id]] == [row.user_id], "approved by another person", given[row.id])
         if row.asks is Asks.OTHERS:
@@ -96,9 +102,22 @@ def _records(connection: Connection) -> dict[str, DecisionRecord]:
     return {row.decision_id: DecisionRecord.model_validate_json(row.record) for row in found if row.record is not None}
 
 
-def _people(question: Row[Any], given: Collection[Row[Any]]) -> set[str]:
-    """Return the other people who approved with enough evidence."""
-    return {one.person for one in given if one.yes and one.evidence >= question.least and one.person != question.user_id}
+def _rules_of(connection: Connection) -> dict[str | None, str]:
+    """Return the name of the rules with the conditions of each digest; the lax ones have none."""
+    texts = connection.execute(select(record_blobs.c.digest, record_blobs.c.text)).all()
+    named = {row.digest: name for row in texts for name in (USUAL, STRICT) if f'@id(\\"{name}\\")' in row.text}
+    return {None: LAX, **named}
+
+
+def _asked_under(question: Row[Any]) -> str:
+    """Return the rules under which others were asked, by the name of the one that asks them."""
+    (rules,) = question.subject["rules"]
+    return str(rules)
+
+
+def _roles(question: Row[Any], given: Collection[Row[Any]]) -> list[str]:
+    """Return the role of each other person who approved with enough evidence."""
+    return [one.role for one in given if one.yes and one.evidence >= question.least and one.person != question.user_id]
 
 
 def _targets(question: Row[Any]) -> Iterator[str]:

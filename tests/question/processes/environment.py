@@ -1,4 +1,4 @@
-"""What the processes share: a clock of the database that is set both ways, a server of tools, and two sets of rules."""
+"""What the processes share: a clock of the database that is set both ways, a server of tools, and three sets of rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -36,12 +36,20 @@ from tests.scripted_turns import TableServer, done, failed, grouped
 KEY = b"the key of the record of these processes only"
 LIFETIME = timedelta(minutes=2)
 """The time for which a question to others is open."""
-NEEDED = 2
-"""The number of people who must approve, by the usual rules."""
-USUAL, LAX = "usual", "lax"
-_TWO_PEOPLE = """permit (principal, action, resource);
-@id("two people") forbid (principal, action == Action::"add_task", resource)
-unless { context.approvals.manager + context.approvals.finance >= 2 };"""
+USUAL, STRICT, LAX = "usual", "strict", "lax"
+_DEMANDS = {
+    USUAL: "context.approvals.manager + context.approvals.finance >= 2",
+    STRICT: "context.approvals.manager >= 1 && context.approvals.finance >= 1",
+}
+_CONDITIONS = """permit (principal, action, resource);
+@id("{name}") forbid (principal, action == Action::"add_task", resource) unless {{ {demand} }};"""
+
+
+def is_met(rules: str, roles: Sequence[str]) -> bool:
+    """True if rules permit an addition that so many people have approved, each in a role. The lax ones ask nobody."""
+    if rules == LAX:
+        return True
+    return len(roles) >= 2 and (rules == USUAL or {"manager", "finance"} <= {*roles})
 
 
 class SteppedClock(SystemClock):
@@ -110,12 +118,12 @@ def target_of(arguments: Any) -> str:
 
 
 def open_chat(database: Database, tools: LedgerServer, rules: str) -> ChatService:
-    """Return the chat service of one process with the usual rules, or with those that ask nobody."""
+    """Return the chat service of one process with these rules."""
     text = Constitution.load(None).text
     # All accept the same answers, so that a process with other rules stores those that it does not count.
     evidence, conditions = AnswerEvidence(sign_in=True), None
-    if rules == USUAL:
-        conditions = ConditionsFile(_TWO_PEOPLE, roles=("finance", "manager"))
+    if rules in _DEMANDS:
+        conditions = ConditionsFile(_CONDITIONS.format(name=rules, demand=_DEMANDS[rules]), roles=("finance", "manager"))
     else:
         text = text.replace("(requires confirmation)", "(without confirmation)")
     approvals = ApprovalStore(database, record_key=KEY, evidence=evidence)

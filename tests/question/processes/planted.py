@@ -11,7 +11,10 @@ from tests.simulation.planted import Edit
 
 _QUESTIONS = "graph_agent.question.transitions"
 _APPROVALS = "graph_agent.chat.approvals"
+_RULES = "graph_agent.chat.approval_rules"
 _DUE = "graph_agent.due.table"
+ONLY_THE_ASKING = "            # Rules that do not permit the call end nothing:"
+"""The place at which a process has what decides a request."""
 _DONE = "        return connection.execute(delete(due).where(*_is(work))).rowcount == 1\n"
 
 MISTAKES: Mapping[str, Sequence[Edit]] = {
@@ -30,22 +33,11 @@ MISTAKES: Mapping[str, Sequence[Edit]] = {
             "and_(_Q.id == _Q.id, _Q.opened_at == _Q.opened_at)",
         ),
     ],
-    "a worker takes the lanes of other rules": [
-        Edit(
-            _APPROVALS,
-            "            if not decides or self._other_rules(request, policy) or not _can_be",
-            "            if not decides or not _can_be",
-        ),
-        Edit(
-            _DUE,
-            "        is_due = (due.c.kind == kind, due.c.lane == lane, due.c.due_at <= self._now)\n",
-            "        is_due = (due.c.kind == kind, due.c.due_at <= self._now)\n",
-        ),
-        Edit(
-            _DUE,
-            "            select(func.min(due.c.due_at)).where(due.c.kind == kind, due.c.lane == lane).scalar_subquery()\n",
-            "            select(func.min(due.c.due_at)).where(due.c.kind == kind).scalar_subquery()\n",
-        ),
+    "the rules under which others were asked are not judged": [
+        Edit(_RULES, "        return AskedRules(tuple(found))\n", "        return AskedRules()\n")
+    ],
+    "the rules of the process that decides are not judged": [
+        Edit(_APPROVALS, ONLY_THE_ASKING, "            judges = judges[1:] or judges\n" + ONLY_THE_ASKING),
     ],
     "work is done without its token": [
         Edit(_DUE, _DONE, _DONE.replace("*_is(work)", "due.c.kind == work.kind, due.c.key == work.key")),

@@ -29,7 +29,7 @@ from tests.question.processes.environment import LedgerServer, SteppedClock, ope
 USERS = [f"user{n}" for n in range(40)]
 _CONVERSATIONS = 3
 """The conversations of a user at most."""
-_APPROVERS = {"bob": ("manager",), "eve": ("finance",), "joe": ("finance", "manager"), "guest": ()}
+_APPROVERS = {"bob": ("manager",), "eve": ("finance",), "sam": ("finance",), "joe": ("finance", "manager"), "guest": ()}
 _IDENTITIES = (ApproverIdentity.TOKEN, ApproverIdentity.TOKEN, ApproverIdentity.ASSERTED)
 _NEWEST = 10
 """The open questions of which one is answered: few, so that several processes answer the same."""

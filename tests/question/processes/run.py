@@ -23,10 +23,10 @@ from graph_agent.due.tables import due
 from graph_agent.due.worker import DueHandler, DueWorker
 from graph_agent.question.approvals import prune_questions
 from tests.question.processes.checks import Outcome, check, check_carried_out
-from tests.question.processes.environment import LAX, LIFETIME, USUAL, LedgerServer, SteppedClock, open_chat
+from tests.question.processes.environment import LAX, LIFETIME, STRICT, USUAL, LedgerServer, SteppedClock, open_chat
 from tests.question.processes.process import Settings, run
 
-_PROCESSES = ((USUAL, True), (USUAL, True), (LAX, True), (USUAL, False), (LAX, False))
+_PROCESSES = ((USUAL, True), (STRICT, True), (LAX, True), (USUAL, False), (LAX, False))
 """The rules of each process, and whether it asks and answers, or only does what is due."""
 _STEPS = (-200.0, -3.0, -1.0, 1.0, 3.0, 30.0, 200.0)
 _KILLS = 0.004
@@ -96,8 +96,8 @@ async def _end(settings: Settings, report: Report) -> None:
     """Do what is left without kills and steps: first what is in time, then all."""
     database = Database.open(settings.url)
     database.clock = settings.clock
-    usual, lax = (LedgerServer(folder=settings.folder, rules=rules) for rules in (USUAL, LAX))
-    chats = (open_chat(database, usual, USUAL), open_chat(database, lax, LAX))
+    servers = [LedgerServer(folder=settings.folder, rules=rules) for rules in (USUAL, STRICT, LAX)]
+    chats = tuple(open_chat(database, server, server.rules) for server in servers)
     try:
         for seconds in (_LEASES_END, LIFETIME.total_seconds() + sum(map(abs, _STEPS)), 3600.0):
             settings.clock.step(seconds)
@@ -106,7 +106,7 @@ async def _end(settings: Settings, report: Report) -> None:
                 await database.read(lambda connection: check_carried_out(connection, report))
         # Nothing but maintenance ends a late question to its requester.
         await prune_questions(database, settings.clock.now())
-        effects = list(usual.effects())
+        effects = list(servers[0].effects())
         report.effects = sum(effect.target is not None for effect in effects)
         await database.read(lambda connection: check(connection, effects, report))
     finally:
