@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from graph_agent.chat.asked_reads import AskedReads, read_id
 from graph_agent.errors import RecordError
 from graph_agent.graph.fact_reads import FactReader
 from graph_agent.graph.ports import WantedRead
+from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ApprovalLook, ApprovalRequest, DecisionContext
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
@@ -71,7 +73,7 @@ class ApprovalLooks:
         """
         conditions = policy.conditions
         if not policy.rules[request.action.tool_name].traits.preview and not _needs_facts(request, conditions):
-            return await self.without_look(request, conditions)
+            return await self._without_look(request, conditions)
         return await self._look(request, policy, viewer, lambda _: LOOK_AGAIN_AFTER)
 
     async def of_decider(self, request: ApprovalRequest, policy: CompiledPolicy, answers: int) -> Circumstances | None:
@@ -81,10 +83,33 @@ class ApprovalLooks:
         """
         conditions = policy.conditions
         if not _needs_facts(request, conditions):
-            return await self.without_look(request, conditions)
-        return await self._look(request, policy, "", lambda number: LOOK_AGAIN_AFTER * 2**number, after=answers)
+            return await self._without_look(request, conditions)
+        return await self._look(request, policy, "", _ever_longer, after=answers)
 
-    async def without_look(self, request: ApprovalRequest, conditions: Conditions | None) -> Circumstances:
+    async def of_asked(
+        self, request: ApprovalRequest, policy: CompiledPolicy, viewer: str, answers: int
+    ) -> Circumstances | None:
+        """Return what the rules read under which a request was asked, where those of this process are others.
+
+        `viewer` is empty for the process that decides. As for the others, None if it is too soon to look again.
+        """
+        known = await self._without_look(request, policy.conditions)
+        if not _needs_facts(request, policy.conditions):
+            return known
+        rules, after = digest(policy.digests(()).to_json()), 0 if viewer else answers
+        looks = [f"{request.id}:{after}:{number}:{viewer}:{rules}" for number in range(MAX_LOOKS)]
+        made = await self._requests.decided_at([read_id(look, 0) for look in looks])
+        makes = self._is_due(made, (lambda _: LOOK_AGAIN_AFTER) if viewer else _ever_longer)
+        if not makes and not viewer:
+            return None
+        look = looks[len(made) if makes else len(made) - 1]
+        setting = Setting(policy=policy, user_id=request.user_id, roles=request.user_roles, facts=known.facts)
+        call = FunctionCall(name=request.action.tool_name, arguments=request.action.arguments)
+        hand = CallInHand(call=call, setting=setting, sources=request.sources)
+        reads = AskedReads(self._engine, request, policy, viewer, look, makes=makes)
+        return replace(known, results=await FactReader(setting, reads).of_call(hand, lambda _: None))
+
+    async def _without_look(self, request: ApprovalRequest, conditions: Conditions | None) -> Circumstances:
         """Return what is known without a read in the name of the requester."""
         if conditions is None or not conditions.reads_facts:
             return Circumstances()
@@ -104,9 +129,7 @@ class ApprovalLooks:
     ) -> Circumstances | None:
         ids = [str(uuid.uuid5(_LOOKS, f"{request.id}:{after}:{number}:{viewer}")) for number in range(MAX_LOOKS)]
         made = await self._requests.decided_at(ids)
-        age = None if not made else self._engine.ports.clock.now() - made[-1]
-        is_due = age is None or not timedelta() <= age < wait(len(made) - 1)
-        if not is_due or len(made) == MAX_LOOKS:
+        if not self._is_due(made, wait):
             # The process that decides has judged by it already.
             return None if not viewer else await self._recorded(request, policy, ids[len(made) - 1])
         look = ApprovalLook(request=request.id, viewer=viewer, sources=request.sources)
@@ -125,6 +148,13 @@ class ApprovalLooks:
         except RecordError:
             # The same person looks twice at once.
             return await self._recorded(request, policy, ids[len(made)])
+
+    def _is_due(self, made: Sequence[datetime], wait: Callable[[int], timedelta]) -> bool:
+        """True if another look may be made after those at these times."""
+        if not made:
+            return True
+        age = self._engine.ports.clock.now() - made[-1]
+        return len(made) < MAX_LOOKS and not timedelta() <= age < wait(len(made) - 1)
 
     async def _recorded(self, request: ApprovalRequest, policy: CompiledPolicy, decision_id: str) -> Circumstances | None:
         record = await self._engine.audit.load(decision_id)
@@ -183,6 +213,10 @@ class _RecordedReads:
         """Judge a read that the look has counted."""
         del confirmed
         return conditions.judge(call.tool_name, call.arguments, situation)
+
+
+def _ever_longer(number: int) -> timedelta:
+    return timedelta(seconds=LOOK_AGAIN_AFTER.total_seconds() * 2.0**number)
 
 
 def _needs_facts(request: ApprovalRequest, conditions: Conditions | None) -> bool:

@@ -143,8 +143,6 @@ def _incomparable(tool: str, asked: PolicySnapshot, current: PolicySnapshot) -> 
         return ""
     if current.policy.conditions is not None and _server(tool, current.policy.servers) != _server(tool, asked.policy.servers):
         return f"the server of the tool '{tool}' was another one"
-    if conditions.needs_facts(tool):
-        return "the rules of then read facts about the call"
     return "the rules of then count what calls use" if conditions.counts(tool) else ""
 
 

@@ -351,10 +351,7 @@ class ApprovalService:
             return ()
         request, answers = stored.request, len(stored.answers)
         known = await self._read(self._looks.of_decider(request, policy, answers))
-        if known is None:
-            return ()
-        others = [Judge(one, await self._read(self._looks.without_look(request, one.conditions))) for one in asked.others]
-        return Judge(policy, known), *others
+        return await self._with_asked(request, policy, known, asked, "", answers)
 
     def _evidence_problem(self, request: ApprovalRequest, answer: ApprovalAnswer) -> str | None:
         """Return why an answer does not count, as a clause; None if it does."""
@@ -370,12 +367,28 @@ class ApprovalService:
         can_answer = stored.is_open and not _is_own(stored, user_id) and not _has_answered(stored, user_id)
         if not can_answer or not _roles_of(stored, roles) or asked.left:
             return None
-        request = stored.request
-        known = await self._read(self._looks.of_viewer(request, policy, user_id))
+        known = await self._read(self._looks.of_viewer(stored.request, policy, user_id))
+        return await self._with_asked(stored.request, policy, known, asked, user_id, 0) or None
+
+    async def _with_asked(
+        self,
+        request: ApprovalRequest,
+        policy: CompiledPolicy,
+        known: Circumstances | None,
+        asked: AskedRules,
+        viewer: str,
+        answers: int,
+    ) -> Sequence[Judge]:
+        """Return the rules of this process and those of then, with what both read; none if one reads later again."""
         if known is None:
-            return None
-        others = [Judge(one, await self._read(self._looks.without_look(request, one.conditions))) for one in asked.others]
-        return Judge(policy, known), *others
+            return ()
+        judges = [Judge(policy, known)]
+        for one in asked.others:
+            read = await self._read(self._looks.of_asked(request, one, viewer, answers))
+            if read is None:
+                return ()
+            judges.append(Judge(one, read))
+        return judges
 
     def _yours(self, stored: StoredRequest, user_id: str, roles: Sequence[str], judges: Sequence[Judge] | None) -> YourAnswer:
         given = next((one for one in stored.answers if is_same_person(one.approver, user_id)), None)

@@ -34,7 +34,7 @@ from graph_agent.question.tables import Asks, Evidence, answers
 from graph_agent.record.tables import decision_logs
 from graph_agent.testing import says
 from tests.chat.environment import Environment, open_environment
-from tests.chat.test_approvals import ADD, chat_of, messages, own, request_of, requests_of, respond, rules, waiting
+from tests.chat.test_approvals import ADD, chat_of, messages, own, rename, request_of, requests_of, respond, rules, waiting
 from tests.chat.test_endings import until_messages_arrive
 from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import calls
@@ -221,6 +221,33 @@ def _run(change: Any, connection: Connection) -> None:
 def digest_of(record: str, name: str) -> str:
     found: str = json.loads(record)["header"][name]
     return found
+
+
+async def test_a_request_that_is_opened_anew_keeps_the_rules_of_the_first_one(each_environment: Environment) -> None:
+    environment = each_environment
+    await environment.chat(ScriptedAdapter([ADD])).send("ann", "add bread")
+    task = await environment.task_id("bread")
+    delete = calls(("delete_task", {"task_id": task}))
+    chat = chat_of(environment, delete, conditions=rules("delete_task", TWO))
+    asked = await chat.send("ann", "delete bread")
+    said = await chat.send("ann", "yes", conversation_id=asked.conversation_id)
+    weaker = other(environment, conditions=rules("delete_task"))
+    await rename(environment, task, "rye bread")
+    await respond(weaker, request_of(said))
+    await respond(weaker, request_of(said), "eve", roles=["finance"])
+    (anew,) = await waiting(weaker, "bob", ["manager"])
+    renewed = (await requests_of(weaker).state(anew.id, "ann")).request
+    assert renewed.renewals == 1
+    # Decided by the rules under which it was opened anew, and by other weaker ones.
+    for process in (weaker, other(environment, conditions=None)):
+        if process is weaker:
+            await respond(process, renewed)
+        await process.serve_due()
+        await wait_for_its_rules(environment)
+        await process.serve_due()
+        assert await environment.descriptions() == ["rye bread"]
+    await respond(weaker, renewed, "eve", roles=["finance"])
+    assert await environment.descriptions() == []
 
 
 async def test_a_process_with_other_rules_closes_what_has_ended(environment: Environment) -> None:
