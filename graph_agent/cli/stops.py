@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.operator_stores import open_for_operator
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.options import AsJson, not_blank, option
@@ -62,7 +63,13 @@ def stop(
         typer.echo(f"  graph-agent log show {decision}")
 
 
-def resume(number: Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the stop.")], reason: Reason) -> None:
+def resume(
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the stop.")],
+    reason: Reason,
+    void_waiting: Annotated[
+        bool, typer.Option("--void-waiting", help="End the calls that wait for an approval and that the stop covers.")
+    ] = False,
+) -> None:
     """End a stop.
 
     Nothing happens by itself: each message, yes and approval is judged anew. The end has a MAC of the key of this installation.
@@ -70,6 +77,13 @@ def resume(number: Annotated[int, typer.Argument(metavar="NUMBER", help="The num
     """
     settings = read_settings()
     with open_in_loop(open_for_operator(settings)) as (database, run):
+        stopped = next((one for one in database.read_now(find_open_stops) if one.number == number), None)
+        if void_waiting and stopped is not None:
+            if stopped.scope is StopScope.SERVER:
+                wrong_usage("which tools a server has is not known here: stop each --tool, and resume it with --void-waiting")
+            # First, while nothing can carry one out.
+            voided = run(open_approvals(settings, database, "").void_covered(stopped))
+            typer.echo(f"ended {counted(voided, 'waiting request')}; a server tells their requesters")
         ended = run(end_stop(database, number, Sealer(record_keys(settings)), by=_me(), reason=reason))
         left = database.read_now(find_open_stops)
     typer.echo(visible(f"resumed {ended.what} at {ended.ended_at:%H:%M:%S} UTC"))

@@ -26,6 +26,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.rules_digests import RulesDigests
+from graph_agent.models.stop import Sending, Stop
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.question import inbox
 from graph_agent.question.stored import Answer, NewQuestion, StoredQuestion
@@ -42,6 +43,7 @@ LISTED = 200
 """The number of requests that a list for the operator has at most."""
 
 _COPIED = "it was open when the database was copied, and is decided where it was made"
+_STOPPED = "the operator has ended what waited during a stop"
 _CLOSINGS = uuid.UUID("5f6d1c0e-93c7-4b63-9d0f-2b6a3f0e8c11")
 _Q = questions.c
 _IN_VAIN = {
@@ -273,6 +275,20 @@ class ApprovalStore:
 
         return await self.database.write(cancel_now)
 
+    async def void_covered(self, stop: Stop) -> int:
+        """End the open requests for calls that a stop covers, and return their number: after it they must be asked anew."""
+        wanted = self._questions.select().where(_Q.asks == Asks.OTHERS, _Q.state == QuestionState.OPEN)
+
+        def void(connection: Connection) -> int:
+            found = self._questions.macs.read(connection, connection.execute(wanted.order_by(_Q.id).with_for_update()).all())
+            covered = [one for one in found if stop.covers(Sending(one.user_id, _tool_of(one), changes=True))]
+            ended = [one for one in covered if self._questions.void(connection, one.id, _STOPPED)]
+            for one in ended:
+                self._ended(connection, one)
+            return len(ended)
+
+        return await self.database.write(void)
+
     async def expire(self, request_id: str) -> bool:
         """End a request whose time is over; False if it is not, or has ended."""
         return await self.database.write(lambda connection: self._questions.expire(connection, request_id))
@@ -468,6 +484,10 @@ def _approval_answer(question: StoredQuestion, answer: Answer) -> ApprovalAnswer
         signature=answer.signature,
         answered_at=answer.answered_at or question.read_at,
     )
+
+
+def _tool_of(question: StoredQuestion) -> str:
+    return ApprovalRequest.model_validate(question.subject).action.tool_name
 
 
 def _least(evidence: RequiredEvidence) -> Evidence:

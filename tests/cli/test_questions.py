@@ -171,6 +171,18 @@ def test_a_command_that_answers_nothing_carries_out_no_request(
 
 
 @pytest.mark.usefixtures("policy")
+def test_a_stop_is_resumed_without_what_waited(cli: Cli) -> None:
+    asked(cli)
+    cli("stop", "--server", "tasks", "--reason", "wrong tasks")
+    assert cli("resume", "1", "--reason", "mended", "--void-waiting").code == 2
+    cli("stop", "--tool", "add_task", "--reason", "wrong tasks")
+    resumed = cli("resume", "2", "--reason", "mended", "--void-waiting").out.splitlines()
+    assert resumed[0] == "ended 1 waiting request; a server tells their requesters"
+    assert cli("questions", "list", "--own", "--user", "ann").out.split()[1] == "void"
+    assert cli("resume", "1", "--reason", "mended").out.startswith("resumed the server 'tasks'")
+
+
+@pytest.mark.usefixtures("policy")
 def test_a_shell_without_the_rules_carries_out_what_they_permit_and_nothing_else(
     cli: Cli, launched: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
