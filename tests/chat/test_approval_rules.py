@@ -22,13 +22,16 @@ from graph_agent.db.notifications import open_notifications
 from graph_agent.due.table import ANY_AFTER
 from graph_agent.due.wakeups import announced
 from graph_agent.errors import ServiceError
+from graph_agent.graph.build import build_graph
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.approval_signature import read_approver_keys
+from graph_agent.policy.call_in_hand import Gate
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.guard import with_gate
 from graph_agent.question.stored import Answer, Macs
 from graph_agent.question.tables import Asks, Evidence, answers
 from graph_agent.record.tables import decision_logs
@@ -37,6 +40,8 @@ from tests.chat.environment import Environment, open_environment
 from tests.chat.test_approvals import ADD, chat_of, messages, own, rename, request_of, requests_of, respond, rules, waiting
 from tests.chat.test_endings import until_messages_arrive
 from tests.chat.test_recovery import Stopped
+from tests.order_desk import CONSTITUTION as DESK
+from tests.order_desk import OrderDesk
 from tests.scripted_turns import calls
 
 TWO = "context.approvals.manager >= 1 && context.approvals.finance >= 1"
@@ -58,6 +63,7 @@ def keys_of(folder: Path, *names: str) -> AnswerEvidence:
 CONDITIONS = "(the conditions, their roles or their time zone)"
 FOREIGN_ROLES = ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager", "support"))
 IN_TOKYO = ConditionsFile(rules(approved=TWO).text, roles=("finance", "manager"), time_zone="Asia/Tokyo")
+NEVER = Gate("never", lambda _: None, "it is any call")
 MORE_THAN_ALL = rules(approved="context.approvals.manager >= 2000000")
 
 
@@ -212,6 +218,32 @@ async def test_without_the_record_that_asked_a_request_is_left_and_says_why(each
     await wait_for_its_rules(environment)
     await chat.serve_due()
     assert await environment.descriptions() == ["bread"]
+
+
+@pytest.mark.parametrize(
+    ("differs", "why"),
+    [
+        (
+            {"tools": OrderDesk(traits_of={"cancel_order": {"title": "Strike order"}})},
+            "the definition of the tool 'cancel_order' was another one",
+        ),
+        ({"graph": build_graph(gates=with_gate(NEVER, before="dry run"))}, "its gates were others"),
+        ({}, "the rules of then count what calls use"),
+    ],
+)
+async def test_what_cannot_be_compared_leaves_a_request(environment: Environment, differs: dict[str, Any], why: str) -> None:
+    desk, cancel = OrderDesk(), ("cancel_order", {"order_id": "W2", "reason": "card_1"})
+    needs = "context.approvals.manager >= 1" + ("" if differs else " && context.used.day.calls <= 2")
+    conditions = rules("cancel_order", needs)
+    chat = environment.chat(ScriptedAdapter([calls(cancel)]), conditions=conditions, tools=desk, constitution=DESK)
+    request = request_of(await chat.send("ann", "cancel W2"))
+    choices = {"conditions": None, "tools": desk, "constitution": DESK, **differs}
+    answered = await respond(other(environment, **choices), request)
+    assert f"it cannot be decided here: {why}. " in answered.decided_elsewhere
+    assert desk.written == []
+    await wait_for_its_rules(environment)
+    await chat.serve_due()
+    assert desk.written == ["cancel_order W2"]
 
 
 def _run(change: Any, connection: Connection) -> None:

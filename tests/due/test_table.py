@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select
 
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
-from graph_agent.due.table import LEASE, BackOff, DueTable, DueWork, WorkKind
+from graph_agent.due.table import ANY_AFTER, ANY_LANE, LEASE, BackOff, DueTable, DueWork, WorkKind
 from graph_agent.due.tables import due
 
 T = TypeVar("T")
@@ -81,6 +81,23 @@ def test_put_is_part_of_the_transaction_of_its_caller(table: Table) -> None:
 def test_work_of_another_kind_or_lane_is_not_taken(table: Table) -> None:
     table.put("q", lane="3f9c", kind=WorkKind.DECIDE)
     assert table.taken("", WorkKind.DECIDE) == table.taken("77aa", WorkKind.DECIDE) == table.taken("3f9c") == []
+    assert table.taken("3f9c", WorkKind.DECIDE) == ["q"]
+
+
+def test_what_no_process_of_a_lane_takes_is_taken_by_others_a_little_later(table: Table) -> None:
+    table.put("q", lane="3f9c", kind=WorkKind.DECIDE)
+    table.put("other kind", lane="3f9c")
+    wanted = [(WorkKind.DECIDE, "3f9c"), (WorkKind.DECIDE, ANY_LANE)]
+    _, firsts = table.run(lambda connection: table.due.first_due(connection, wanted))
+    assert firsts == {wanted[0]: 0, wanted[1]: ANY_AFTER.total_seconds()}
+    assert table.taken(ANY_LANE, WorkKind.DECIDE) == []
+    table.clock.advance(seconds=ANY_AFTER.total_seconds())
+    [work] = table.take(ANY_LANE, WorkKind.DECIDE)
+    assert (work.key, work.lane) == ("q", "3f9c")
+    # What is given back belongs first to the lane again.
+    assert table.postpone(work, timedelta(seconds=1))
+    table.clock.advance(seconds=1)
+    assert table.taken(ANY_LANE, WorkKind.DECIDE) == []
     assert table.taken("3f9c", WorkKind.DECIDE) == ["q"]
 
 
