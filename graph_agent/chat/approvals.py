@@ -306,9 +306,8 @@ class ApprovalService:
                 return False
             asked = await self._asked_under(stored, snapshot)
             judges = await self._deciding(stored, policy, asked)
-            # Rules that do not permit the call end nothing: they are those of this process alone, and may be others tomorrow.
             if not _may_run(judges, stored):
-                return False
+                return await self._is_void(stored, policy, asked) and await self.close(request_id)
         since = self._stores.clock.monotonic()
         opened: list[OpenedTurn] = []
 
@@ -344,6 +343,17 @@ class ApprovalService:
     ) -> str:
         refusal = "" if asked.left or not asked.others else _refusal(stored.request, policy, known)
         return decided_elsewhere(stored, asked, self._other_rules(stored.request, policy), refusal)
+
+    async def _is_void(self, stored: StoredRequest, policy: CompiledPolicy, asked: AskedRules) -> bool:
+        """End a request that the rules of this process refuse, whatever is read, if an operator has activated them.
+
+        Rules that are followed end nothing, because another process may have those under which it was asked.
+        """
+        rule_set, refusal = self._engine.rule_set, _refusal(stored.request, policy, None) if asked.others else ""
+        if rule_set is None or not refusal:
+            return False
+        why = f"the rules were changed, and they do not permit it: {refusal}"
+        return await self._requests.void_refused(stored.request.id, why, rule_set.digest)
 
     async def _deciding(self, stored: StoredRequest, policy: CompiledPolicy, asked: AskedRules) -> Sequence[Judge]:
         """Return the rules that decide a request after its answers; none if this process leaves it, or reads later again."""

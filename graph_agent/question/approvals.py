@@ -32,8 +32,9 @@ from graph_agent.question import inbox
 from graph_agent.question.stored import Answer, NewQuestion, StoredQuestion
 from graph_agent.question.tables import Asks, Evidence, QuestionState, answers, audience, questions
 from graph_agent.question.transitions import QuestionRefusedError, Questions, Refused
+from graph_agent.record.rules_head import find_head
 from graph_agent.record.tables import decision_logs
-from graph_agent.record.tree.leaves import RecordKey
+from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.record.writer import RecordedTurn
 from graph_agent.reply.fixed import denied_by
 
@@ -115,6 +116,7 @@ class ApprovalStore:
         self.database = database
         self.evidence = evidence or AnswerEvidence()
         self._questions = Questions(database, record_key=record_key)
+        self._sealer = Sealer(record_key)
         self._due = DueTable(database)
         self._origin = origin
         self._notices = notices
@@ -274,6 +276,24 @@ class ApprovalStore:
             return self.request_of(question)
 
         return await self.database.write(cancel_now)
+
+    async def void_refused(self, request_id: str, why: str, rules: str) -> bool:
+        """End a request that the rules with this digest refuse if an operator has activated them; False if they are followed.
+
+        A process that follows its own files says nothing about others, which may have the rules under which it was asked.
+        """
+
+        def void(connection: Connection) -> bool:
+            head = find_head(connection, self._sealer)
+            if head is None or not head.binds or head.digest != rules:
+                return False
+            question = self._questions.find(connection, request_id, lock=True)
+            if question is None or not self._questions.void(connection, request_id, why):
+                return False
+            self._ended(connection, question)
+            return True
+
+        return await self.database.write(void)
 
     async def void_covered(self, stop: Stop) -> int:
         """End the open requests for calls that a stop covers, and return their number: after it they must be asked anew."""

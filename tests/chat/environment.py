@@ -23,6 +23,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.record import DecisionRecord
+from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
@@ -65,6 +66,7 @@ class Environment:
         tools: ToolServer | None = None,
         constitution: str | None = None,
         evidence: AnswerEvidence | None = None,
+        rule_set: RuleSet | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process. The text of the conditions may begin with lines of facts."""
         approvals = ApprovalStore(database or self.database, record_key=self.record_key, evidence=evidence, notices=True)
@@ -87,6 +89,7 @@ class Environment:
                 approvals=approvals,
                 graph=graph,
                 conditions=conditions,
+                rule_set=rule_set,
             ),
         )
         self.engines.append(engine)

@@ -26,6 +26,7 @@ from graph_agent.graph.build import build_graph
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import ApprovalRequest
+from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.answer_evidence import AnswerEvidence
 from graph_agent.policy.approval_signature import read_approver_keys
 from graph_agent.policy.call_in_hand import Gate
@@ -34,7 +35,9 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import with_gate
 from graph_agent.question.stored import Answer, Macs
 from graph_agent.question.tables import Asks, Evidence, answers
+from graph_agent.record.rule_sets import activate_rules
 from graph_agent.record.tables import decision_logs
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.testing import says
 from tests.chat.environment import Environment, open_environment
 from tests.chat.test_approvals import ADD, chat_of, messages, own, rename, request_of, requests_of, respond, rules, waiting
@@ -244,6 +247,29 @@ async def test_what_cannot_be_compared_leaves_a_request(environment: Environment
     await wait_for_its_rules(environment)
     await chat.serve_due()
     assert desk.written == ["cancel_order W2"]
+
+
+@pytest.mark.parametrize("activated", [False, True])
+async def test_rules_that_an_operator_has_activated_end_what_they_refuse(
+    each_environment: Environment, activated: bool
+) -> None:
+    environment = each_environment
+    then, now = (RuleSet({"constitution": Constitution.load(None).text, "settings": name}) for name in ("then", "now"))
+    closed = rules(approved="false")
+    chat = environment.chat(ScriptedAdapter([ADD]), conditions=rules(), rule_set=then)
+    asked = await chat.send("ann", "add bread")
+    if activated:
+        sealer = Sealer(environment.record_key)
+        await activate_rules(environment.database, now, sealer, expected=1, by="bob", reason="additions are closed")
+    changed = other(environment, conditions=closed, rule_set=now)
+    await respond(changed, request_of(asked))
+    assert await environment.descriptions() == []
+    (mine,) = await own(changed, "ann")
+    assert mine.state == ("void" if activated else "open")
+    if activated:
+        why = "the rules were changed, and they do not permit it: additions need a manager"
+        assert mine.why == why
+        assert (await messages(changed, asked))[-1].startswith(f"The request is void ({why}), so nothing was done: ")
 
 
 def _run(change: Any, connection: Connection) -> None:

@@ -13,7 +13,7 @@ _QUESTIONS = "graph_agent.question.transitions"
 _APPROVALS = "graph_agent.chat.approvals"
 _RULES = "graph_agent.chat.approval_rules"
 _DUE = "graph_agent.due.table"
-ONLY_THE_ASKING = "            # Rules that do not permit the call end nothing:"
+ONLY_THE_ASKING = "            if not _may_run(judges, stored):\n                return await self._is_void"
 """The place at which a process has what decides a request."""
 _DONE = "        return connection.execute(delete(due).where(*_is(work))).rowcount == 1\n"
 
