@@ -24,7 +24,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import PlanSolver
-from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter
 from graph_agent.record.mandates import list_mandates
 from graph_agent.record.mandates import revoke as revoke_open
 from graph_agent.record.stops import end_stop, place_stop
@@ -107,8 +107,8 @@ class Desk:
         self.model = ScriptedAdapter(self.script)
         self.engine = self.new_engine()
 
-    def new_engine(self, rules: str | None = None) -> LLMAgentEngine:
-        audit = DatabaseAuditWriter(self.log, clock=self.clock)
+    def new_engine(self, rules: str | None = None, audit: AuditWriter | None = None) -> LLMAgentEngine:
+        audit = audit or DatabaseAuditWriter(self.log, clock=self.clock)
         ports = {"audit": audit, "clock": self.clock, "ids": RandomIds(), "signer": Signer(SECRET)}
         ports["permitted"] = self.solver
         settings = grouped(**ports, conditions=ConditionsFile(rules or self.rules), config=LONG)
@@ -419,3 +419,31 @@ async def test_the_log_states_a_revocation_and_verify_finds_a_plan_that_was_put_
     assert (await verified(log, key=None)).violations[0].text == (
         f"the plan {name} was added or changed by hand: it covers no call"
     )
+
+
+class WaitingWriter(DatabaseAuditWriter):
+    """A writer that draws only when as many turns as the barrier has parties are about to."""
+
+    barrier: asyncio.Barrier
+
+    async def reserve(self, *arguments: Any, **named: Any) -> Any:
+        await self.barrier.wait()
+        return await super().reserve(*arguments, **named)
+
+
+async def test_of_two_processes_at_the_last_draw_one_runs_and_one_asks(log: Database, database_url: str) -> None:
+    desk = Desk(log, [plan(line(order={"is": ["W1"]}, amount={"at_most": 50})), says("Agreed.")])
+    await desk.say()
+    await desk.say("yes")
+    barrier, others = asyncio.Barrier(2), [Database.open(database_url) for _ in range(2)]
+    turns = []
+    for number, other in enumerate(others, 1):
+        process = Desk(log, [calls(refund("W1", number)), says("Done.")], clock=desk.clock)
+        writer = WaitingWriter(other, clock=desk.clock)
+        writer.barrier = barrier
+        turns.append(process.new_engine(audit=writer).run(asks("now")))
+    finished = await asyncio.gather(*turns)
+    assert sorted(str(one) for turn in finished for one in became(turn)) == [AWAITING, EXECUTED]
+    assert (await desk.mandate()).drawn == (1,)
+    for other in others:
+        await other.close()
