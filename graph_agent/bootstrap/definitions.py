@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graph_agent.bootstrap.plan_bounds import plan_bounds
 from graph_agent.bootstrap.proposed_facts import proposed_facts
 from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, connect, lock_file_of, open_tools, pins_of
 from graph_agent.db import Database
@@ -18,7 +19,7 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.schema import ToolAction, is_group
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
-from graph_agent.policy.constitution import SECTION, Constitution, InPlans, require_readable, sentence_line
+from graph_agent.policy.constitution import SECTION, Constitution, require_readable, sentence_line
 from graph_agent.policy.fact_lines import FACTS_SECTION
 from graph_agent.policy.facts import Fact, FactKind, Source
 from graph_agent.policy.operation_key import takes_key
@@ -240,8 +241,7 @@ def _promises(rule: ToolRule, claims: Claims) -> list[str]:
     if grant.max_per_message is not None:
         promises.append(f"at most {grant.max_per_message} times per message")
     if grant.in_plans is not None:
-        narrowed = "" if grant.in_plans is InPlans.ANY else ", with values from results only in a form"
-        promises.append(f"and a plan that the user has agreed to may cover it{narrowed}")
+        promises.append(f"and a plan that the user has agreed to may cover it ({', '.join(plan_bounds(rule))})")
     if grant.trusted_results:
         promises.append("and its results are trusted: nobody but the user, the operator or the service writes them")
     if grant.bound_argument is not None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from graph_agent.bootstrap.plan_bounds import plan_bounds
 from graph_agent.bootstrap.proposed_facts import proposed_facts
 from graph_agent.bootstrap.source_rules import draft_source_rules, explained_sources, targets_without_rule
 from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, pins_of, served_policy
@@ -163,6 +164,8 @@ def explained_conditions(policy: CompiledPolicy) -> Iterator[str]:
         ]
         marker = "; the constitution asks the user" if grant.requires_confirmation else ""
         yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no condition permits it'}{marker}"
+        if bounds := list(plan_bounds(policy.rules[grant.name])):
+            yield f"  a plan may cover it: {', '.join(bounds)}"
         for fact in conditions.results.of_tool.get(grant.name, ()):
             yield f"  '{fact.name}' is known before each call: {fact.text}"
         for condition_name, name in conditions.impossible_facts(grant.name):

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from graph_agent.bootstrap.plan_bounds import plan_bounds
+from graph_agent.bootstrap.policies import explained_conditions
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.plan_check import PlanError, payees_of, read_plan
@@ -83,3 +86,16 @@ def test_who_gets_money_is_read_from_the_names_of_the_arguments() -> None:
     assert payees_of(compile_policy(constitution, [send], {}).rules["send"]) == ("recipient", "toAccount", "iban", "payee_name")
     without = ToolDeclaration(name="send", description="", parameters={"type": "object", "properties": {"to": TEXT}})
     assert payees_of(compile_policy(constitution, [without], {}).rules["send"]) == ()
+
+
+def test_the_check_of_the_rules_says_what_every_line_of_a_plan_is_bound_to() -> None:
+    rules = policy(*TOOLS).rules
+    assert {name: list(plan_bounds(rule)) for name, rule in rules.items() if rule.grant.in_plans} == {
+        "pay": ["up to 20 calls a line", "with 'to', who gets money, never from a result that others can write"],
+        "wipe": ["up to 20 calls a line", "with exactly one value for each argument"],
+        "log_in": ["up to 20 calls a line", "with values from results only in a form"],
+    }
+    explained = policy(*TOOLS).with_conditions(ConditionsFile("permit (principal, action, resource);"))
+    assert "  a plan may cover it: up to 20 calls a line, with exactly one value for each argument" in explained_conditions(
+        explained
+    )
