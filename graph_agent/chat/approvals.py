@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from graph_agent.chat.approval_looks import ApprovalLooks, Circumstances
 from graph_agent.chat.approval_rules import AskedRules, AskingRules, decided_elsewhere, other_rules
@@ -60,6 +60,7 @@ from graph_agent.question.stored import StoredQuestion
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import OpenedTurn, PlainSession, TurnStart
+from graph_agent.words.approvals import effect_of_approval
 from graph_agent.words.reasons import for_user
 
 T = TypeVar("T")
@@ -76,6 +77,13 @@ _LATER = (ServiceError, RecordUnavailableError, ConfigurationError, TurnTakenOve
 
 CLOSE_AFTER_SECONDS = (0.0, 1.0, 2.0, 4.0)
 """The waits before the tries of the process that took an answer; after them the sweep closes the request."""
+
+
+_EFFECTS: Mapping[CallDisposition, Literal["runs", "waits"]] = {
+    CallDisposition.EXECUTED: "runs",
+    CallDisposition.WAITS: "waits",
+}
+"""The effect of an approval after which a call is judged so; any other refuses it."""
 
 
 class ApprovalService:
@@ -415,12 +423,10 @@ class ApprovalService:
         counts = count_approvals(stored.answers, stored.request.user_id)
         judged = [_strictest(judges, stored.request, {**counts, role: counts.get(role, 0) + 1}) for role in own]
         best = next((one for one in judged if one.disposition is CallDisposition.EXECUTED), judged[0])
-        match best.disposition:
-            case CallDisposition.EXECUTED:
-                return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="runs", why="")
-            case CallDisposition.WAITS:
-                return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="waits", why=for_user(best.reason))
-        return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect="refused", why=for_user(best.reason))
+        effect: Literal["runs", "waits", "refused"] = _EFFECTS.get(best.disposition, "refused")
+        why = "" if effect == "runs" else for_user(best.reason)
+        words = effect_of_approval(effect, why)
+        return YourAnswer(roles=own, to_sign=to_sign, answer=None, effect=effect, effect_words=words, why=why)
 
     async def _visible(self, request_id: str, user_id: str, roles: Sequence[str]) -> StoredRequest:
         stored = await self._requests.find(request_id)

@@ -20,6 +20,7 @@ from graph_agent.question.approvals import StoredRequest
 from graph_agent.question.confirmations import CARD_STATES, action_of
 from graph_agent.question.stored import StoredQuestion
 from graph_agent.question.tables import Asks, QuestionState
+from graph_agent.words.approvals import STATES
 from graph_agent.words.cards import card_of
 from graph_agent.words.origins import describe_origin
 from graph_agent.words.said import brief_of
@@ -28,6 +29,8 @@ from graph_agent.words.said import brief_of
 class QuestionSummary(ListedQuestion):
     """A question in a list, with what the rules say about it."""
 
+    state_words: str
+    """The state in words."""
     card: PendingAction | None
     """For a question to the requester: everything that a yes confirms."""
     shown: Card | None
@@ -92,8 +95,10 @@ class YourAnswer(Frozen):
     """The text for each answer, if the installation asks for signatures."""
     effect: Literal["runs", "waits", "refused"] | None
     """None after the caller's answer, and after the end."""
+    effect_words: str = ""
+    """The effect as a sentence, with the rules by which the call would still wait, or be refused."""
     why: str
-    """The rules by which the call would still wait, or be refused."""
+    """These rules."""
 
 
 class ApprovalView(QuestionSummary):
@@ -153,6 +158,7 @@ def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere:
         asks=Asks.OTHERS,
         digest=request.digest,
         state=QuestionState(state_of(stored)),
+        state_words=STATES[state_of(stored)],
         requester=request.user_id,
         conversation_id=request.conversation_id,
         conversation_title="",
@@ -183,6 +189,7 @@ def summary_of_card(question: StoredQuestion, title: str) -> QuestionSummary:
     card = action_of(question)
     return QuestionSummary(
         **dict(listed(question, title)),
+        state_words=STATES[question.state_now],
         card=card,
         shown=card_of(card, CARD_STATES[question.state_now], answered_at=question.ended_at),
         title=card.description.partition("\n")[0],

@@ -123,10 +123,10 @@ class ChatService:
         self._engine = engine
         clock, ids = clock or SystemClock(), ids or RandomIds()
         self._turns = turns = TurnStore(engine.audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
-        self._conversations = ConversationStore(engine.audit.database, turns.questions)
         leases = LeaseKeeper(turns, clock=clock)
         throttle = LoopThrottle()
         approvals = engine.ports.approvals if isinstance(engine.ports.approvals, ApprovalStore) else None
+        self._conversations = ConversationStore(engine.audit.database, turns.questions, approvals)
         self._stores = ChatStores(
             engine.audit,
             turns,

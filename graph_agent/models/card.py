@@ -30,6 +30,10 @@ class CardState(StrEnum):
     AGREED = "agreed"
     """The user said yes to a plan."""
     DECLINED = "declined"
+    DENIED = "denied"
+    """Another person denied it."""
+    UNAPPROVED = "unapproved"
+    """Not enough people approved it in time."""
     EXPIRED = "expired"
     SET_ASIDE = "set_aside"
     """Another message or question came in its place."""
@@ -71,6 +75,12 @@ class Card(Frozen):
     """The rules that ask for the yes, as sentences."""
     approval_then: str = Field(default="", exclude_if=not_)
     """The sentence about the other people who have to approve after the yes."""
+    people: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The sentences about the other people who have to approve, and about those who have answered."""
+    withdraw: str = Field(default="", exclude_if=not_)
+    """The id of the open request for approval, which its requester can withdraw."""
+    says: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The decisions whose replies say no more than the card."""
     request: str | None = Field(default=None, exclude_if=not_)
     """The id of the request for approval that its yes has opened."""
     created_at: UtcDatetime

@@ -167,6 +167,12 @@ class ApprovalStore:
         """Return a request; None if there is none, or if it was not written by a process with the key."""
         return await self.database.read(lambda connection: self._find(connection, request_id))
 
+    def of_user(self, connection: Connection, user_id: str, request_ids: Sequence[str]) -> dict[str, StoredRequest]:
+        """Return those of these requests that the user has made, by their ids."""
+        wanted = self._questions.select().where(_Q.id.in_(list(request_ids)), _Q.user_id == user_id, _Q.asks == Asks.OTHERS)
+        found = self._questions.macs.read(connection, connection.execute(wanted).all()) if request_ids else []
+        return {one.id: self.request_of(one) for one in found}
+
     async def find_proven(self, request_id: str) -> tuple[StoredRequest | None, tuple[ApprovalState, str | None]]:
         """Return a request, and the state and the closing decision that it has by its answers and by the log.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from graph_agent.models.approval import ApprovalState
+from collections.abc import Mapping, Sequence
+
+from graph_agent.models.approval import ApprovalAnswer, ApprovalState
 from graph_agent.models.decision import ApprovalRequest, ClosedRequest
 from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.reply import fixed
@@ -34,17 +36,47 @@ def ended_without_call(closed: ClosedRequest) -> str:
         case ApprovalState.CANCELLED:
             why = "You withdrew the request, so nothing was done"
         case ApprovalState.EXPIRED:
-            until = f"{closed.request.action.expires_at:%Y-%m-%d %H:%M} UTC"
-            who = "There were not enough approvals" if closed.answers else "No one answered"
-            why = f"{who} until {until}, so nothing was done"
+            why = f"{unapproved(closed.request, closed.answers)}, so nothing was done"
         case _:
             why = f"The request is void ({closed.why}), so nothing was done"
     return f"{why}: {fixed.lowered(brief_of(closed.request.action))}"
 
 
-def reason_notices(closed: ClosedRequest) -> list[str]:
+STATES: Mapping[str, str] = {
+    "open": "Waits",
+    "approved": "Approved",
+    "denied": "Denied",
+    "replaced": "Replaced",
+    "cancelled": "Withdrawn",
+    "expired": "Expired",
+    "void": "Void",
+}
+"""The words of each state of a question, for those whom it asks."""
+_EFFECTS = {"runs": "it is done at once", "waits": "it still waits for others", "refused": "it is refused"}
+
+
+def effect_of_approval(effect: str, why: str) -> str:
+    """Return the sentence about the effect that an approval would have; `why` names the rules that are in its way."""
+    return f"If you approve it, {_EFFECTS[effect]}{f': {why}' if why else ''}."
+
+
+def unapproved(request: ApprovalRequest, answers: Sequence[ApprovalAnswer]) -> str:
+    """Return the sentence about a request that has expired, without its end."""
+    who = "There were not enough approvals" if answers else "No one answered"
+    return f"{who} until {request.action.expires_at:%Y-%m-%d %H:%M} UTC"
+
+
+def reason_notices(answers: Sequence[ApprovalAnswer]) -> list[str]:
     """Return a notice for each reason that an approver gave: the user reads it, and no model."""
-    return [f"{quoted(one.approver, 80)} says: {quoted(one.reason, 1_000)}" for one in closed.answers if one.reason]
+    return [f"{quoted(one.approver, 80)} says: {quoted(one.reason, 1_000)}" for one in answers if one.reason]
+
+
+def people_of(request: ApprovalRequest, answers: Sequence[ApprovalAnswer], *, is_open: bool) -> tuple[str, ...]:
+    """Return the sentences about who has to approve a call while it `is_open`, who has answered, and why."""
+    needs = f"It waits for another person with the role {fixed.in_roles(request.roles)}: {'; '.join(request.rules)}."
+    approved = f"{fixed.approved_by(answers)}." if any(one.approve for one in answers) else ""
+    denied = (f"{fixed.denied_by(one)}." for one in answers if not one.approve)
+    return tuple(filter(None, (needs if is_open else "", approved, *denied, *reason_notices(answers))))
 
 
 def with_approvers(closed: ClosedRequest | None, report: Parts) -> Parts:

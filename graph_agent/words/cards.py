@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
+from graph_agent.models.approval import ApprovalAnswer, ApprovalState
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.card import Card, CardCall, CardState
-from graph_agent.models.decision import AgentDecision, DecisionType, PendingAction
+from graph_agent.models.decision import AgentDecision, ApprovalRequest, DecisionType, PendingAction
 from graph_agent.models.record import OperationState
 from graph_agent.models.said import SaidCall, SaidState
 from graph_agent.reply.fixed import by_rule
+from graph_agent.words.approvals import people_of, unapproved
 from graph_agent.words.said import said_of
 from graph_agent.words.values import lowered
 
@@ -28,12 +30,27 @@ _HEADINGS: Mapping[CardState, tuple[str, str]] = {
     CardState.WAITS: ("You said yes · waits for approval", ""),
     CardState.AGREED: ("You agreed to the plan", "What it permits runs without asking you again until it ends."),
     CardState.DECLINED: ("Declined", _NOTHING_DONE),
+    CardState.DENIED: ("Denied", _NOTHING_DONE),
+    CardState.UNAPPROVED: ("Not approved in time", _NOTHING_DONE),
     CardState.EXPIRED: ("Not answered within five minutes", f"{_NOTHING_DONE} Ask again to get a new question."),
     CardState.SET_ASIDE: ("Set aside by your next message", _NOTHING_DONE),
     CardState.CANCELLED: ("Withdrawn", _NOTHING_DONE),
     CardState.VOID: ("No longer valid", _NOTHING_DONE),
 }
 """The heading of a card in each state, and the sentence below it."""
+
+_OF_REQUESTS = {
+    ApprovalState.OPEN: CardState.WAITS,
+    ApprovalState.APPROVED: CardState.WORKING,
+    ApprovalState.DENIED: CardState.DENIED,
+    ApprovalState.CANCELLED: CardState.CANCELLED,
+    ApprovalState.EXPIRED: CardState.UNAPPROVED,
+    ApprovalState.VOID: CardState.VOID,
+}
+_WITHOUT_YES = {CardState.WAITS: "Waits for approval", CardState.WORKING: "Approved"}
+"""The headings of a request for approval that nobody has said yes to before."""
+_SAID_WHOLE = frozenset({CardState.DONE, CardState.UNDONE, *_OF_REQUESTS.values()} - {CardState.WAITS, CardState.WORKING})
+"""The states of a request in which its card says all of the closing decision."""
 
 _ASKED_AGAIN = "Answer this first: your last message was neither yes nor no."
 
@@ -110,6 +127,57 @@ def card_of(
         answered_at=answered_at,
         answered_in=answered_in,
         read=pending.whole_digest if pending.by_id_only else "",
+        says=() if answered_in is None else (answered_in,),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOthers:
+    """A request for the approval of other people, with its answers, and what followed it."""
+
+    request: ApprovalRequest
+    state: ApprovalState
+    answers: tuple[ApprovalAnswer, ...] = ()
+    why: str = ""
+    """For a void one: the reason, as a clause."""
+    ended_at: datetime | None = None
+    closed_by: str | None = None
+    """The decision that closes it."""
+    followed: Followed | None = None
+    """The rows of that decision, if the request was approved."""
+
+
+def card_of_request(others: AskedOthers, confirmed: Card | None = None) -> Card:
+    """Return the card of a request for approval; on that of its requester's yes, if there is one of the same call."""
+    request, pending = others.request, others.request.action
+    is_open = others.state is ApprovalState.OPEN
+    calls = tuple(_calls(pending, others.followed))
+    state = _OF_REQUESTS[others.state]
+    if state is CardState.WORKING and others.followed is not None:
+        state = _together(one.state for one in calls if one.state is not None)
+    heading, note = _HEADINGS[state]
+    if confirmed is None:
+        heading = _WITHOUT_YES.get(state, heading)
+    if state is CardState.UNAPPROVED:
+        note = f"{unapproved(request, others.answers)}. {note}"
+    elif state is CardState.VOID and others.why:
+        note = f"{others.why[:1].upper()}{others.why[1:]}. {note}"
+    said = () if others.closed_by is None or state not in _SAID_WHOLE else (others.closed_by,)
+    answered_in = None if confirmed is None else confirmed.answered_in
+    return Card(
+        id=pending.id if confirmed is None else confirmed.id,
+        state=state,
+        heading=heading if pending.undoes is None else f"Undo: {lowered(heading)}",
+        note=note,
+        calls=calls,
+        people=people_of(request, others.answers, is_open=is_open),
+        withdraw=request.id if is_open else "",
+        says=(*(() if answered_in is None else (answered_in,)), *said),
+        request=request.id,
+        created_at=pending.created_at,
+        expires_at=pending.expires_at,
+        answered_at=others.ended_at,
+        answered_in=others.closed_by or answered_in,
     )
 
 

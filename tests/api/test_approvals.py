@@ -73,7 +73,8 @@ async def test_a_manager_lists_reads_and_approves_and_the_call_is_made(
     assert shown["named_in_message"] == {"description": True}
     assert shown["rules"] == ["additions need a manager"]
     assert [one["became"] for one in shown["calls"]] == ["waits"]
-    assert shown["yours"] == {"roles": ["manager"], "to_sign": [], "answer": None, "effect": "runs", "why": ""}
+    effect = {"effect": "runs", "effect_words": "If you approve it, it is done at once.", "why": ""}
+    assert shown["yours"] == {"roles": ["manager"], "to_sign": [], "answer": None, **effect}
     assert await environment.descriptions("ann") == []
 
     answer = {"yes": True, "digest": shown["digest"]}

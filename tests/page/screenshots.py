@@ -56,8 +56,7 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         picture(page, folder, "chat", suffix)
         page.get_by_role("button", name="Confirm").click()
         expect(page.locator(".card.closed")).to_have_count(1)
-        if page.locator(".panel-toggle").is_visible():
-            page.locator(".panel-toggle").click()
+        page.locator(".panel-toggle").click()
         page.locator("[data-state=EXECUTE_TOOLS]").click()
         picture(page, folder, "details", suffix)
         say(page, "what's the weather?")
@@ -83,7 +82,7 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         picture(page, folder, "help", suffix)
         page.go_back()
         page.locator(".row").first.wait_for()
-        page.locator(".row", has_text="delete the groceries task").first.click()
+        page.locator(".row", has_text="Delete 'buy groceries'").first.click()
         page.locator(".lane").first.wait_for()
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
         picture(page, folder, "decision", suffix)

@@ -69,11 +69,14 @@ class Site:
             context.close()
 
     @contextmanager
-    def page(self, **options: Any) -> Iterator[Page]:
-        """A signed-in page in a profile of its own."""
+    def page(self, *, panel: bool = False, **options: Any) -> Iterator[Page]:
+        """A signed-in page in a profile of its own; with the `panel` of the turn if its user has opened it before."""
         with self.context(**options) as context:
             page = context.new_page()
             page.goto(self.link)
+            if panel:
+                page.evaluate("localStorage.setItem('graph_agent.turn-panel', '')")
+                page.reload()
             yield page
 
 

@@ -31,6 +31,8 @@ def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
         found = {"welcome": findings(page)}
         say(page, "add a task to call mom")
         say(page, "delete the call mom task")
+        found["question"] = findings(page)
+        page.locator(".panel-toggle").click()
         page.locator("[data-state=EXECUTE_TOOLS]").click()
         page.get_by_label("Tasks", exact=True).locator("li").wait_for()
         found["chat"] = findings(page)

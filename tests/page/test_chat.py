@@ -42,7 +42,7 @@ def send(page: Page, text: str) -> None:
 
 
 def test_the_states_light_up_while_the_turn_runs(slow_site: Site, model: GatedModel) -> None:
-    with slow_site.page() as page:
+    with slow_site.page(panel=True) as page:
         send(page, "add a task to call mom")
         state(page, "INVOKE_LLM", "running")
         state(page, "BUILD_REQUEST", "visited")
@@ -62,7 +62,7 @@ def test_the_states_light_up_while_the_turn_runs(slow_site: Site, model: GatedMo
 
 def test_a_state_opens_its_request_its_response_and_the_outcome_of_every_call(site: Site) -> None:
     markup = "<b>bread</b>"
-    with site.page() as page:
+    with site.page(panel=True) as page:
         say(page, f"add a task to buy {markup}")
         details = page.locator(".details")
         page.locator("[data-state=INVOKE_LLM]").press("Enter")

@@ -37,7 +37,7 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory, template: P
 @pytest.fixture(scope="module")
 def chat(site: Site) -> str:
     """The address of the conversation with the long turn."""
-    with site.page() as page:
+    with site.page(panel=True) as page:
         say(page, "plan my week")
         page.wait_for_url(re.compile("/chat/.+"))
         return str(page.evaluate("location.pathname"))
@@ -46,7 +46,7 @@ def chat(site: Site) -> str:
 @pytest.fixture(scope="module")
 def decision(site: Site, chat: str) -> str:
     """The address of the decision about the long turn."""
-    with site.page() as page:
+    with site.page(panel=True) as page:
         page.goto(f"{site.url}{chat}")
         return str(page.get_by_role("link", name="Decision", exact=True).evaluate("link => link.pathname"))
 
@@ -151,7 +151,10 @@ def test_the_score_fits_and_has_no_barrier(site: Site, chat: str, decision: str,
 
 def test_the_score_grows_in_every_tab_while_the_turn_runs(browser: Browser, tmp_path: Path, template: Path) -> None:
     gate = threading.Semaphore(0)
-    with open_site(browser, tmp_path, template, lambda environment: long_turn(environment, gate)) as site, site.page() as page:
+    with (
+        open_site(browser, tmp_path, template, lambda environment: long_turn(environment, gate)) as site,
+        site.page(panel=True) as page,
+    ):
         page.get_by_label("Message", exact=True).fill("plan my week")
         page.keyboard.press("Enter")
         running = page.locator(".note-item.running")

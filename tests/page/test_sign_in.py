@@ -121,6 +121,12 @@ def test_an_end_user_sees_no_view_of_operators_and_opens_the_states_of_a_turn_wh
         assert findings(page) == []
         page.locator(".panel-toggle").click()
         expect(machine).to_be_visible()
+        page.reload()
+        expect(machine).to_be_visible()
+        page.locator(".panel-toggle").click()
+        page.reload()
+        expect(page.locator(".message.assistant")).to_be_visible()
+        expect(machine).not_to_be_visible()
         page.get_by_role("link", name="Decision", exact=True).click()
         expect(page.get_by_role("heading", name="Steps")).to_be_visible()
         expect(machine).not_to_be_visible()
@@ -137,7 +143,7 @@ def test_an_end_user_sees_no_view_of_operators_and_opens_the_states_of_a_turn_wh
         sign_in(page, "eve")
         expect(views).to_have_text(["Chat", "Inbox", "Decisions", "Lab", "Behavior"])
         page.goto(f"{site.url}/chat")
-        expect(machine).to_be_visible()
+        expect(machine).not_to_be_visible()
 
 
 def test_an_unknown_address_shows_a_page_that_leads_back(site: Site) -> None:

@@ -89,6 +89,7 @@ def test_every_view_fits_and_has_no_barrier(site: Site, views: list[str], size: 
 def test_the_state_machine_is_beside_the_chat_at_1024_px(site: Site, views: list[str]) -> None:
     with site.page(viewport={"width": 1024, "height": 760}) as page:
         page.goto(f"{site.url}{views[0]}")
+        page.locator(".panel-toggle").click()
         for state in ("BUILD_REQUEST", "BUILD_DECISION"):
             expect(page.locator(f"[data-state={state}]")).to_be_in_viewport(ratio=1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, or_, select
@@ -11,18 +12,20 @@ from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, or_, sel
 from graph_agent.chat.conversations.tables import Role, conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.authors import TextAuthors
+from graph_agent.models.approval import ApprovalState
+from graph_agent.models.authors import TextAuthor, TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.card import Card
 from graph_agent.models.decision import DecisionType, PendingAction
 from graph_agent.models.record import OperationState
 from graph_agent.models.said import SaidCall
+from graph_agent.question.approvals import ApprovalStore
 from graph_agent.question.confirmations import CARD_STATES, action_in, action_of
 from graph_agent.question.tables import Asks, QuestionState, questions
 from graph_agent.question.transitions import Questions
 from graph_agent.record.operations import undone_by
 from graph_agent.record.tables import call_operations
-from graph_agent.words.cards import Followed, card_of
+from graph_agent.words.cards import AskedOthers, Followed, card_of, card_of_request
 
 _ASKED = [questions.c[name].label(f"question_{name}") for name in ("state", "subject", "ended_at", "closed_by")]
 _of_these: BindParameter[str] = bindparam("decisions", expanding=True)
@@ -90,10 +93,11 @@ class Conversation(ConversationSummary):
 class ConversationStore:
     """Reads conversations. Raises `ServiceError`: SERVICE_UNAVAILABLE, and the errors of `owned_conversation`."""
 
-    def __init__(self, database: Database, questions: Questions) -> None:
-        """`questions` are those to the users of the conversations."""
+    def __init__(self, database: Database, questions: Questions, approvals: ApprovalStore | None = None) -> None:
+        """`questions` are those to the users of the conversations, and `approvals` their requests to others."""
         self._database = database
         self._questions = questions
+        self._approvals = approvals
 
     async def require(self, user_id: str, conversation_id: str) -> None:
         """Raise `ServiceError` unless the conversation exists and belongs to the user."""
@@ -148,13 +152,45 @@ class ConversationStore:
             rows: list[Row[Any]] = list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
             waiting = self._questions.find_waiting(connection, conversation.id)
             approved = [row.question_closed_by for row in rows if row.question_state is QuestionState.APPROVED]
-            followed, last = _followed(connection, approved), _last_asking(rows)
-            shown = [_message(row, followed, has_card=row.id in last) for row in rows[:limit]]
+            requests = self._requests(connection, user_id, [row.approval for row in rows if row.approval is not None])
+            ended = [one.closed_by for one in requests.values() if one.state is ApprovalState.APPROVED and one.closed_by]
+            followed, last = _followed(connection, [*approved, *ended]), _last_asking(rows)
+            others = {key: replace(one, followed=followed.get(one.closed_by or "")) for key, one in requests.items()}
+            shown = _in_cards([_message(row, followed, others, has_card=row.id in last) for row in rows[:limit]])
             return conversation, shown[::-1], len(rows) > limit, None if waiting is None else action_of(waiting)
 
         conversation, shown, has_more, pending = await self._database.read(read_conversation)
         own = {name: conversation._mapping[name] for name in ConversationSummary.model_fields}
         return Conversation(**own, messages=shown, has_more=has_more, pending_action=pending)
+
+    def _requests(self, connection: Connection, user_id: str, request_ids: Sequence[str]) -> dict[str, AskedOthers]:
+        stored = {} if self._approvals is None else self._approvals.of_user(connection, user_id, request_ids)
+        return {
+            key: AskedOthers(
+                request=one.request,
+                state=ApprovalState.EXPIRED if one.state is ApprovalState.OPEN and not one.in_time else one.state,
+                answers=one.answers,
+                why=one.why,
+                ended_at=one.ended_at,
+                closed_by=one.closing_decision,
+            )
+            for key, one in stored.items()
+        }
+
+
+def _in_cards(shown: Iterable[StoredMessage]) -> list[StoredMessage]:
+    """Return the messages; those that the card of a request for approval says are marked, and have no card of the same."""
+    found = list(shown)
+    said = {one: message.card for message in found if message.card and message.card.request for one in message.card.says}
+    return [_without_repetition(message, said.get(message.decision_id)) for message in found]
+
+
+def _without_repetition(message: StoredMessage, said: Card | None) -> StoredMessage:
+    by_code = message.authors is not None and message.authors.message is TextAuthor.CODE
+    if said is None or not (by_code or message.role == "assistant"):
+        return message
+    own = None if message.card is not None and message.card.request == said.request else message.card
+    return message.replace(in_card=own is None, card=own)
 
 
 def _last_asking(rows: Iterable[Row[Any]]) -> set[str]:
@@ -166,13 +202,20 @@ def _last_asking(rows: Iterable[Row[Any]]) -> set[str]:
     return {*last.values()}
 
 
-def _message(row: Row[Any], followed: Mapping[str, Followed], *, has_card: bool) -> StoredMessage:
+def _message(
+    row: Row[Any], followed: Mapping[str, Followed], others: Mapping[str, AskedOthers], *, has_card: bool
+) -> StoredMessage:
     found = dict(row._mapping)
     del found["asks"]
     asked = {name: found.pop(f"question_{name}") for name in ("state", "subject", "ended_at", "closed_by", "in_time")}
     lists = {"effects": row.effects or [], "notices": row.notices or []}
     flags = {name: bool(found[name]) for name in ("confirmed", "in_card")}
-    return StoredMessage.model_validate({**found, **lists, **flags, "card": _card(asked, followed) if has_card else None})
+    card = _card(asked, followed) if has_card else None
+    request = others.get(row.approval if card is None else card.request or "")
+    # Where one of several calls waits for others, they have a card of their own.
+    if request is not None and (card is None or len(card.calls) == 1):
+        card = card_of_request(request, card)
+    return StoredMessage.model_validate({**found, **lists, **flags, "card": card})
 
 
 def _card(asked: Mapping[str, Any], followed: Mapping[str, Followed]) -> Card | None:

@@ -45,7 +45,7 @@ async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
 def _closed(turn: Turn, runtime: TurnRuntime, closed: ClosedRequest) -> Turn:
     """Begin the closing decision of an approval request: its call is made if it was approved, and nothing else is."""
     action = closed.request.action
-    turn = turn.to("confirmed", notices=tuple(reason_notices(closed)))
+    turn = turn.to("confirmed", notices=tuple(reason_notices(closed.answers)))
     if not runtime.ports.verify(action):
         return _void_answer(turn, AnswerState.UNKNOWN)
     if closed.end is not ApprovalState.APPROVED:

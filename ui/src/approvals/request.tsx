@@ -6,16 +6,6 @@ import { shortTime } from "../shared/format";
 import { textOf } from "../shared/json";
 import { Visible } from "../shared/visible";
 
-export const STATES: Readonly<Record<string, string>> = {
-  open: "Waits",
-  approved: "Approved",
-  denied: "Denied",
-  replaced: "Replaced",
-  cancelled: "Withdrawn",
-  expired: "Expired",
-  void: "Void",
-};
-
 export function when(one: QuestionSummary): string {
   return one.state === "open" ? `until ${shortTime(one.expires_at)}` : shortTime(one.ended_at ?? one.created_at);
 }
@@ -25,7 +15,7 @@ export function Listed({ request: one }: { request: QuestionSummary }): VNode {
   return (
     <article class="card" aria-label="Request">
       <header>
-        <h2>{STATES[one.state]}</h2>
+        <h2>{one.state_words}</h2>
         <span class="time">{when(one)}</span>
       </header>
       <p class="change">

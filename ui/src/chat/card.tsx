@@ -10,6 +10,8 @@ interface Props {
   readonly card: Card;
   readonly busy: boolean;
   readonly onAnswer: (yes: boolean) => void;
+  /** Withdraw the request for approval about which the card is. */
+  readonly onWithdraw?: (request: string) => void;
   /** Another way to answer. */
   readonly hint?: string;
   /** The name of the card where there are several. */
@@ -18,7 +20,7 @@ interface Props {
   readonly undo?: VNode | false;
 }
 
-export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation", undo }: Props): VNode {
+export function QuestionCard({ card, busy, onAnswer, onWithdraw, hint, label = "Confirmation", undo }: Props): VNode {
   const [created, expires] = [Date.parse(card.created_at), Date.parse(card.expires_at)];
   const left = expires - Math.max(created, now.value);
   const late = card.state === "waiting" && left <= 0;
@@ -33,6 +35,11 @@ export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation
         {waits && (
           <span class="time" role="timer" aria-label="Time left">
             {countdown(left)}
+          </span>
+        )}
+        {card.withdraw && (
+          <span class="time">
+            until <time dateTime={card.expires_at}>{shortTime(card.expires_at)}</time>
           </span>
         )}
         {card.answered_at && (
@@ -51,6 +58,7 @@ export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation
         ))}
       </ol>
       {waits && <Lines of={[...(card.because ?? []), ...(card.approval_then ? [card.approval_then] : [])]} />}
+      <Lines of={card.people} />
       {card.note && (
         <p class="quiet">
           <Visible text={card.note} />
@@ -71,6 +79,13 @@ export function QuestionCard({ card, busy, onAnswer, hint, label = "Confirmation
             Decline
           </button>
           {hint && <span class="quiet">{hint}</span>}
+        </div>
+      )}
+      {card.withdraw && onWithdraw && (
+        <div class="buttons">
+          <button type="button" disabled={busy} onClick={() => onWithdraw(card.withdraw ?? "")}>
+            Withdraw
+          </button>
         </div>
       )}
       {undo}

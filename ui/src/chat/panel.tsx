@@ -1,4 +1,4 @@
-// The state machine beside the chat, with the round and the details of a state.
+// The state machine beside the chat, with the round and the details of a state: closed until the user opens it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { StateDetails } from "../machine/details";
@@ -7,16 +7,13 @@ import { loadTopology, Machine, topology } from "../machine/machine";
 import { endingOf } from "../machine/path";
 import { Score } from "../machine/score";
 import type { Recorded } from "./recorded";
-import { isOperator } from "../shared/about";
+import { kindOf } from "../shared/about";
+import { ownName } from "../shared/address";
 import { WORDS } from "../shared/meanings";
 import { select, selection } from "../shared/router";
-import { visible } from "../shared/visible";
-import type { ToolProgress } from "./turn";
 
 interface Props extends Recorded {
   readonly running: boolean;
-  /** What the running tool has reported. */
-  readonly progress: ToolProgress | null;
   /** The decision once it is closed. */
   readonly decisionId: string | null;
   /** Changes with each turn that is shown. */
@@ -25,8 +22,15 @@ interface Props extends Recorded {
   readonly asked: boolean;
 }
 
-export function TurnPanel({ path, ending, running, progress, decisionId, turn, asked }: Props): VNode {
-  const [expanded, setExpanded] = useState(false);
+const OPENED = ownName("turn-panel");
+
+export function TurnPanel({ path, ending, running, decisionId, turn, asked }: Props): VNode {
+  const [expanded, setExpanded] = useState(() => localStorage.getItem(OPENED) !== null);
+  const toggle = (): void => {
+    setExpanded(!expanded);
+    if (expanded) localStorage.removeItem(OPENED);
+    else localStorage.setItem(OPENED, "");
+  };
   useEffect(() => void loadTopology().catch(() => undefined), []);
   const shown = useRef(turn);
   useEffect(() => {
@@ -34,15 +38,14 @@ export function TurnPanel({ path, ending, running, progress, decisionId, turn, a
     if (shown.current !== null && shown.current !== turn) select(null);
     shown.current = turn;
   }, [turn]);
-  const closable = !isOperator();
   useEffect(() => {
-    if (asked && closable) setExpanded(true);
+    if (asked) setExpanded(true);
   }, [asked]);
   const selected = selection.value;
   const state = topology.value?.states.includes(selected) ? selected : null;
   return (
-    <aside class={`panel ${expanded ? "expanded" : ""} ${closable ? "closable" : ""}`} aria-label="Turn" tabindex={0}>
-      <button type="button" class="panel-toggle" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
+    <aside class={`panel ${expanded ? "expanded" : ""}`} aria-label="Turn" tabindex={0}>
+      <button type="button" class="panel-toggle" aria-expanded={expanded} onClick={toggle}>
         <Progress path={path} running={running} ending={ending} />
         <span class="toggle-name">Turn</span>
       </button>
@@ -53,12 +56,11 @@ export function TurnPanel({ path, ending, running, progress, decisionId, turn, a
         </div>
         <Machine
           visits={path}
-          ending={endingOf(path, ending?.outcome_category ?? null)}
+          ending={endingOf(path, kindOf(ending?.outcome_category))}
           running={running}
           selected={state}
           onSelect={(name) => select(name === selected ? null : name)}
         />
-        {running && progress && <Report progress={progress} />}
         {state && <StateDetails state={state} visits={path} decisionId={decisionId} />}
         {path.length === 0 && (
           <p class="quiet hint">{topology.value ? "A message runs through these states." : "Loading the state machine…"}</p>
@@ -78,18 +80,5 @@ function Progress({ path, running, ending }: Recorded & { running: boolean }): V
       round {last.round}
       {last.cap !== null && ` of ${last.cap}`}
     </span>
-  );
-}
-
-/** What the running tool has reported. */
-function Report({ progress: { done, total, message } }: { progress: ToolProgress }): VNode {
-  return (
-    <div class="report">
-      <progress max={total ?? 1} {...(total === null ? {} : { value: done })} aria-label="Progress of the tool" />
-      <p class="quiet" role="status">
-        {label("EXECUTE_TOOLS")}: {total === null ? done : `${done} of ${total}`}
-        {message && <>, {visible(message)}</>}
-      </p>
-    </div>
   );
 }

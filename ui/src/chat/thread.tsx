@@ -6,7 +6,7 @@ import { endingOf } from "../machine/path";
 import { Sign } from "../machine/sign";
 import type { Visit } from "../machine/path";
 import { brief } from "../machine/score";
-import { Disclosure } from "../shared/about";
+import { Disclosure, kindOf } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { byline, Reply } from "../shared/authored";
 import { Boundary } from "../boundary";
@@ -17,6 +17,7 @@ import { Visible } from "../shared/visible";
 import { QuestionCard } from "./card";
 import { Cause } from "./ending";
 import type { Recorded } from "./recorded";
+import { Step } from "./step";
 import { loadOlder } from "./store";
 import { Undo } from "./undo";
 import { stop } from "./turn";
@@ -35,12 +36,13 @@ interface Props {
   readonly chosen: string | null;
   readonly onChoose: (decision: string) => void;
   readonly onAnswer: (yes: boolean) => void;
+  readonly onWithdraw: (request: string) => void;
 }
 
 /** For so many of the last messages with receipts or notices the page asks whether they can be undone. */
 const UNDOABLE = 10;
 
-export function Thread({ conversation, turn, running, ended, onRetry, chosen, onChoose, onAnswer }: Props): VNode {
+export function Thread({ conversation, turn, running, ended, onRetry, chosen, onChoose, onAnswer, onWithdraw }: Props): VNode {
   const log = useRef<HTMLDivElement>(null);
   const end = useRef<HTMLDivElement>(null);
   // How far the end of the thread was below what the user saw when earlier messages were asked for.
@@ -64,7 +66,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
       setProblem(error.message);
     });
   };
-  const ending = running ? "good" : endingOf(ended.path, ended.ending?.outcome_category ?? null);
+  const ending = running ? "good" : endingOf(ended.path, kindOf(ended.ending?.outcome_category));
   const answered = messages.at(-1);
   const isFailed = ending === "failed" && answered !== undefined && answered.decision_id === ended.decisionId && !turn?.failure;
   const asked = messages.findLast((message) => message.role === "user" && !isByCode(message));
@@ -99,6 +101,8 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
                 card={message.card}
                 busy={running}
                 onAnswer={onAnswer}
+                onWithdraw={onWithdraw}
+                label={message.approval ? "Approval" : "Confirmation"}
                 hint="You can also write yes or no."
                 undo={undoOf(answerOf.get(message.card.answered_in ?? ""))}
               />
@@ -118,9 +122,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
       {running && (
         <div class="running">
           {turn && <Begun visits={ended.path} />}
-          <p class="working" role="status">
-            Working
-          </p>
+          <Step visits={turn ? ended.path : []} progress={turn?.progress ?? null} />
           {turn?.decisionId && (
             <button type="button" disabled={stopping === turn.decisionId} onClick={() => stopTurn(turn.decisionId)}>
               Stop
@@ -181,7 +183,7 @@ function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
 
 /** True if the card that says a message is among those that are shown. */
 function isSaid({ decision_id }: StoredMessage, messages: readonly StoredMessage[]): boolean {
-  return messages.some(({ card }) => card?.answered_in === decision_id);
+  return messages.some(({ card }) => card?.says?.includes(decision_id));
 }
 
 /** True in a turn that no message of the user has begun, such as the end of a request for approval. */

@@ -1,8 +1,7 @@
 // The chat: conversations, messages, and the state machine of the latest turn.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import type { OwnRequests } from "../approvals/card";
-import type { Conversation } from "../shared/client";
+import { cancelQuestion } from "../inbox/store";
 import { about, Disclosure, hasTasks, isOperator } from "../shared/about";
 import { addressOf } from "../shared/address";
 import { ErrorState, Loading } from "../shared/states";
@@ -11,6 +10,7 @@ import { navigate, path, query } from "../shared/router";
 import { Visible, visible } from "../shared/visible";
 import { loadTopology } from "../machine/machine";
 import { Composer } from "./composer";
+import { PlansInForce } from "./mandates";
 import { TurnPanel } from "./panel";
 import { recordedOf, useRecorded } from "./recorded";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
@@ -56,7 +56,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
     if (id === null || last?.role !== "user" || running.value || turn.value?.decisionId === last.decision_id) return;
     void join(last.decision_id, { conversation_id: id, content: last.content }).then(ended);
   }, [last?.id]);
-  usePendingRefresh(id, conversation?.pending_action != null);
+  usePendingRefresh(id, conversation?.pending_action != null || conversation?.messages.some(({ card }) => card?.withdraw) === true);
 
   const current = turn.value;
   // A turn that begins a conversation belongs to the empty chat, and then to the conversation that its reply names.
@@ -104,14 +104,15 @@ export function ChatView({ id }: { id: string | null }): VNode {
             onRetry={(content) => submit({ content })}
             chosen={chosen}
             onChoose={(decision) => choose(decision === latest ? null : decision)}
+            onWithdraw={(request) => void withdraw(request, id)}
             onAnswer={(yes) => {
               const pending = conversation?.pending_action;
               if (pending) submit({ answers: { pending_action: pending.id, yes, ...(pending.by_id_only && { read: pending.whole_digest }) } });
             }}
           />
         )}
-        {conversation && id !== null && conversation.messages.some(({ approval }) => approval !== null) && (
-          <LaterRequests conversation={conversation} onEnded={() => void refreshed(id)} />
+        {id !== null && last && conversation?.messages.some(({ card }) => card?.state === "agreed") && (
+          <PlansInForce conversationId={id} latest={last.id} />
         )}
         {!(id !== null && isLost) && (
           <Composer busy={running.value} conversationId={id} unsent={shown ? unsentText(shown) : ""} onSend={(content) => submit({ content })} />
@@ -120,7 +121,6 @@ export function ChatView({ id }: { id: string | null }): VNode {
       <TurnPanel
         {...known}
         running={own !== null && running.value}
-        progress={own?.progress ?? null}
         decisionId={decisionId}
         turn={own?.key ?? decisionId}
         asked={chosen !== null}
@@ -129,18 +129,19 @@ export function ChatView({ id }: { id: string | null }): VNode {
   );
 }
 
-/** Show what a turn has done that ran without this page. */
+/** Show the conversation again; where something has run without this page, also what it may have changed. */
 async function refreshed(id: string): Promise<void> {
+  const before = opened.value?.messages.at(-1)?.id;
   await open(id);
+  if (opened.value?.messages.at(-1)?.id === before) return;
   if (hasTasks()) void loadTasks();
   await loadConversations().catch(() => undefined);
 }
 
-/** The user's own requests for approval, whose code is loaded when a conversation may have some. */
-function LaterRequests(props: { conversation: Conversation; onEnded: () => void }): VNode | null {
-  const [Shown, setShown] = useState<typeof OwnRequests | null>(null);
-  useEffect(() => void import("../approvals/card").then(({ OwnRequests: loaded }) => setShown(() => loaded)), []);
-  return Shown && <Shown {...props} />;
+/** Withdraw a request for approval. If it has ended meanwhile, the card says so. */
+async function withdraw(request: string, id: string | null): Promise<void> {
+  await cancelQuestion(request).catch(() => undefined);
+  if (id !== null) await refreshed(id);
 }
 
 /** The text of a message that did not arrive; an answer to a card is given on the card. */
@@ -167,7 +168,7 @@ function usePendingRefresh(id: string | null, pending: boolean): void {
   useEffect(() => {
     if (id === null) return undefined;
     const refresh = (): void => {
-      if (document.visibilityState === "visible" && !running.value) void open(id);
+      if (document.visibilityState === "visible" && !running.value) void refreshed(id);
     };
     const timer = pending ? window.setInterval(refresh, REFRESH_MS) : 0;
     window.addEventListener("focus", refresh);

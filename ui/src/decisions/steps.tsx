@@ -9,6 +9,7 @@ import type { Visit } from "../machine/path";
 import { Player } from "../machine/player";
 import { Score } from "../machine/score";
 import { isOperator } from "../shared/about";
+import { kindOf } from "../shared/about";
 import { WORDS } from "../shared/meanings";
 import { navigate, path, query, select, selection } from "../shared/router";
 
@@ -57,7 +58,7 @@ export function Steps({ visits, outcome, decisionId, nothing }: Props): VNode {
       <Fold>
         <Machine
           visits={visits.slice(0, step)}
-          ending={endingOf(visits.slice(0, step), step < visits.length ? null : outcome)}
+          ending={endingOf(visits.slice(0, step), step < visits.length ? null : kindOf(outcome))}
           running={step < visits.length || runs}
           selected={state}
           onSelect={(name) => select(name === selected ? null : name)}

@@ -45,6 +45,12 @@ interface Props {
 }
 
 /** As `DecisionRecord.answered`. */
+/** The kind of an outcome: the file has no server that says it. */
+function kindOf(outcome: string): "error" | "refusal" | null {
+  if (outcome.startsWith("ERROR:")) return "error";
+  return outcome.startsWith("REFUSAL:") ? "refusal" : null;
+}
+
 function answeredIn({ header: { context }, entries, states }: DecisionRecord): PendingAction | null {
   if (context.approval) return context.approval.request.action;
   const isUsed = entries.some(({ kind, result }) => kind === "consume" && result === true);
@@ -85,7 +91,7 @@ function Film({ record, whatIf }: Props): VNode {
         <div>
           <Machine
             visits={visits.slice(0, step)}
-            ending={endingOf(visits.slice(0, step), step < visits.length ? null : (record.decision.outcome_category ?? null))}
+            ending={endingOf(visits.slice(0, step), step < visits.length ? null : kindOf(record.decision.outcome_category ?? ""))}
             running={step < visits.length}
             selected={null}
             onSelect={(state) => {

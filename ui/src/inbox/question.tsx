@@ -7,15 +7,9 @@ import type { ApprovalView as Shown, QuestionSummary } from "../shared/client";
 import { textOf } from "../shared/json";
 import { Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
-import { Facts, LookedUp, Row, STATES, when } from "../approvals/request";
+import { Facts, LookedUp, Row, when } from "../approvals/request";
 import { Confirmation } from "./confirmation";
 import { answerQuestion, cancelQuestion, readQuestion, useEvery } from "./store";
-
-const EFFECTS: Readonly<Record<string, string>> = {
-  runs: "If you approve it, it is done at once.",
-  waits: "If you approve it, it still waits for others",
-  refused: "If you approve it, it is refused",
-};
 
 export function Question({ id }: { id: string }): VNode {
   const [shown, setShown] = useState<Shown | QuestionSummary | null>(null);
@@ -52,7 +46,7 @@ function Request({ shown, failure, setFailure, load }: RequestProps): VNode {
   return (
     <section class="card" aria-label="Request">
       <header>
-        <h2>{STATES[shown.state]}</h2>
+        <h2>{shown.state_words}</h2>
         <span class="time">{when(shown)}</span>
       </header>
       <p class="change">
@@ -141,12 +135,10 @@ function Answering({ shown, onAnswer }: AnsweringProps): VNode {
   const [signature, setSignature] = useState("");
   const yours = shown.yours;
   const sign = yours?.to_sign.filter((one) => one.role === yours.roles[0]) ?? [];
-  const why = yours?.why ? `: ${yours.why}` : "";
   return (
     <>
       <p>
-        {EFFECTS[yours?.effect ?? ""]}
-        <Visible text={`${why}${why && "."}`} />
+        <Visible text={yours?.effect_words ?? ""} />
       </p>
       <label>
         Reason, which the requester reads{" "}

@@ -1,5 +1,5 @@
 // The path of a turn through the state machine with everything that was done on it, from its events or from its record.
-import type { LLMResponse } from "../shared/client";
+import type { LLMResponse, OutcomeWords } from "../shared/client";
 import type { ServerEvent } from "../shared/events";
 import { words } from "../shared/format";
 import { toolCall, verdictOf } from "./calls";
@@ -148,13 +148,13 @@ export function visitsOfRecord(turn: RecordedTurn, cap: number | null): Visit[] 
 /** How a turn came out: `cap` if its rounds were used up, `refused` if code or the model refused something. */
 export type Ending = "good" | "failed" | "cap" | "refused";
 
-/** The ending of a turn from its path, and its outcome once that is known. */
-export function endingOf(path: readonly Visit[], outcome: string | null): Ending {
+/** The ending of a turn from its path, and the kind of its outcome once that is known. */
+export function endingOf(path: readonly Visit[], kind: OutcomeWords["kind"] | null): Ending {
   const passed = (state: string): boolean => path.some((visit) => visit.state === state);
   if (passed("TIMEOUT_RESPONSE")) return "cap";
-  if (passed("ERROR_RESPONSE") || outcome?.startsWith("ERROR:")) return "failed";
+  if (passed("ERROR_RESPONSE") || kind === "error") return "failed";
   const isRefused = path.some(({ calls }) => calls.some((one) => one.disposition === "refused"));
-  return isRefused || outcome?.startsWith("REFUSAL:") ? "refused" : "good";
+  return isRefused || kind === "refusal" ? "refused" : "good";
 }
 
 /** How many calls of a state came out in one way. */

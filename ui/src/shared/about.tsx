@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { getJson, signInWay, whenSignedOut } from "./client";
-import type { About } from "./client";
+import type { About, OutcomeWords } from "./client";
 import { words } from "./format";
 import { visible } from "./visible";
 
@@ -46,6 +46,11 @@ export function hasTasks(): boolean {
 export function wordsOf(code: string): string {
   const found = about.value;
   return [...(found?.outcomes ?? []), ...(found?.types ?? [])].find((one) => one.code === code)?.words ?? words(code);
+}
+
+/** The kind of an outcome; null until the server has said it. */
+export function kindOf(code: string | null | undefined): OutcomeWords["kind"] | null {
+  return about.value?.outcomes.find((one) => one.code === code)?.kind ?? null;
 }
 
 /** The meaning of an outcome. */

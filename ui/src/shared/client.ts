@@ -8,6 +8,7 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 export type ChatReply = Schemas["ChatReply"];
 export type About = Schemas["About"];
+export type OutcomeWords = Schemas["OutcomeWords"];
 export type AgentDecision = Schemas["AgentDecision"];
 export type TextAuthors = Schemas["TextAuthors"];
 export type TextPart = Schemas["TextPart"];
@@ -44,6 +45,8 @@ export type UndoneDecision = Schemas["UndoneDecision"];
 export type UndoState = Schemas["UndoState"];
 export type Session = Schemas["SignedInUser"];
 export type OpenStops = Schemas["OpenStops"];
+export type Mandate = Schemas["MandateSummary"];
+export type MandateList = Schemas["MandateList"];
 export type TaskPage = Schemas["TaskPage"];
 export type Metrics = Schemas["MetricsSummary"];
 /** Declared by hand: the server describes its sign-in only where it has one. */

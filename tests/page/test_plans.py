@@ -1,0 +1,40 @@
+"""The plan in force above the field: what is left of it, until when, and Stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from graph_agent.llm.scripted import ScriptedAdapter
+from tests.api.test_mandates import AGREED, IN_PLANS
+from tests.chat.test_approvals import rules
+from tests.page.screenshots import say
+from tests.page.site import open_site
+from tests.page.test_accessibility import findings
+
+
+def test_a_plan_in_force_says_what_is_left_and_is_stopped(browser: Browser, tmp_path: Path, template: Path) -> None:
+    asks = rules(approved="context.confirmed", name="additions need a yes")
+    with (
+        open_site(
+            browser,
+            tmp_path,
+            template,
+            lambda made: made.runtime(ScriptedAdapter(list(AGREED)), conditions=asks, constitution=IN_PLANS),
+        ) as site,
+        site.page(viewport={"width": 390, "height": 780}) as page,
+    ):
+        say(page, "add bread and milk")
+        plan = page.get_by_role("region", name="Plan in force")
+        expect(plan).to_have_count(0)
+        page.get_by_role("button", name="Confirm").click()
+        said = 'Add task: description = "bread" or "milk"; up to 2 times 1 of 2 left'
+        expect(plan.get_by_role("listitem")).to_have_text(said)
+        expect(plan.locator(".time")).to_contain_text("left")
+        assert findings(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.reload()
+        plan.get_by_role("button", name="Stop").click()
+        expect(plan).to_have_count(0)
+        expect(page.get_by_label("Message", exact=True)).to_be_visible()
