@@ -64,7 +64,7 @@ def test_systemd_has_no_finding_in_the_unit_and_gives_turns_their_time(tmp_path:
 
 def test_the_replicas_of_compose_can_write_only_to_their_own_volumes() -> None:
     services = read_compose()["services"]
-    replicas = {name: service for name, service in services.items() if service["image"] == "graph-agent"}
+    replicas = {name: service for name, service in services.items() if name.startswith("replica-")}
     assert len(replicas) == 2
     for name, service in replicas.items():
         assert service["volumes"] == [f"{name}:/data", "./config:/etc/graph-agent:ro"]
@@ -73,6 +73,14 @@ def test_the_replicas_of_compose_can_write_only_to_their_own_volumes() -> None:
         assert float(service["stop_grace_period"].removesuffix("s")) >= Settings().timeout_seconds + 5
     proxy = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8")
     assert set(re.findall(r"server (\S+) \S+:8000", proxy)) == set(replicas)
+
+
+def test_compose_activates_rules_only_where_the_operator_asks_for_it() -> None:
+    services = read_compose()["services"]
+    once, replica = services["activate"], services["replica-1"]
+    assert (once["profiles"], once["restart"], once["command"][:3]) == (["activate"], "no", ["rules", "activate", "--reason"])
+    assert once["environment"] == replica["environment"]
+    assert "./config:/etc/graph-agent:ro" in once["volumes"]
 
 
 SETTINGS = {str(field.alias) for field in Settings.model_fields.values()}
@@ -115,7 +123,7 @@ def test_the_files_that_settings_name_are_those_that_are_mounted() -> None:
 
 def test_the_image_has_the_extras_that_settings_need() -> None:
     (extras,) = re.findall(r"graph-agent\[([a-z,]+)\] @", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
-    assert {"postgresql", "otel", "policy"} <= set(extras.split(","))
+    assert {"postgresql", "otel", "policy", "prove"} <= set(extras.split(","))
 
 
 def test_no_other_module_reads_the_environment() -> None:

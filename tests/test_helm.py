@@ -54,6 +54,17 @@ def pods(values: dict[str, Any]) -> list[dict[str, Any]]:
     return [of_kind(values, kind)["spec"]["template"]["spec"] for kind in ("StatefulSet", "Job")]
 
 
+@pytest.mark.parametrize("version", ["1.27", "1.34"])
+def test_rules_are_activated_after_an_upgrade_where_the_operator_asks_for_it(version: str) -> None:
+    everything = {**VALUES["everything"], "rules": {"activate": True, "reason": "ask from 50", "allowNew": True}}
+    (job,) = (one for one in render(everything) if one["metadata"]["name"] == "demo-graph-agent-activation")
+    kubernetes_validate.validate(job, version, strict=True)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["rules", "activate", "--reason", "ask from 50", "--allow-new"]
+    assert {"name": "GRAPH_AGENT_CONDITIONS", "value": "/etc/graph-agent/policy.cedar"} in container["env"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-install,post-upgrade"
+
+
 def test_lint_has_no_warning_and_no_error() -> None:
     report = helm.lint(str(CHART), values={"secrets": SECRETS})
     assert report["errors"] == []

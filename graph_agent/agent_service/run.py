@@ -59,7 +59,8 @@ async def run_agent(
     sent to the model: use `system_prompt`.
     """
     request = AgentRequest(message_history, user_id, config, system_prompt, loop_config, tools, conversation_id)
-    async with shared_services() as services:
+    async with shared_services() as shared:
+        services = await shared.renewed()
         endpoint = (config.api_base_url, config.api_key, config.model_name, config.timeout)
         adapter = agent_adapter(*endpoint, allow_storage=read_settings().allow_model_storage)
         return await converse(services, adapter, request)

@@ -16,7 +16,7 @@ from graph_agent.api.bodies import errors
 from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.cookies import SESSION, USER_TOKEN
 from graph_agent.api.services import services
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, ServiceError
 from graph_agent.graph.build import gates_of, topology_of
 from graph_agent.graph.topology import END, START
 from graph_agent.models.base import Frozen
@@ -84,7 +84,7 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:
     rules: Iterable[ToolRule] = ()
     # Without its tools a server can still say what it is for, and it does not wait for those that are starting.
     if runtime.started is None or runtime.started.done():
-        with suppress(ConfigurationError):
+        with suppress(ConfigurationError, ServiceError):
             rules = (await engine.prepare()).policy.rules.values()
     has_tasks = set(engine.constitution.whitelist) >= allowed_tools.ALLOWED_TOOLS
     reading = "show my tasks" if has_tasks else _reading_example(rules)

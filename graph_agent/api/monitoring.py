@@ -64,12 +64,14 @@ async def _takes_writes(runtime: Runtime, check: WriteCheck, skews: list[float])
 
 
 async def _passes(name: str, check: Awaitable[object]) -> bool:
-    """True unless the check fails, returns False or takes too long."""
+    """True unless the check fails, returns False or takes too long. Raises `ServiceError` RULES_UNAVAILABLE."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             return await check is not False
     except Exception as exc:
         _log.warning("not ready: %s", name, exc_info=exc)
+        if isinstance(exc, ServiceError) and exc.code is ServiceErrorCode.RULES_UNAVAILABLE:
+            raise
         return False
 
 

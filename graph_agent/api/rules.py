@@ -19,6 +19,7 @@ from graph_agent.api.bodies import MAX_RULES_BYTES, RulesText, errors, invalid, 
 from graph_agent.api.callers import Auditor, AuthenticatedCaller
 from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, event, stream_route
+from graph_agent.bootstrap.rule_settings import DatabaseRules
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.errors import ConfigurationError
@@ -218,6 +219,8 @@ def _conditions_text(policy: CompiledPolicy) -> str | None:
 
 
 def _promises(runtime: Runtime) -> str | None:
+    if isinstance(runtime.settings, DatabaseRules):
+        return runtime.settings.rule_set.parts.get("promises")
     file = runtime.settings.conditions
     beside = None if file is None else file.with_name(PROMISES)
     return beside.read_text(encoding="utf-8") if beside is not None and beside.is_file() else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
+from graph_agent.bootstrap.rule_settings import constitution_of
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import DEFAULT_MODEL, successor
@@ -15,7 +16,6 @@ from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import NO_KEY, OpenAICompatibleAdapter
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
 
@@ -70,7 +70,7 @@ def unserved_tools(adapter: LLMAdapter, settings: Settings) -> str | None:
     if known is None:
         return None
     try:
-        granted = Constitution.load(settings.constitution).whitelist
+        granted = constitution_of(settings).whitelist
     except ConfigurationError:  # The check of the constitution reports it.
         return None
     # As `server.tool`, too.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -12,10 +12,11 @@ from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.opened import OpenedByTask
 from graph_agent.bootstrap.plan_solver import plan_solver
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
-from graph_agent.bootstrap.rule_sets import engine_config, rule_set_of
+from graph_agent.bootstrap.rule_settings import constitution_of
+from graph_agent.bootstrap.rules_source import InstalledRules, engine_rules, settings_in_force
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.bootstrap.toolbox import conditions_of, open_tools
+from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.clock import SystemClock
 from graph_agent.due.table import DueTable
 from graph_agent.llm.config import LLMConfig
@@ -24,7 +25,6 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.question.approvals import OpensRequests
@@ -52,12 +52,31 @@ class AgentServices:
     conditions: ConditionsFile | None = None
     rule_set: RuleSet | None = None
     """The rules of the installation. The prompt and the limits that a caller of `run_agent` gives are no part of them."""
+    rules: InstalledRules | None = None
+    """The source of the rules, which may be replaced while the services are open."""
+
+    async def renewed(self) -> AgentServices:
+        """Return these services under the rules in force now. Raises `ServiceError` RULES_UNAVAILABLE."""
+        if self.rules is None:
+            return self
+        current = await self.rules.renew()
+        return replace(
+            self,
+            constitution=current.constitution.text,
+            conditions=current.conditions,
+            rule_set=current.rule_set,
+            config=current.config,
+            max_iterations=self.rules.settings.max_iterations,
+        )
 
     def engine(
         self, adapter: LLMAdapter, options: EngineOptions, tools: ToolExecutor | ToolServer | None = None
     ) -> LLMAgentEngine:
         """Return an engine on these services, with other `tools` than theirs if there are any."""
-        options = replace(options, conditions=self.conditions, rule_set=self.rule_set)
+        own = options.config is not self.config
+        options = replace(
+            options, conditions=self.conditions, rule_set=self.rule_set, rules_in_force=self.rules, own_config=own
+        )
         return LLMAgentEngine(adapter, tools or self.tools, self.constitution, ports=self.ports, options=options)
 
     def calling_engine(self, tools: ToolServer | None = None) -> LLMAgentEngine:
@@ -74,25 +93,29 @@ async def open_services(
     group: Callable[..., McpServerGroup] = McpServerGroup,
 ) -> AsyncGenerator[tuple[AgentServices, Stores, RecordTree]]:
     """Open the database, the signing key and the tools, of which `group` is the client. Raises `ConfigurationError`."""
-    constitution = Constitution.load(settings.constitution)
-    conditions = conditions_of(settings)
+    # What is wrong with the files of this process is said before a database is created.
+    engine_rules(settings)
     clock = clock or SystemClock()
-    async with (
-        open_stores(settings) as stores,
-        open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, group=group) as tools,
-    ):
+    async with AsyncExitStack() as stack:
+        stores = await stack.enter_async_context(open_stores(settings))
+        settings = await settings_in_force(settings, stores.database)
+        constitution = constitution_of(settings)
+        opened = open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, group=group)
+        tools = await stack.enter_async_context(opened)
         tree, keys = record_tree(settings, stores.database, clock), record_keys(settings)
         approvals = open_approvals(settings, stores.database, tree.keys.origin)
         unknown = UnknownOutcomes(DueTable(stores.database), tools.server_of)
         audit = DatabaseAuditWriter(
             stores.database, clock=clock, record_key=keys, turn=OpensRequests(approvals), unknown=unknown
         )
+        rules = InstalledRules(settings, stores.database, tools, approvals)
         services = AgentServices(
-            constitution=constitution.text,
-            conditions=conditions,
-            rule_set=rule_set_of(settings, constitution, conditions),
-            config=engine_config(settings),
+            constitution=rules.current.constitution.text,
+            conditions=rules.current.conditions,
+            rule_set=rules.current.rule_set,
+            config=rules.current.config,
             max_iterations=settings.max_iterations,
+            rules=rules,
             tools=tools,
             ports=EnginePorts(
                 audit,

@@ -9,9 +9,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graph_agent.bootstrap.database_rules import conditions_of, pins_of
 from graph_agent.bootstrap.plan_bounds import plan_bounds
 from graph_agent.bootstrap.proposed_facts import proposed_facts
-from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, connect, lock_file_of, open_tools, pins_of
+from graph_agent.bootstrap.rule_settings import constitution_of
+from graph_agent.bootstrap.toolbox import checked_tools, connect, lock_file_of, open_tools
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.llm import ToolDeclaration
@@ -199,7 +201,7 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
 
     Raises `ConfigurationError`.
     """
-    constitution = Constitution.load(settings.constitution)
+    constitution = constitution_of(settings)
     async with open_tools(database, settings, constitution) as tools:
         policy, problems = await checked_tools(constitution, tools, conditions_of(settings))
         lines = [*_explained(policy, tools), *_facts_read(policy), *_left_out(policy, tools)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from graph_agent.bootstrap.database_rules import conditions_of, pins_of
 from graph_agent.bootstrap.plan_bounds import plan_bounds
 from graph_agent.bootstrap.proposed_facts import proposed_facts
+from graph_agent.bootstrap.rule_settings import constitution_of
+from graph_agent.bootstrap.settings_lines import settings_of_file
 from graph_agent.bootstrap.source_rules import draft_source_rules, explained_sources, targets_without_rule
-from graph_agent.bootstrap.toolbox import checked_tools, conditions_of, pins_of, served_policy
+from graph_agent.bootstrap.toolbox import checked_tools, served_policy
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
@@ -19,15 +21,14 @@ from graph_agent.policy.cedar.schema import ToolAction, attribute, quoted
 from graph_agent.policy.cedar.syntax import MAX_ID
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.constitution import Constitution, require_readable
+from graph_agent.policy.constitution import require_readable
 from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.reply.text import one_line
-from graph_agent.settings import Settings, read_settings, set_variables
+from graph_agent.settings import Settings
 from graph_agent.tools.pinned_server import PinnedServer
 from graph_agent.tools.server_file import AnyVariables, ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 
-_NO_SECRET = "a secret of no meaning"
 _READ_IN_TEXTS = {"bool": "truth value", "long": "number", "decimal": "number"}
 _CLOSING = """
 @id("unseen details need a yes")
@@ -67,7 +68,7 @@ async def load_accepted_policy(settings: Settings, database: Database) -> Compil
     pins = pins_of(settings)
     if pins is None:
         return await load_policy(settings, database)
-    constitution = Constitution.load(settings.constitution)
+    constitution = constitution_of(settings)
     servers = [
         replace(one, server=PinnedServer(pins.servers.get(one.name, {}).values()), credentials=None)
         for one in servers_as_written(settings)
@@ -100,28 +101,11 @@ def settings_in(settings: Settings, version: Path) -> Settings:
             "mcp": "servers.json",
             "approver_keys": "allowed_signers",
         }
-        update = _settings_of(version / "settings.env") if (version / "settings.env").exists() else {}
+        update = settings_of_file(version / "settings.env") if (version / "settings.env").exists() else {}
         update |= {name: version / file for name, file in files.items() if (version / file).exists()}
     else:
         update = {"constitution" if version.suffix == ".md" else "conditions": version}
     return settings.model_copy(update=update)
-
-
-def _settings_of(file: Path) -> dict[str, Any]:
-    """Return the settings that a file of `NAME=VALUE` lines sets, by field. Raises `ConfigurationError`."""
-    variables: dict[str, str] = {}
-    try:
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-            for name, equals, value in (one.partition("=") for one in shlex.split(line, comments=True) if one != "export"):
-                if not equals:
-                    raise ConfigurationError(f"the file {file}, line {number}, is not NAME=VALUE")
-                variables[name] = value
-    except (OSError, ValueError) as exc:
-        raise ConfigurationError(f"the file {file} cannot be read") from exc
-    # A secret that only the environment has is needed for no comparison.
-    read = read_settings({"GRAPH_AGENT_SECRET": _NO_SECRET, **variables})
-    given = set(set_variables(variables))
-    return {name: getattr(read, name) for name, field in Settings.model_fields.items() if field.alias in given}
 
 
 def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str], facts: Collection[str] = ()) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from graph_agent.bootstrap.rule_settings import DatabaseRules
 from graph_agent.bootstrap.toolbox import lock_file_of
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
@@ -21,6 +22,10 @@ VARIABLES: Final = (
     "roles", "time_zone", "timeout_seconds", "max_iterations", "after_yes", "approval_hours", "turn_tokens", "day_tokens",
 )  # fmt: skip
 """The settings that are rules."""
+PARTS: Final = (
+    "constitution", "conditions", "condition settings", "promises", "settings", "variables", "servers", "lock", "approvers",
+)  # fmt: skip
+"""The parts that a rule set may have in this version."""
 _LIMITS: Final = ("max_iterations", "timeout_seconds", "after_yes", "approval_hours", "tokens")
 """The limits of a turn that follow from them, and from the defaults of this version."""
 
@@ -40,6 +45,8 @@ def engine_config(settings: Settings) -> AgentEngineConfig:
 
 def rule_set_of(settings: Settings, constitution: Constitution, conditions: ConditionsFile | None) -> RuleSet:
     """Return the rule set of the commands and the server with these settings. Raises `ConfigurationError`."""
+    if isinstance(settings, DatabaseRules):
+        return settings.rule_set
     parts = {"constitution": constitution.text, **parts_of_installation(settings)}
     if conditions is not None:
         parts["conditions"] = conditions.text
@@ -52,9 +59,7 @@ def parts_of_installation(settings: Settings) -> dict[str, str]:
 
     No part has a secret, an address, a model or a person.
     """
-    config = engine_config(settings).to_json()
-    limits = canonical_json({name: config[name] for name in _LIMITS if name in config})
-    found = {"settings": limits, "variables": "".join(_variables(settings))}
+    found = {"settings": limits_of(settings), "variables": "".join(_variables(settings))}
     if settings.mcp is not None:
         found["servers"] = canonical_json(servers_of_rules(settings.mcp))
     if (lock := lock_file_of(settings)) is not None and lock.exists():
@@ -62,6 +67,12 @@ def parts_of_installation(settings: Settings) -> dict[str, str]:
     if settings.approver_keys is not None:
         found["approvers"] = _read("file of approvers' keys", settings.approver_keys)
     return {name: text for name, text in found.items() if text}
+
+
+def limits_of(settings: Settings) -> str:
+    """Return the limits of a turn, as a rule set has them."""
+    config = engine_config(settings).to_json()
+    return canonical_json({name: config[name] for name in _LIMITS if name in config})
 
 
 def _variables(settings: Settings) -> Iterator[str]:

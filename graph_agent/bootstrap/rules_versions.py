@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,9 +9,6 @@ from graph_agent.bootstrap.policies import settings_in
 from graph_agent.bootstrap.rule_sets import VARIABLES, parts_of_installation
 from graph_agent.bootstrap.stored_rules import load_rules, number_of_rules, write_rules
 from graph_agent.db import Database
-from graph_agent.errors import ConfigurationError
-from graph_agent.models.rule_set import RuleSet
-from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.settings import Settings
 
 
@@ -45,14 +41,6 @@ def have_other_servers(old: RulesVersion, new: RulesVersion) -> bool:
     if old.servers is None and new.servers is None:
         return False
     return _servers(old) != _servers(new)
-
-
-def conditions_of_rules(rule_set: RuleSet) -> ConditionsFile:
-    """Return the conditions with their roles and time zone. Raises `ConfigurationError` if the rules have none."""
-    if "conditions" not in rule_set.parts:
-        raise ConfigurationError("these rules have no conditions")
-    belongs = json.loads(rule_set.parts["condition settings"])
-    return ConditionsFile(rule_set.parts["conditions"], roles=tuple(belongs["roles"]), time_zone=belongs["time_zone"])
 
 
 def _servers(version: RulesVersion) -> str:

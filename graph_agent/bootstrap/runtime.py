@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.agent_services import open_services
+from graph_agent.bootstrap.database_rules import has_shipped_tools
 from graph_agent.bootstrap.extras import import_opentelemetry
 from graph_agent.bootstrap.maintenance import maintenance_jobs
+from graph_agent.bootstrap.rules_source import InstalledRules
 from graph_agent.bootstrap.toolbox import require_functions
 from graph_agent.chat.approval_notices import Webhook
 from graph_agent.chat.endings import TurnEndings
@@ -41,7 +43,8 @@ _CHANNEL = "graph_agent_turns"
 class Runtime:
     """The open services that the API and the command line use."""
 
-    settings: Settings
+    given: Settings
+    """The settings with which it was opened."""
     clock: Clock
     database: Database
     """Tasks, conversations and the record."""
@@ -59,6 +62,14 @@ class Runtime:
     """The pages of the shipped task server; None if other MCP servers are used."""
     started: asyncio.Future[None] | None = None
     """Ends when every MCP server has started or failed; with an error if a server does not fit the constitution."""
+
+    rules: InstalledRules | None = None
+    """The source of the rules, which may be replaced meanwhile."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, with the rules in force."""
+        return self.given if self.rules is None else self.rules.settings
 
 
 @asynccontextmanager
@@ -85,6 +96,8 @@ async def open_runtime(
         adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
         opened = open_services(settings, clock=clock, user_headers=user_headers)
         services, stores, tree = await stack.enter_async_context(opened)
+        assert services.rules is not None
+        rules = services.rules
         clock, tools, audit = services.ports.clock, services.tools, services.ports.audit
         assert isinstance(audit, DatabaseAuditWriter)
         hooks: list[Callable[[], TurnHook]] = []
@@ -111,7 +124,7 @@ async def open_runtime(
             clock=clock,
             turns_per_minute=settings.turns_per_minute,
             disclosure=settings.disclosed,
-            files=settings.rule_files,
+            files=rules.settings.rule_files,
             approval_messages=settings.approval_messages,
             webhook=_webhook(settings),
             processes=workers,
@@ -121,7 +134,8 @@ async def open_runtime(
         )
         stack.push_async_callback(chat.aclose)
         yield Runtime(
-            settings=settings,
+            given=rules.settings,
+            rules=rules,
             clock=clock,
             database=stores.database,
             log_reads=stores.log_reads,
@@ -132,7 +146,7 @@ async def open_runtime(
             engine=engine,
             chat=chat,
             build_graph=build,
-            tasks=TaskPages(stores.database) if settings.mcp is None else None,
+            tasks=TaskPages(stores.database) if has_shipped_tools(rules.settings) else None,
             started=started,
         )
 

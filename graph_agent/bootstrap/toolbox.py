@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from graph_agent.bootstrap.database_rules import conditions_of, has_server, has_shipped_tools, missing_servers, pins_of
+from graph_agent.bootstrap.rule_settings import constitution_of
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
@@ -16,7 +18,7 @@ from graph_agent.ports import Clock
 from graph_agent.settings import Settings
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.identity import SignIns, UserHeaders, sign_in
-from graph_agent.tools.pins import Pins, lock_file
+from graph_agent.tools.pins import lock_file
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.tools.server_file import MAX_TIMEOUT_SECONDS, ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
@@ -39,9 +41,12 @@ async def open_tools(
     `user_headers` are the headers of each user for servers over HTTP. `group` makes the client. Raises `ConfigurationError`.
     """
     tools = group(
-        _servers(settings) or [ServerConfig("tasks", build_task_server(database, clock), trusted=True)],
+        [ServerConfig("tasks", build_task_server(database, clock), trusted=True)]
+        if has_shipped_tools(settings)
+        else _servers(settings),
         granted=() if constitution is None else constitution.whitelist,
         pins=None if constitution is None else pins_of(settings),
+        missing=missing_servers(settings),
         sign_ins=_sign_ins(settings),
         user_headers=user_headers,
         clock=clock,
@@ -65,28 +70,17 @@ async def sign_in_to(settings: Settings, name: str, show: Callable[[str], None])
 
 
 def _servers(settings: Settings) -> list[ServerConfig]:
-    return [] if settings.mcp is None else read_server_file(settings.mcp, os.environ)
+    found = [] if settings.mcp is None else read_server_file(settings.mcp, os.environ)
+    return [one for one in found if has_server(settings, one.name)]
 
 
 def _sign_ins(settings: Settings) -> SignIns:
     return SignIns(settings.home / "sign_ins.json")
 
 
-def pins_of(settings: Settings) -> Pins | None:
-    """Return the pins in the lock file beside the constitution of `settings`, if there are any for its MCP servers."""
-    return None if (file := lock_file_of(settings)) is None else Pins.load(file)
-
-
 def lock_file_of(settings: Settings) -> Path | None:
     """Return the path of the lock file; None without a file of servers or a constitution."""
     return None if settings.mcp is None or settings.constitution is None else lock_file(settings.constitution)
-
-
-def conditions_of(settings: Settings) -> ConditionsFile | None:
-    """Return the conditions file that the settings name. Raises `ConfigurationError`."""
-    if settings.conditions is None:
-        return None
-    return ConditionsFile.load(settings.conditions, settings.role_names, settings.time_zone)
 
 
 def conditions_from(text: str, settings: Settings, servers: Mapping[str, str], name: str = "policy.cedar") -> ConditionsFile:
@@ -114,7 +108,7 @@ async def served_policy(settings: Settings, database: Database) -> tuple[Compile
 
     The tools of a server that does not answer are unavailable. Raises `ConfigurationError`.
     """
-    constitution = Constitution.load(settings.constitution)
+    constitution = constitution_of(settings)
     async with open_tools(database, settings, constitution) as tools:
         return await checked_tools(constitution, tools, conditions_of(settings))
 
@@ -147,6 +141,7 @@ def problems(tools: McpServerGroup) -> list[str]:
     differing = [f"{server}.{tool} ({why})" for server, one in tools.executors.items() for tool, why in one.refused.items()]
     # The first start of an npx or uvx command downloads the server, which can take longer than its time limit.
     hint = " (`start_timeout` in the file of servers gives them more time)" if any("in time" in text for text in down) else ""
+    down += [f"'{name}' ({why})" for name, why in tools.missing.items()]
     return [
         *([f"these MCP servers do not answer: {', '.join(down)}{hint}"] if down else []),
         *([f"these tools differ from their pinned definitions: {', '.join(differing)}"] if differing else []),

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.agent_services import AgentServices, open_services
+from graph_agent.bootstrap.database_rules import conditions_of
+from graph_agent.bootstrap.rule_settings import DatabaseRules, constitution_of
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.bootstrap.stores import open_stores, temporary_settings
-from graph_agent.bootstrap.toolbox import conditions_of, connect
+from graph_agent.bootstrap.toolbox import connect
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
-from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
 from graph_agent.task_server.declarations import TOOL_HINTS
@@ -53,7 +54,7 @@ class ValidationJob:
 
     def to_json(self) -> list[Any]:
         """Return what the results depend on, besides the cases."""
-        constitution = Constitution.load(self.settings.constitution).text
+        constitution = constitution_of(self.settings).text
         conditions = conditions_of(self.settings)
         of_file = [] if conditions is None else [conditions.text, list(conditions.roles), conditions.time_zone]
         given = self.settings
@@ -63,7 +64,7 @@ class ValidationJob:
 
 def grants_shipped_tools(settings: Settings) -> bool:
     """True if the constitution grants a tool of the shipped suite. Raises `ConfigurationError`."""
-    return not TOOL_HINTS.keys().isdisjoint(Constitution.load(settings.constitution).whitelist)
+    return not TOOL_HINTS.keys().isdisjoint(constitution_of(settings).whitelist)
 
 
 def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:
@@ -102,6 +103,8 @@ async def _open_real(settings: Settings, model: str | None) -> AsyncGenerator[tu
         raise ConfigurationError("there are no real tools: name the file of their servers with --mcp or GRAPH_AGENT_MCP")
     opened = open_services(settings, group=RealServers)
     async with open_adapter(settings, model) as (adapter, reason), opened as (services, *_):
+        if services.rules is not None and isinstance(services.rules.settings, DatabaseRules):
+            raise ConfigurationError("rules are activated in this database: validate others in a database of their own")
         await connect(services.tools)
         yield _runner(adapter, services), reason
 

@@ -321,7 +321,7 @@ class ApprovalService:
 
         def open_record(decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
             header = self._engine.header(context, snapshot, decision_id, at=at)
-            opened[:] = [OpenedTurn(header, snapshot, self._engine.rule_set)]
+            opened[:] = [OpenedTurn(header, snapshot)]
             return opened[0].opening
 
         may_run = partial(_may_run, judges)

@@ -454,7 +454,7 @@ class ChatService:
             if isinstance(snapshot, ConfigurationError):
                 raise service_not_ready() from snapshot
             header = self._engine.header(context, snapshot, decision_id, at=at)
-            opened[:] = [OpenedTurn(header, snapshot, self._engine.rule_set)]
+            opened[:] = [OpenedTurn(header, snapshot)]
             return opened[0].opening
 
         for _ in range(3):

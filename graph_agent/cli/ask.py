@@ -12,7 +12,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of, newest_conversation
-from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, with_files
+from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, with_rules
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import type_answer
 from graph_agent.cli.printed_answer import failed, print_hints, print_reason, send_and_print
@@ -40,7 +40,7 @@ Continue = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the model and the ids, which are else printed once.")]
 
 
-@with_files()
+@with_rules()
 def ask(
     text: Annotated[str | None, typer.Argument(help="Send this message; - reads it from stdin.", show_default=False)] = None,
     as_json: AsJson = False,

@@ -11,7 +11,7 @@ import typer
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of
-from graph_agent.cli.options import Conversation, Model, User, asking_as, with_files
+from graph_agent.cli.options import Conversation, Model, User, asking_as, with_rules
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.printed_answer import failed
 from graph_agent.cli.running import DONE, FAILED, print_stderr
@@ -36,7 +36,7 @@ Write what you want; for example: add a task to call mom, show my tasks, mark th
 _SHORTCUTS = {"/tasks": "show my tasks"}
 
 
-@with_files()
+@with_rules()
 def chat(
     user: User = LOCAL_USER,
     conversation: Conversation = None,
@@ -104,7 +104,7 @@ def _read(*, after_question: bool) -> str | None:
         return None
 
 
-@with_files()
+@with_rules()
 def step(
     text: Annotated[str, typer.Argument(help="Send this message.", show_default=False)],
     user: User = LOCAL_USER,

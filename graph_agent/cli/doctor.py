@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -14,13 +14,16 @@ import typer
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter, unserved_tools
 from graph_agent.bootstrap.approvals import open_approvals
+from graph_agent.bootstrap.database_rules import conditions_of
 from graph_agent.bootstrap.policies import lost_answers
 from graph_agent.bootstrap.record_tree import log_file, record_tree
 from graph_agent.bootstrap.rule_sets import rule_set_of
+from graph_agent.bootstrap.rule_settings import DatabaseRules, constitution_of
+from graph_agent.bootstrap.rules_source import read_settings_in_force, settings_in_force
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stored_rules import load_rules
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.bootstrap.toolbox import acting_as_users, conditions_of, served_policy, shared_identities
+from graph_agent.bootstrap.toolbox import acting_as_users, served_policy, shared_identities
 from graph_agent.chat.approval_rules import other_rules
 from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
@@ -32,7 +35,6 @@ from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.endpoint_check import check_endpoint
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.compiled import CompiledPolicy
-from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.record.rule_sets import list_activations
 from graph_agent.record.statements import read
@@ -59,6 +61,8 @@ def doctor(model: Model = None, *, settings: Settings) -> None:
     The endpoint gets the request of a turn, with the constitution and all tools, to find out whether its model can call them.
     Exits with 1 if a check fails.
     """
+    with suppress(GraphAgentError):  # which the check of the rules, or of the key, reports
+        settings = read_settings_in_force(settings)
     raise typer.Exit(DONE if asyncio.run(_run_checks(settings, model)) else FAILED)
 
 
@@ -67,6 +71,7 @@ class _Context:
     """The arguments of every check."""
 
     settings: Settings
+    """With the activated rules, if there are any."""
     model: str | None
     stack: AsyncExitStack
     adapter: LLMAdapter | None = None
@@ -126,7 +131,7 @@ async def _endpoint(context: _Context) -> str:
 
 
 async def _constitution(context: _Context) -> str:
-    constitution = Constitution.load(context.settings.constitution)
+    constitution = constitution_of(context.settings)
     confirmed = sum(grant.requires_confirmation for grant in constitution.grants)
     return f"{len(constitution.grants)} tools, {confirmed} with confirmation, SHA-256 {constitution.digest[:12]}"
 
@@ -166,10 +171,16 @@ async def _rules(context: _Context) -> str:
     found = await read(context.database, partial(list_activations, limit=_COMPARED_RULES))
     if not found:
         return "none yet; the first decision brings them"
-    settings = context.settings
+    settings = await settings_in_force(context.settings, context.database)
     last, rule_set = await load_rules(context.database)
-    differing = rule_set_of(settings, Constitution.load(settings.constitution), conditions_of(settings)).differences(rule_set)
+    files = settings.files if isinstance(settings, DatabaseRules) else settings
+    of_files = rule_set_of(files, constitution_of(files), conditions_of(files))
+    # The files have no promises, and without a lock file an activation has pinned the tools.
+    differing = [name for name in of_files.differences(rule_set) if name in of_files.parts or name not in ("promises", "lock")]
     here = f"the files here differ in {', '.join(differing)}" if differing else "the files here are those"
+    if last.kind.binds:
+        text = f"{last.number} ({last.digest[:12]}), {last.kind} {last.at:%Y-%m-%d %H:%M} UTC by {last.by or last.host}; {here}"
+        return f"{text}, which has no effect" if differing else text
     yesterday = SystemClock().now() - timedelta(days=1)
     returned = [
         one

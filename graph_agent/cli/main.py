@@ -121,6 +121,13 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "rules": {
         "list": Command("rule_sets:list_rules", "List since when rules were in force, newest first, with what had changed."),
+        "activate": Command(
+            "activation:activate",
+            "Put the rules of the files and settings here in force for every process on this database.",
+            "prove",
+        ),
+        "rollback": Command("activation:rollback", "Put earlier rules in force again, under a new number.", "prove"),
+        "follow": Command("released_rules:follow", "Let each process use the rules of its own files again."),
         "show": Command(
             "rule_sets:show_rules", "Print the parts of the rules in force, or of earlier ones, with the digest of each."
         ),

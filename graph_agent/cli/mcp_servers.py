@@ -9,13 +9,14 @@ from urllib.parse import urlsplit
 
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.bootstrap import LOCAL_USER, toolbox
+from graph_agent.bootstrap.database_rules import pins_of
 from graph_agent.bootstrap.definitions import pin_tools
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.tools_app import mcp_app, tools_app
 from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped, url_of
-from graph_agent.cli.options import NoToken, User, option, with_files
+from graph_agent.cli.options import NoToken, User, option, with_rules
 from graph_agent.cli.running import open_in_loop, print_stderr, wrong_usage
 from graph_agent.errors import ConfigurationError
 from graph_agent.gateway.server import Gateway
@@ -33,7 +34,7 @@ Http = Annotated[
 Url = Annotated[str | None, option("--url", "URL", "With bearer tokens: the URL that clients use, if it differs from --http.")]
 
 
-@with_files()
+@with_rules()
 def gateway(
     *,
     settings: Settings,
@@ -89,7 +90,7 @@ def serve_tools(user: User = LOCAL_USER, http: Http = None, url: Url = None, no_
 
 @asynccontextmanager
 async def _open_gateway(settings: Settings, user_id: str | None, page: str) -> AsyncGenerator[Gateway]:
-    if settings.mcp is not None and toolbox.pins_of(settings) is None:
+    if settings.mcp is not None and pins_of(settings) is None:
         async with open_stores(settings) as stores:
             file, count = await pin_tools(settings, stores.database)
         print_stderr(f"pinned {count} tools in {file}")

@@ -49,6 +49,7 @@ NoToken = Annotated[
 Reason = Annotated[
     str, option("--reason", "TEXT", "State this reason in the log, for ever: name no person in it.", check=not_blank)
 ]
+OperatorReason = Annotated[str, option("--reason", "TEXT", "Keep this reason. Users do not read it.", check=not_blank)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -108,6 +109,26 @@ def command_settings(mcp: Mcp = None, constitution: ConstitutionFile = None, con
     """Return the settings of this process, with the files that the options --mcp, --constitution and --conditions name."""
     given = {"mcp": mcp, "constitution": constitution, "conditions": conditions}
     return read_settings().model_copy(update={name: path for name, path in given.items() if path is not None})
+
+
+def with_rules() -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator like `with_files` for a command that decides: its settings have the activated rules."""
+    return replace_parameter("settings", rule_settings)
+
+
+def rule_settings(mcp: Mcp = None, constitution: ConstitutionFile = None, conditions: ConditionsFile = None) -> Settings:
+    """Return the settings of a command that decides. Rules of its own are a usage error while others are activated."""
+    # Imported here, because it opens the database, which help does without.
+    from graph_agent.bootstrap.rule_settings import DatabaseRules
+    from graph_agent.bootstrap.rules_source import read_settings_in_force
+
+    found = read_settings_in_force(command_settings(mcp, constitution, conditions))
+    if isinstance(found, DatabaseRules) and (constitution or conditions):
+        wrong_usage(
+            f"rules {found.number} are activated in this database, so files of rules have no effect: `graph-agent rules "
+            "activate` puts others in force, and DATABASE_URL=sqlite:///try.db tries them in a database of their own"
+        )
+    return found
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

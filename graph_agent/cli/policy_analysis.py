@@ -14,10 +14,10 @@ from graph_agent.analysis.examples import Example
 from graph_agent.analysis.loosened_fields import compare_settings
 from graph_agent.analysis.questions import AnalysisResult, Answer, Change, explain, prove
 from graph_agent.analysis.servers import compare_servers
+from graph_agent.bootstrap.database_rules import pins_of
 from graph_agent.bootstrap.policies import load_accepted_policy, servers_as_written
 from graph_agent.bootstrap.rules_versions import RulesVersion, have_other_servers, read_version
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.bootstrap.toolbox import pins_of
 from graph_agent.cli.database import run_with_database
 from graph_agent.cli.options import AsJson, option, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error
@@ -75,7 +75,7 @@ def diff_policies(
     with open_in_loop(open_stores(settings)) as (stores, run), TemporaryDirectory() as folder:
         versions = [run(read_version(settings, one, stores.database, Path(folder))) for one in (old, new)]
         before, after = (run(load_accepted_policy(one.settings, stores.database)) for one in versions)
-        results = [*compare(before, after, seconds), *_files_compared(*versions)]
+        results = [*compare(before, after, seconds), *files_compared(*versions), *_lost_lock(*versions)]
         decided: Sequence[tuple[str, str]] = ()
         if last:
             # Imported here, because it replays the decisions, which loads LangGraph; the rest does without.
@@ -88,8 +88,7 @@ def diff_policies(
         example = _example(result.example)
         guard = result.example.guard if result.example is not None else ""
         row = f"| {result.answer} | `{result.name}` | {f'`{example}`' if example else result.why} | {guard} |"
-        text = f"{result.answer}: {result.name}" if not example else f"{result.answer}: {example}  guard: {guard}"
-        _print(result, row if markdown else f"{text}{result.why and f': {result.why}'}", as_json=as_json)
+        _print(result, row if markdown else line_of(result), as_json=as_json)
     for decision_id, change in decided:
         line = f"{'- ' if markdown else ''}{decision_id}: {change}"
         typer.echo(json_line({"decision_id": decision_id, "change": change}) if as_json else line)
@@ -124,14 +123,26 @@ def prove_promises(
     raise typer.Exit(FAILED if fails else DONE if all(one.answer is Answer.PROVED for one in results) else _UNKNOWN)
 
 
-def _files_compared(old: RulesVersion, new: RulesVersion) -> Iterator[AnalysisResult]:
+def files_compared(old: RulesVersion, new: RulesVersion) -> Iterator[AnalysisResult]:
+    """Yield what two versions of the rules differ in beside the policy."""
     before, after = old.settings, new.settings
     yield from compare_servers(servers_as_written(before), servers_as_written(after))
     yield from compare_settings(before, after)
     if have_other_servers(old, new):
         yield AnalysisResult("servers", Change.NOT_COMPARED, why="they differ; stored rules have only digests of them")
-    if pins_of(before) is not None and pins_of(after) is None:
+
+
+def _lost_lock(old: RulesVersion, new: RulesVersion) -> Iterator[AnalysisResult]:
+    if pins_of(old.settings) is not None and pins_of(new.settings) is None:
         yield AnalysisResult("lock file", Change.NOT_COMPARED, why="there is none any more, so tools may change")
+
+
+def line_of(result: AnalysisResult) -> str:
+    """Return a difference as one line."""
+    example = _example(result.example)
+    guard = result.example.guard if result.example is not None else ""
+    text = f"{result.answer}: {result.name}" if not example else f"{result.answer}: {example}  guard: {guard}"
+    return f"{text}{result.why and f': {result.why}'}"
 
 
 def _print(result: AnalysisResult, line: str, *, as_json: bool) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from graph_agent.bootstrap.database_rules import conditions_of, require_conditions
 from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import record_tree
-from graph_agent.bootstrap.rules_versions import conditions_of_rules
 from graph_agent.bootstrap.stored_rules import load_rules, number_of_rules
-from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.database import open_log
 from graph_agent.cli.last import decision_id_of
 from graph_agent.cli.options import command_settings
@@ -37,7 +36,7 @@ def _constitution(file: Path) -> str:
 
 def _conditions(file: Path) -> ConditionsFile | None:
     stored = _stored_rules(file)
-    return conditions_of(command_settings(conditions=file)) if stored is None else conditions_of_rules(stored)
+    return conditions_of(command_settings(conditions=file)) if stored is None else require_conditions(stored)
 
 
 def _stored_rules(file: Path) -> RuleSet | None:

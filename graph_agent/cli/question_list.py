@@ -40,10 +40,15 @@ def list_questions(
     if own and ended:
         wrong_usage("--own and --ended are two lists: give one of them")
     settings = read_settings()
-    roles = known_roles(settings.role_names, role)
     which = Which.OWN if own else Which.ENDED if ended else Which.FOR_ME
     after = None if before is None else key_of(before)
     with open_in_loop(open_stores(settings)) as (stores, run):
+        if role:
+            # Imported here, because activated rules load the client of the tool servers, and only they may have other roles.
+            from graph_agent.bootstrap.rules_source import settings_in_force
+
+            settings = run(settings_in_force(settings, stores.database))
+        roles = known_roles(settings.role_names, role)
         questions = QuestionStore(stores.database, Questions(stores.database, record_key=record_keys(settings)))
         page, titles, _ = run(questions.page(which, user, roles, after, limit))
     for one in page.questions:

@@ -14,7 +14,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.question_view import ApprovalView, QuestionSummary, ShownAnswer
 from graph_agent.chat.questions import GivenAnswer, Person
-from graph_agent.cli.options import AsJson, Model, Roles, User, asking_as, known_roles, option, with_files
+from graph_agent.cli.options import AsJson, Model, Roles, User, asking_as, known_roles, option, with_rules
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import typed_for
 from graph_agent.cli.printed_answer import failed, print_hints, print_reason, print_reply
@@ -42,7 +42,7 @@ _PERSON = (
 )
 
 
-@with_files()
+@with_rules()
 def show_question(
     question_id: QuestionId, user: User = LOCAL_USER, role: Roles = None, as_json: AsJson = False, *, settings: Settings
 ) -> None:
@@ -55,7 +55,7 @@ def show_question(
             typer.echo(f"Outcome: {reply}")
 
 
-@with_files()
+@with_rules()
 def answer(
     question_id: QuestionId,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm or approve what it asks.")] = False,
@@ -91,7 +91,7 @@ def answer(
             _confirm(runtime, run, person, shown, given)
 
 
-@with_files()
+@with_rules()
 def cancel(question_id: QuestionId, user: User = LOCAL_USER, token_file: TokenFile = None, *, settings: Settings) -> None:
     """Withdraw a question about a call of your own. You are asked first, as by `answer`."""
     person = Person(user)

@@ -12,7 +12,7 @@ from graph_agent.cli.database import open_log
 from graph_agent.cli.options import AsJson, option
 from graph_agent.cli.show import json_line
 from graph_agent.models.canonical import digest
-from graph_agent.models.rule_set import Activation
+from graph_agent.models.rule_set import Activation, ActivationKind
 from graph_agent.record.rule_sets import list_activations, list_rule_sets
 from graph_agent.record.statements import read
 from graph_agent.reply.text import visible
@@ -63,8 +63,10 @@ def show_rules(
 
 
 def _line(one: Activation) -> str:
-    return f"{one.number}  {one.digest[:_SHOWN]}  since {one.at:%Y-%m-%d %H:%M:%S} UTC  {one.host}"
+    who = one.host if one.kind is ActivationKind.FOLLOWED else f"{one.kind} by {one.by or one.host} ({one.reason})"
+    return f"{one.number}  {one.digest[:_SHOWN]}  since {one.at:%Y-%m-%d %H:%M:%S} UTC  {who}"
 
 
 def _json(one: Activation) -> dict[str, object]:
-    return {"number": one.number, "digest": one.digest, "at": one.at.isoformat(), "host": one.host}
+    named = {"host": one.host, "kind": one.kind, "by": one.by, "reason": one.reason}
+    return {"number": one.number, "digest": one.digest, "at": one.at.isoformat(), **named}

@@ -6,11 +6,11 @@ import typer
 
 from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
 from graph_agent.bootstrap.policies import draft_conditions, explained_conditions, load_policy
+from graph_agent.bootstrap.rule_settings import constitution_of
 from graph_agent.cli.database import run_with_database
 from graph_agent.cli.options import with_files
 from graph_agent.cli.running import DONE, FAILED, print_error
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
-from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 
@@ -45,7 +45,7 @@ def check_constitution(settings: Settings) -> None:
 @with_files("mcp", "constitution")
 def new_policy(settings: Settings) -> None:
     """Print a conditions file for the tools, with commented examples."""
-    facts = Constitution.load(settings.constitution).facts
+    facts = constitution_of(settings).facts
     typer.echo(draft_conditions(_actions(settings), settings.role_names, facts), nl=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
 import os
 import signal
@@ -80,6 +81,14 @@ def configure_logging(*, verbose: bool = False, as_json: bool = False) -> None:
     handler.setFormatter(log_lines.JsonFormatter() if as_json else log_lines.RedactingFormatter())
     logging.basicConfig(force=True, level=logging.INFO if verbose else logging.CRITICAL, handlers=[handler])
     log_lines.quiet_libraries(log_lines.MCP_LIBRARIES)
+
+
+def local_account() -> str:
+    """Return the account that runs the command; empty in a container without an entry for its user."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from graph_agent.bootstrap.adapters import choose_model
+from graph_agent.bootstrap.rule_settings import DatabaseRules
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
@@ -51,7 +52,9 @@ def open_command_runtime(
     check_model(settings, model)
     chosen = temporary_settings(settings) if temporary else settings
     if timeout is not None:
-        chosen = chosen.model_copy(update={"timeout_seconds": timeout})
+        # Activated rules limit what a command may choose.
+        most = chosen.timeout_seconds if isinstance(chosen, DatabaseRules) else timeout
+        chosen = chosen.model_copy(update={"timeout_seconds": min(timeout, most)})
     with open_in_loop(open_runtime(chosen, model=model, workers=workers, start_seconds=start_seconds)) as (runtime, run):
         if announce:
             print_stderr(f"model: {runtime.adapter_reason}")

@@ -30,7 +30,7 @@ from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
-from graph_agent.cli.options import Model, NoToken, known_roles, replace_parameter, with_files
+from graph_agent.cli.options import Model, NoToken, known_roles, replace_parameter, with_rules
 from graph_agent.cli.running import (
     DONE,
     FAILED,
@@ -99,7 +99,7 @@ class ServerTask:
     """The listening socket on which the metrics are served, if they are."""
 
 
-@with_files()
+@with_rules()
 @replace_parameter("options", ServerOptions)
 def serve(*, options: ServerOptions, settings: Settings) -> None:
     """Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first.

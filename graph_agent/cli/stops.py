@@ -6,7 +6,6 @@ They open no runtime: a stop needs neither a model nor the tools, and none of th
 from __future__ import annotations
 
 import asyncio
-import getpass
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -15,8 +14,8 @@ import typer
 from graph_agent.bootstrap.approvals import open_approvals
 from graph_agent.bootstrap.operator_stores import open_for_operator
 from graph_agent.bootstrap.secret import record_keys
-from graph_agent.cli.options import AsJson, not_blank, option
-from graph_agent.cli.running import open_in_loop, wrong_usage
+from graph_agent.cli.options import AsJson, OperatorReason, not_blank, option
+from graph_agent.cli.running import local_account, open_in_loop, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.record.permit import PERMIT_SECONDS
@@ -25,11 +24,9 @@ from graph_agent.record.tree.leaves import Sealer
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import read_settings
 
-Reason = Annotated[str, option("--reason", "TEXT", "Keep this reason. Users do not read it.", check=not_blank)]
-
 
 def stop(
-    reason: Reason,
+    reason: OperatorReason,
     tool: Annotated[str | None, option("--tool", "NAME", "Stop the calls of this tool.", check=not_blank)] = None,
     user: Annotated[str | None, option("--user", "ID", "Stop the turns of this user.", check=not_blank)] = None,
     server: Annotated[str | None, option("--server", "NAME", "Stop what goes to this MCP server.", check=not_blank)] = None,
@@ -47,7 +44,7 @@ def stop(
     if len(given) > 1:
         wrong_usage("one stop is for one of --tool, --user and --server: several stops hold together")
     scope, name = given[0] if given else (StopScope.EVERYTHING, "")
-    new = Stop(number=0, scope=scope, name=name, changes_only=changes, say=say, reason=reason, by=_me())
+    new = Stop(number=0, scope=scope, name=name, changes_only=changes, say=say, reason=reason, by=local_account())
     with open_in_loop(open_for_operator(read_settings())) as (database, run):
         placed = run(place_stop(database, new))
         before = database.read_now(lambda connection: calls_under_way(connection, placed))
@@ -65,7 +62,7 @@ def stop(
 
 def resume(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the stop.")],
-    reason: Reason,
+    reason: OperatorReason,
     void_waiting: Annotated[
         bool, typer.Option("--void-waiting", help="End the calls that wait for an approval and that the stop covers.")
     ] = False,
@@ -84,7 +81,7 @@ def resume(
             # First, while nothing can carry one out.
             voided = run(open_approvals(settings, database, "").void_covered(stopped))
             typer.echo(f"ended {counted(voided, 'waiting request')}; a server tells their requesters")
-        ended = run(end_stop(database, number, Sealer(record_keys(settings)), by=_me(), reason=reason))
+        ended = run(end_stop(database, number, Sealer(record_keys(settings)), by=local_account(), reason=reason))
         left = database.read_now(find_open_stops)
     typer.echo(visible(f"resumed {ended.what} at {ended.ended_at:%H:%M:%S} UTC"))
     for one in left:
@@ -114,11 +111,3 @@ def _sent(under_way: Mapping[str, set[str]]) -> str:
     if not decisions:
         return "No call is under way."
     return f"{counted(len(decisions), 'decision')} may still wait for an answer of: {', '.join(sorted(under_way))}."
-
-
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container without an entry for its user.
-        return ""

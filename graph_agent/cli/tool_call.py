@@ -10,7 +10,7 @@ import typer
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.bootstrap.toolbox import problems
-from graph_agent.cli.options import Roles, User, known_roles, with_files
+from graph_agent.cli.options import Roles, User, known_roles, with_rules
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, whole_action
 from graph_agent.cli.typed_answer import TokenFile, has_launch_token, typed_answer
@@ -22,7 +22,7 @@ from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.settings import Settings
 
 
-@with_files()
+@with_rules()
 def call(
     name: Annotated[str, typer.Argument(help="Call this tool, named as by `tools list`.")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Pass these arguments, one JSON object.")] = "{}",

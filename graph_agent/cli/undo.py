@@ -8,7 +8,7 @@ import typer
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.last import decision_id_of
-from graph_agent.cli.options import AsJson, Roles, User, asking_as, known_roles, with_files
+from graph_agent.cli.options import AsJson, Roles, User, asking_as, known_roles, with_rules
 from graph_agent.cli.pending_action import type_answer
 from graph_agent.cli.printed_answer import print_hints, print_reply
 from graph_agent.cli.running import FAILED, wrong_usage
@@ -18,7 +18,7 @@ from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.settings import Settings
 
 
-@with_files()
+@with_rules()
 def undo(
     decision: Annotated[str, typer.Argument(help="Undo what this decision has done; `last` is the newest one.")],
     as_json: AsJson = False,

@@ -526,7 +526,7 @@ class Gateway:
             await asyncio.sleep(WATCH_SECONDS)
             try:
                 await self.refresh()
-            except (ConfigurationError, MCPError) as exc:
+            except (ConfigurationError, ServiceError, MCPError) as exc:
                 _log.warning("the lists of tools cannot be read: %s", exc)
 
 

@@ -61,28 +61,33 @@ def signed_text(request: ApprovalRequest, *, approver: str, approve: bool, role:
 def read_approver_keys(path: Path) -> ApproverKeys:
     """Return the keys of an `allowed_signers` file. Raises `ConfigurationError` with the number of a line that is not used."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise ConfigurationError(f"the file of the approvers' keys {path} cannot be read") from None
+    return parse_approver_keys(text, path)
+
+
+def parse_approver_keys(text: str, where: Path | str) -> ApproverKeys:
+    """Return the keys of the text of an `allowed_signers` file; `where` names it in messages. Raises `ConfigurationError`."""
     keys: dict[str, list[bytes]] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#")[0].split()
         if not words:
             continue
         # Options, such as a time of validity, would be ignored here, so a line that has one is refused.
         if len(words) < 3 or words[1] not in _KINDS:
-            text = "write: USER ssh-ed25519 KEY (or sk-ssh-ed25519@openssh.com), without options"
-            raise ConfigurationError(f"the file of the approvers' keys {path}, line {number}: {text}")
+            how = "write: USER ssh-ed25519 KEY (or sk-ssh-ed25519@openssh.com), without options"
+            raise ConfigurationError(f"the file of the approvers' keys {where}, line {number}: {how}")
         try:
             key = base64.b64decode(words[2], validate=True)
             if _string(key, 0)[0] != _KINDS[words[1]]:
                 raise ValueError
         except ValueError:
-            raise ConfigurationError(f"the file of the approvers' keys {path}, line {number}: it has no such key") from None
+            raise ConfigurationError(f"the file of the approvers' keys {where}, line {number}: it has no such key") from None
         for user in words[0].split(","):
             keys.setdefault(user, []).append(key)
     if not keys:
-        raise ConfigurationError(f"the file of the approvers' keys {path} has no key")
+        raise ConfigurationError(f"the file of the approvers' keys {where} has no key")
     return keys
 
 

@@ -16,6 +16,7 @@ from typing import Self
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.rule_set import RuleSet
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
@@ -34,6 +35,8 @@ class PolicySnapshot:
     """The system prompt: the text of the constitution, unless the caller gave another prompt."""
     gates: tuple[str, ...] = ()
     """The names of the gates in their order; none of a record that is older than they are."""
+    rule_set: RuleSet | None = None
+    """The rules of the installation, which a new decision names. None for an engine of your own, and of a record."""
 
     @cached_property
     def offers_plans(self) -> bool:

@@ -149,6 +149,14 @@ def find_activation(connection: Connection, number: int | None = None) -> tuple[
     return None if rule_set is None else (_activation(row), rule_set)
 
 
+def find_activated(connection: Connection, sealer: Sealer) -> tuple[RulesHead | None, RuleSet | None]:
+    """Return the rules in force, with the rule set if every process has to use it. Raises as `find_head`."""
+    head = find_head(connection, sealer)
+    if head is None or not head.binds:
+        return head, None
+    return head, list_rule_sets(connection, [head.digest]).get(head.digest)
+
+
 def activation_of(connection: Connection, header: RecordHeader) -> Activation | None:
     """Return the activation under which a decision was made; None for one of an engine of your own."""
     if header.rules is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, select, text
 
 from graph_agent.db import PreparedStatement
 from graph_agent.errors import ConfigurationError, RulesReplacedError, ServiceError, ServiceErrorCode
@@ -18,16 +18,11 @@ from graph_agent.record.tables import decision_logs, rule_activations, rule_sets
 from graph_agent.record.tree.leaves import Sealer
 
 _row = rule_activations.c
-_other = rule_activations.alias("other")
-_chosen = rule_activations.alias("chosen")
-_BY_OPERATOR = select(func.max(_other.c.number)).where(_other.c.kind != ActivationKind.FOLLOWED).scalar_subquery()
 _SEALED = ("number", "digest", "at", "kind", "floor", "mac")
-# One row for one round trip: the last activation, and the last one of an operator.
-_HEAD = PreparedStatement(
-    select(_row.number, _row.digest, *(_chosen.c[name].label(f"chosen_{name}") for name in _SEALED))
-    .select_from(rule_activations.outerjoin(_chosen, _chosen.c.number == _BY_OPERATOR))
-    .order_by(_row.number.desc())
-    .limit(1)
+_LAST = PreparedStatement(select(_row.number, _row.digest).order_by(_row.number.desc()).limit(1))
+# Nearly always there is none, and then the partial index is empty. A literal, because SQLite uses it for no bound value.
+_CHOSEN = PreparedStatement(
+    select(*(_row[name] for name in _SEALED)).where(text("kind <> 'followed'")).order_by(_row.number.desc()).limit(1)
 )
 _SINCE = PreparedStatement(
     select(_row.number).where(_row.digest == bindparam("rules"), _row.number >= bindparam("floor")).limit(1)
@@ -57,24 +52,42 @@ def find_head(connection: Connection, sealer: Sealer) -> RulesHead | None:
 
     Raises `ServiceError` RULES_UNAVAILABLE if an activation was changed or added by hand: then nothing is decided.
     """
-    row = _HEAD.first(connection, {})
-    if row is None:
-        return None
-    if row.chosen_number is None:
-        return RulesHead(row.number, row.digest, None)
-    binds = ActivationKind(row.chosen_kind).binds
-    facts = (row.chosen_number, row.chosen_digest, row.chosen_at, row.chosen_kind, row.chosen_floor)
+    # In this order: an operator's activation that commits between the two is the one that counts.
+    last, chosen = _LAST.first(connection, {}), _CHOSEN.first(connection, {})
+    if chosen is None:
+        return None if last is None else RulesHead(last.number, last.digest, None)
+    binds = ActivationKind(chosen.kind).binds
+    facts = (chosen.number, chosen.digest, chosen.at, chosen.kind, chosen.floor)
     # What follows an activation by an operator is another one by an operator.
-    if row.chosen_mac not in activation_macs(sealer, *facts) or (binds and row.number != row.chosen_number):
-        text = "The rules in force were changed by hand, so nothing is decided: `graph-agent log verify` says how."
-        raise ServiceError(ServiceErrorCode.RULES_UNAVAILABLE, text)
-    return RulesHead(row.number, row.digest, row.chosen_floor if binds else None)
+    if chosen.mac not in activation_macs(sealer, *facts) or (binds and last is not None and last.number > chosen.number):
+        why = "The rules in force were changed by hand, or activated with another key: nothing is decided; see `log verify`."
+        raise ServiceError(ServiceErrorCode.RULES_UNAVAILABLE, why)
+    newest = max(last or chosen, chosen, key=lambda one: one.number)
+    return RulesHead(newest.number, newest.digest, chosen.floor if binds else None)
+
+
+def is_activated(connection: Connection) -> bool:
+    """True if an operator has ever activated or released rules."""
+    return _CHOSEN.first(connection, {}) is not None
 
 
 def activation_macs(sealer: Sealer, number: int, rules: str, at: datetime, kind: str, floor: int | None) -> list[str]:
     """Return the MACs of an activation by an operator. They do not cover its name, which is erased with its person."""
     facts = (number, rules, at.astimezone(UTC).isoformat(timespec="microseconds"), str(kind), floor or 0)
     return sealer.macs("rules", *facts)
+
+
+def find_forged(connection: Connection, sealer: Sealer) -> list[int]:
+    """Return the activations that were written or changed by hand: those of operators need their MAC, others have none."""
+    wanted = select(*(_row[name] for name in _SEALED)).order_by(_row.number)
+    forged = []
+    for number, rules, at, kind, floor, mac in connection.execute(wanted):
+        if kind == ActivationKind.FOLLOWED:
+            right = mac is None and floor is None
+        else:
+            right = mac in activation_macs(sealer, number, rules, at, kind, floor)
+        forged += [] if right else [number]
+    return forged
 
 
 def require_own_rules(connection: Connection, head: RulesHead, header: RecordHeader | None, texts: Mapping[str, str]) -> None:

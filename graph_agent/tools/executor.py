@@ -351,19 +351,29 @@ class McpToolExecutor:
             session = self._session = Session(self._server, self._start_timeout, self._name, self._breaker.record_failure)
         opened = await session.wait_until_open(seconds)
         if opened is not None and session.tools is not self._listed_tools:
-            self._listed_tools = session.tools
             self.left_out = session.left_out
-            differences = {tool.name: self._difference(tool) for tool in session.tools}
-            self.refused = {name: why for name, why in differences.items() if why is not None}
-            self._tools = {tool.name: tool for tool in session.tools if tool.name not in self.refused}
-            self._output_schemas = {}
-            self._declarations = [
-                ToolDeclaration(name=tool.name, description=tool.description or "", parameters=tool.input_schema)
-                for tool in self._tools.values()
-            ]
-            for name, why in self.refused.items():
-                logger.warning("the tool %r of the MCP server '%s' is refused: %s", name, self._name, why)
+            self._use_tools(session.tools)
         return opened
+
+    def use_pins(self, difference: Callable[[Tool], str | None] | None) -> None:
+        """Refuse the tools that differ by this function from now on."""
+        self._difference = difference or (lambda _: None)
+        if self._listed_tools is not None:
+            self._use_tools(self._listed_tools)
+
+    def _use_tools(self, listed: list[Tool]) -> None:
+        """Use the tools that the server lists, without those that differ from their pinned definitions."""
+        self._listed_tools = listed
+        differences = {tool.name: self._difference(tool) for tool in listed}
+        self.refused = {name: why for name, why in differences.items() if why is not None}
+        self._tools = {tool.name: tool for tool in listed if tool.name not in self.refused}
+        self._output_schemas = {}
+        self._declarations = [
+            ToolDeclaration(name=tool.name, description=tool.description or "", parameters=tool.input_schema)
+            for tool in self._tools.values()
+        ]
+        for name, why in self.refused.items():
+            logger.warning("the tool %r of the MCP server '%s' is refused: %s", name, self._name, why)
 
     async def _identify(self, identity: Identity, seconds: float) -> bool:
         """Read the headers of the next request; False if there are none."""

@@ -51,25 +51,37 @@ class Pins:
     def load(cls, file: Path) -> Pins | None:
         """Read a lock file; None if there is none. Raises `ConfigurationError` for one that cannot be read."""
         try:
-            document = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
-            if document["version"] != _VERSION:
-                raise ConfigurationError(f"the lock file {file} has another version: run `graph-agent tools pin` again")
-            return cls(_SERVERS.validate_python(document["servers"]))
+            text = file.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        except RepeatedKeyError as exc:
-            raise ConfigurationError(f"the lock file {file} has the key {exc.key!r} twice in one object") from None
-        except (OSError, ValueError, KeyError, TypeError, ValidationError) as exc:
+        except (OSError, UnicodeDecodeError) as exc:
             raise ConfigurationError(f"the lock file {file} cannot be read") from exc
+        return cls.parse(text, f"the lock file {file}")
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> Pins:
+        """Read the text of a lock file; `what` names it in messages. Raises `ConfigurationError`."""
+        try:
+            document = json.loads(text, object_pairs_hook=unique_keys)
+            if document["version"] != _VERSION:
+                raise ConfigurationError(f"{what} has another version: run `graph-agent tools pin` again")
+            return cls(_SERVERS.validate_python(document["servers"]))
+        except RepeatedKeyError as exc:
+            raise ConfigurationError(f"{what} has the key {exc.key!r} twice in one object") from None
+        except (ValueError, KeyError, TypeError, ValidationError) as exc:
+            raise ConfigurationError(f"{what} cannot be read") from exc
 
     def save(self, file: Path) -> None:
         """Write the lock file. Raises `ConfigurationError`."""
-        servers = {server: {name: _json(tool) for name, tool in tools.items()} for server, tools in self.servers.items()}
-        text = json.dumps({"version": _VERSION, "servers": servers}, indent=2, sort_keys=True)
         try:
-            file.write_text(f"{text}\n", encoding="utf-8")
+            file.write_text(self.to_text(), encoding="utf-8")
         except OSError as exc:
             raise ConfigurationError(f"the lock file {file} cannot be written") from exc
+
+    def to_text(self) -> str:
+        """Return the text of the lock file."""
+        servers = {server: {name: _json(tool) for name, tool in tools.items()} for server, tools in self.servers.items()}
+        return json.dumps({"version": _VERSION, "servers": servers}, indent=2, sort_keys=True) + "\n"
 
     def differences(self, now: Pins) -> list[str]:
         """Return one line for each tool whose pinned definition is not the one in `now`."""

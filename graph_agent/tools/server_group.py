@@ -95,12 +95,15 @@ class McpServerGroup:
         sign_ins: SignIns | None = None,
         user_headers: UserHeaders | None = None,
         clock: Clock | None = None,
+        missing: Mapping[str, str] | None = None,
     ) -> None:
         """`granted` are the names in the constitution: a tool that is granted as `server.tool` gets that name.
 
         With `pins`, a tool that differs from its pinned definition is refused. `sign_ins` has the tokens for servers over HTTP.
-        With `user_headers`, each user has a session of their own with every such server.
+        With `user_headers`, each user has a session of their own with every such server. `missing` are servers of the rules
+        that are not among the `servers`, and why.
         """
+        self.missing = missing or {}
         self._sign_ins = sign_ins
         self._user_headers = user_headers
         self._clock = clock or SystemClock()
@@ -144,6 +147,14 @@ class McpServerGroup:
         if server.credentials is not None:
             return token_source(server.credentials, self._clock, allow_http=server.server.allow_http)
         return None if self._sign_ins is None else signed_in(server.server, self._sign_ins, self._clock)
+
+    def use_rules(self, granted: Collection[str], pins: Pins | None) -> None:
+        """Name and refuse the tools by another constitution and other pins from now on."""
+        self._granted, self._pins = frozenset(granted), pins or Pins({})
+        self._owners.clear()
+        self._listed = []
+        for name, executor in self.executors.items():
+            executor.use_pins(None if pins is None else partial(pins.difference, name))
 
     async def _for_user(self, route: _Route, user_id: str, seconds: float | None = None) -> McpToolExecutor:
         """Return the executor that calls a tool for one user: that of the server, or one with the user's own headers or token.
@@ -198,7 +209,12 @@ class McpServerGroup:
         """Connect to every server that is not connected; False if one cannot be reached now, or has a tool that is refused."""
         connected = await self._started()
         self._refresh()
-        return all(connected) and not self.uncertain and not any(executor.refused for executor in self.executors.values())
+        return (
+            not self.missing
+            and all(connected)
+            and not self.uncertain
+            and not any(executor.refused for executor in self.executors.values())
+        )
 
     async def _started(self) -> list[bool]:
         """Return for each server whether it is connected. One that takes long is reported, so that nobody waits in silence."""

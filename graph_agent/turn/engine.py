@@ -59,10 +59,10 @@ class LLMAgentEngine(TurnSetup):
         """
         ports, options = ports or EnginePorts(), options or EngineOptions()
         config = options.config or AgentEngineConfig(max_iterations=max_iterations)
-        self.constitution = Constitution.parse(constitution)
+        parsed = Constitution.parse(constitution)
         model, tools = AdapterCall(llm_adapter), tool_executor
         if not isinstance(tools, ToolServer):
-            tools = PlainExecutor(tools, self.constitution.grants, model)
+            tools = PlainExecutor(tools, parsed.grants, model)
         call_seconds = options.call_seconds or call_seconds_of(tools)
         external = ExternalPorts(
             call_model=model,
@@ -78,16 +78,32 @@ class LLMAgentEngine(TurnSetup):
             generate_seconds=config.iteration_timeout,
         )
         served = ServedPolicy(
-            self.constitution,
+            parsed,
             tools,
             # A server that is still starting is waited for, but time for the turn itself has to remain.
             seconds=config.timeout_seconds / 2,
             allow_missing_tools=options.allow_missing_tools,
             conditions=options.conditions,
         )
-        prompt = options.system_prompt or self.constitution.prompt
-        super().__init__(ports, external, served, config, prompt, model_name(llm_adapter), options.graph, options.rule_set)
+        super().__init__(
+            ports,
+            external,
+            served,
+            config,
+            options.system_prompt or parsed.prompt,
+            model_name(llm_adapter),
+            options.graph,
+            options.rule_set,
+            options.rules_in_force,
+            options.own_config,
+            options.system_prompt,
+        )
         self._hooks = tuple(options.hooks)
+
+    @property
+    def constitution(self) -> Constitution:
+        """The constitution of the next turn."""
+        return self.served.constitution
 
     @property
     def audit(self) -> AuditWriter:
@@ -225,7 +241,7 @@ class LLMAgentEngine(TurnSetup):
         async def write() -> DecisionRecord:
             snapshot = await self.prepare()
             record = record_of(self.header(context, snapshot))
-            return await self.audit.write_closed(DecisionOpening.of(record.header, snapshot.texts, self.rule_set), record)
+            return await self.audit.write_closed(DecisionOpening.of(record.header, snapshot.texts, snapshot.rule_set), record)
 
         # To its end, so that a caller who is cancelled leaves no open row.
         handle: TurnHandle[DecisionRecord] = TurnHandle("", None)

@@ -34,7 +34,6 @@ from graph_agent.models.record import (
     RecordEntry,
     RecordHeader,
 )
-from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, Confirmations
 from graph_agent.record.audit_writer import AuditWriter
@@ -67,12 +66,11 @@ class OpenedTurn:
 
     header: RecordHeader
     snapshot: PolicySnapshot
-    rule_set: RuleSet | None
 
     @property
     def opening(self) -> DecisionOpening:
         """The opening row."""
-        return DecisionOpening.of(self.header, self.snapshot.texts, self.rule_set)
+        return DecisionOpening.of(self.header, self.snapshot.texts, self.snapshot.rule_set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +184,7 @@ class TurnRun(TurnHandle[T]):
             return await self._run_to_end(self._recorder(new.header, new.snapshot))
         with self.hooks.progress_shown():
             snapshot = await self._setup.prepare()
-        turn = OpenedTurn(self._setup.header(new, snapshot, self.decision_id), snapshot, self._setup.rule_set)
+        turn = OpenedTurn(self._setup.header(new, snapshot, self.decision_id), snapshot)
         return await self._run_to_end(self._recorder(turn.header, snapshot), opening=turn.opening)
 
     async def _open(self, opening: DecisionOpening, timeout_seconds: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, ServiceError
 from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
@@ -72,5 +72,5 @@ class SentCalls:
     async def _policy(self) -> CompiledPolicy | None:
         try:
             return (await self._setup.prepare()).policy
-        except ConfigurationError:
+        except (ConfigurationError, ServiceError):
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, RulesReplacedError
 from graph_agent.graph.build import CompiledGraph, gates_of, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
@@ -20,10 +20,12 @@ from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import ApprovalRequests, AskedConfirmations, Clock, IdSource, PlanSolver
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, MemoryConfirmations
+from graph_agent.tools.plain_executor import PlainExecutor
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.rules_in_force import RulesInForce
 
 _CLOSED_TOGETHER = 64
 """The number of interrupted turns that are closed at the same time, and committed together.
@@ -68,6 +70,10 @@ class EngineOptions:
     """Functions that make one hook for each turn."""
     rule_set: RuleSet | None = None
     """The rules of the installation, which each decision of the engine puts in force. None for an engine of your own."""
+    rules_in_force: RulesInForce | None = None
+    """The source of the rules of the installation, if they may be replaced while the engine runs."""
+    own_config: bool = True
+    """True if the limits of `config` are those of the caller. Otherwise they are a part of the rules."""
 
 
 @dataclass(eq=False, repr=False)
@@ -83,6 +89,12 @@ class TurnSetup:
     given_graph: CompiledGraph | None
     rule_set: RuleSet | None
     """The rules that are in force from the next decision on, which its record names."""
+    rules_in_force: RulesInForce | None = None
+    """The source of the rules of an installation, which may be replaced; None if they stay."""
+    own_config: bool = True
+    """True if the limits are those of the caller, and not of the rules."""
+    own_prompt: str | None = None
+    """The prompt of the caller; None for that of the constitution."""
     runs: dict[TurnHandle[object], None] = field(default_factory=dict)
     """The turns that run in this process, in the order of their start."""
     closing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CLOSED_TOGETHER))
@@ -96,9 +108,15 @@ class TurnSetup:
     async def prepare(self) -> PolicySnapshot:
         """Join the constitution with the tools that the server serves now. The result is kept until these change.
 
-        Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
+        Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form, and
+        `ServiceError` if this process cannot use the rules in force.
         """
-        policy = await self.served.current()
+        await self._renew_rules()
+        while True:
+            served = self.served
+            policy = await served.current()
+            if served is self.served:
+                break  # Otherwise other rules were adopted meanwhile.
         if self._snapshot is None or self._snapshot.policy is not policy:
             counts, tokens = self.ports.audit.counts_uses, self.config.tokens
             if tokens is not None and tokens.day is not None and not counts:
@@ -117,12 +135,27 @@ class TurnSetup:
                 text = f"this installation keeps no requests, but the policy {policy.conditions.file.name} reads `approvals`"
                 raise ConfigurationError(text)
             names = tuple(gate.name for gate in gates_of(self.graph))
-            snapshot = PolicySnapshot(policy, self.config, self.prompt, names)
+            snapshot = PolicySnapshot(policy, self.config, self.prompt, names, self.rule_set)
             if snapshot.offers_plans and not self.ports.audit.keeps_mandates:
                 # A yes that nobody keeps would cover no call: each would be asked about again.
                 snapshot = replace(snapshot, config=self.config.replace(plans=False))
             self._snapshot = snapshot
         return self._snapshot
+
+    async def _renew_rules(self) -> None:
+        """Adopt the rules in force if they were replaced. Raises `ServiceError`."""
+        if self.rules_in_force is None:
+            return
+        rules = await self.rules_in_force.renew()
+        if self.rule_set is not None and rules.rule_set.digest == self.rule_set.digest:
+            return
+        if isinstance(self.served.tools, PlainExecutor):
+            # It has read from the constitution before which of its tools change something.
+            raise RulesReplacedError
+        self.served = replace(self.served, constitution=rules.constitution, conditions=rules.conditions)
+        self.config = self.config if self.own_config else rules.config
+        self.prompt = self.own_prompt or rules.constitution.prompt
+        self.rule_set, self._snapshot = rules.rule_set, None
 
     async def snapshot_of(self, header: RecordHeader) -> PolicySnapshot:
         """Return the policy snapshot that a record names: the current one, or one that is rebuilt from the log."""
@@ -142,6 +175,6 @@ class TurnSetup:
         """Return the header of a record of `context` under `snapshot`, that starts `at` this time, by default now."""
         model = NO_MODEL if context.called else self.model
         start = {"context": context, "started_at": at or self.ports.clock.now(), "model": model}
-        rules = None if self.rule_set is None else self.rule_set.digest
+        rules = None if snapshot.rule_set is None else snapshot.rule_set.digest
         named = {"decision_id": decision_id or self.ports.ids.new(), "rules": rules}
         return RecordHeader.model_validate({**named, **start, **snapshot.digests})

@@ -109,7 +109,7 @@ class Environment:
         audit = engine.audit
         assert isinstance(audit, DatabaseAuditWriter)
         return Runtime(
-            settings=settings,
+            given=settings,
             clock=self.clock,
             database=self.database,
             log_reads=choices.get("database", self.database),

@@ -40,7 +40,7 @@ async def open_decision(environment: Environment, user: str) -> str:
     assert isinstance(engine.audit, DatabaseAuditWriter)
     snapshot, context = await engine.prepare(), DecisionContext(user_id=user, message="hello", conversation_id="c")
     header = engine.header(context, snapshot, f"decision of {user}", at=environment.clock.now())
-    await engine.audit.write_opening(OpenedTurn(header, snapshot, engine.rule_set).opening)
+    await engine.audit.write_opening(OpenedTurn(header, snapshot).opening)
     return header.decision_id
 
 

@@ -267,7 +267,7 @@ async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Env
     turns = TurnStore(audit, clock=clock, ids=RandomIds(), lease=timedelta(seconds=5), turns_per_minute=1000)
 
     def opening(decision_id: str, context: DecisionContext, at: datetime) -> DecisionOpening:
-        return OpenedTurn(engine.header(context, snapshot, decision_id, at=at), snapshot, engine.rule_set).opening
+        return OpenedTurn(engine.header(context, snapshot, decision_id, at=at), snapshot).opening
 
     # More than the sweeper reads at a time.
     for number in range(120):

@@ -359,7 +359,7 @@ NOT_COMPARED = {
     "operations": "request_digest result",
     "record_blobs": "first_used_at last_used_at",
     "record_removals": "removed_at",
-    "rule_activations": "host",
+    "rule_activations": "host made_by reason",
     "turns": "attempt body_digest idem_key lease_until owner state stopped",
 }
 """The columns that `log verify` does not compare, see docs/verify.md; and of these tables all of them:"""

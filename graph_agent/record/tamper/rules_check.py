@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from graph_agent.db import Database
 from graph_agent.models.rule_set import ActivationKind
 from graph_agent.record.rule_sets import list_activations, list_rule_sets
+from graph_agent.record.rules_head import find_forged
 from graph_agent.record.tamper.tree_check import read_all
 from graph_agent.record.tamper.violations import ViolationKind, ViolationList
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.tree.statements import Statement, StatementKind
 
 
 async def check_rules(
-    database: Database, statements: Sequence[Statement], named: Mapping[str, str], violations: ViolationList
+    database: Database, sealer: Sealer, statements: Sequence[Statement], named: Mapping[str, str], violations: ViolationList
 ) -> None:
     """Report activations and rule sets that were added, changed or deleted by hand.
 
@@ -31,11 +34,11 @@ async def check_rules(
         elif stored[number] != stated.get(number, stored[number] if number == 1 else None):
             text = f"the activation {number} of rules is not the one that the log has stated: it was added or changed by hand"
             violations.add(ViolationKind.EDITED, text)
-    kinds = {one.number: one.kind for one in changes}
+    kinds = {one.number: one.kind or ActivationKind.FOLLOWED for one in changes}
+    forged = set(await read_all(database, partial(find_forged, sealer=sealer)))
     for one in activations:
-        if (kinds.get(one.number) or ActivationKind.FOLLOWED) != one.kind and one.number in stated:
-            text = f"the activation {one.number} of rules is stored as {one.kind}, which the log has not stated"
-            violations.add(ViolationKind.EDITED, text)
+        if one.number in forged or kinds.get(one.number, one.kind) != one.kind:
+            violations.add(ViolationKind.EDITED, f"the activation {one.number} of rules was added or changed by hand")
     sets = await read_all(database, list_rule_sets)
     for digest, rule_set in sets.items():
         if rule_set.digest != digest:

@@ -126,7 +126,7 @@ async def verify_log(
     with _reported("a plan cannot be read", violations):
         await check_mandates(database, sealer, statements, [part.drawn for part in parts], violations)
     with _reported("a rule set cannot be read", violations):
-        await check_rules(database, statements, rules, violations)
+        await check_rules(database, sealer, statements, rules, violations)
     with _reported("a shared text cannot be read", violations):
         await _check_texts(database, texts, violations)
     return VerifyReport(
