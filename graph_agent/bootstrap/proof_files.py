@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
 from typing import Any
 
 from graph_agent.db import Database
-from graph_agent.record.tree.reading import read_proof
+from graph_agent.record.rule_sets import list_rule_sets
+from graph_agent.record.statements import read
+from graph_agent.record.tree.reading import read_leaves, read_proof, read_statements
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.replays.argument_sources import argument_sources
 from graph_agent.replays.sources import LoadedRecord, load_from_log
@@ -37,3 +40,17 @@ async def proof_files(
     script = film.read_text(encoding="utf-8") if film.is_file() else ""
     sources = await argument_sources(database, recorded)
     return proof.files("".join(f"{key}\n" for key in keys), recorded.texts, script, report, sources)
+
+
+async def rules_files(database: Database) -> dict[str, str]:
+    """Return the files that show which rules were in force when, by name: every leaf, every statement, and the rule sets.
+
+    A leaf reveals nothing without its salt, and a statement names no person. Raises `ServiceError` STORAGE_ERROR.
+    """
+    leaves, statements = await read(database, read_leaves, seconds=None), await read(database, read_statements, seconds=None)
+    sets = await read(database, list_rule_sets)
+    return {
+        "leaves.txt": "".join(f"{kind} {commitment}\n" for kind, commitment in leaves),
+        "statements.json": json.dumps(statements),
+        **{f"{digest}.json": rule_set.manifest for digest, rule_set in sets.items()},
+    }

@@ -33,6 +33,9 @@ def export_decisions(
     conditions: Annotated[
         Path | None, option("--conditions", "FILE", "With --proof: show what these conditions in Cedar would have decided.")
     ] = None,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="With --proof: add the folder rules, which shows under which rules it was made.")
+    ] = False,
     *,
     filters: DecisionFilter,
 ) -> None:
@@ -47,10 +50,12 @@ def export_decisions(
         # Imported here, because a proof shows the turn, which is walked again: an export without one loads no graph.
         from graph_agent.cli.proof import write_proof
 
-        write_proof(proof, Path("." if file == "-" else file), constitution, conditions)
+        write_proof(proof, Path("." if file == "-" else file), constitution, conditions, with_rules=rules)
         return
-    if rules := constitution or conditions:
-        wrong_usage(f"{rules}: other rules are shown in the proof of one decision: --proof DECISION_ID")
+    if rules:
+        wrong_usage("--rules belongs to the proof of one decision: --proof DECISION_ID")
+    if other := constitution or conditions:
+        wrong_usage(f"{other}: other rules are shown in the proof of one decision: --proof DECISION_ID")
     with open_queries() as (log, run), ExitStack() as stack:
         pieces = log.export_logs(form, filters)
         run(_write(pieces, sys.stdout if file == "-" else stack.enter_context(open_file(file, "w"))))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from graph_agent.bootstrap.database_rules import conditions_of, require_conditions
-from graph_agent.bootstrap.proof_files import proof_files
+from graph_agent.bootstrap.proof_files import proof_files, rules_files
 from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.stored_rules import load_rules, number_of_rules
 from graph_agent.cli.database import open_log
@@ -47,7 +47,9 @@ def _stored_rules(file: Path) -> RuleSet | None:
         return run(load_rules(database, number))[1]
 
 
-def write_proof(decision_id: str, folder: Path, constitution: Path | None, conditions: Path | None) -> None:
+def write_proof(
+    decision_id: str, folder: Path, constitution: Path | None, conditions: Path | None, *, with_rules: bool = False
+) -> None:
     """Write the proof of a decision to a folder, with what these rules would have decided if there are any."""
     other = other_rules(constitution, conditions)
 
@@ -61,12 +63,14 @@ def write_proof(decision_id: str, folder: Path, constitution: Path | None, condi
         tree = record_tree(read_settings(), database, SystemClock())
         run(tree.seal())
         files = run(proof_files(database, tree, decision_id, what_if=replay_by_others if constitution or conditions else None))
+        in_force = run(rules_files(database)) if with_rules else {}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
+        (folder / "rules" if with_rules else folder).mkdir(parents=True, exist_ok=True)
+        for name, text in {**files, **{f"rules/{name}": text for name, text in in_force.items()}}.items():
             (folder / name).write_text(text, encoding="utf-8", newline="")
     except OSError as exc:
         wrong_usage(f"the folder {folder} cannot be written: {exc.strerror}")
     print_stderr(
         f"{folder}: open decision.html, or run: python verify_proof.py decision.json decision.tlog-proof trusted_keys.txt"
+        + (" --rules rules" if with_rules else "")
     )

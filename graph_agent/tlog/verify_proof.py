@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Check that a decision is in a log: python verify_proof.py DECISION.json PROOF.tlog-proof TRUSTED_KEYS [--approvers FILE]
-                                    [--plan AGREED.json AGREED.tlog-proof]
+                                    [--plan AGREED.json AGREED.tlog-proof] [--rules FOLDER]
 
 It needs Python and the package `cryptography`, and imports nothing else. TRUSTED_KEYS has one line for each key:
 
@@ -14,6 +14,9 @@ With --approvers it also checks that the people who approved the call of the dec
 With --plan it also checks the calls that ran without a question under a plan. AGREED is the decision in which the user agreed
 to it; it is in the same log, and may be the same decision. Each call has to be within its line and its time. Only the whole
 conversation shows that a value from a result was not known before, and only `log verify` that no plan was revoked before.
+
+With --rules it also checks under which rules the decision was made, and whether they were in force when it was closed. FOLDER
+has every leaf of the log, every statement of the log about itself, and the rule sets that were in force.
 
 Get the keys from the operator's site, from your contract and from your own witness, not from the one who gives you the proof.
 DECISION.json is {"salt": BASE64, "record": TEXT}; the log's leaf commits to SHA-256(salt, record). The formats are
@@ -359,19 +362,126 @@ def verify_plan(decision_text: str, agreed_text: str) -> str:
     return f"{len(drawn)} of its calls ran under the plan {plan['id']}, within its lines and its time"
 
 
+def root_of(leaves: Sequence[bytes]) -> bytes:
+    """Return the root of the tree of these leaf hashes (RFC 9162, section 2.1.1)."""
+    # The roots of complete subtrees, the largest first: one for each bit of the number of leaves.
+    roots: list[tuple[int, bytes]] = []
+    for leaf in leaves:
+        size, root = 1, leaf
+        while roots and roots[-1][0] == size:
+            root, size = sha256(b"\1", roots.pop()[1], root), 2 * size
+        roots.append((size, root))
+    require(roots, "the log is empty")
+    root = roots.pop()[1]
+    while roots:
+        root = sha256(b"\1", roots.pop()[1], root)
+    return root
+
+
+def read_activations(leaves: Sequence[tuple[str, str]], statements_text: str) -> list[tuple[int, Record]]:
+    """Return the statements about rules with the numbers of their leaves. Raises NotProvedError if one may be missing."""
+    opened = {one["leaf"]: one for one in json.loads(statements_text)}
+    activations = []
+    for at, (kind, commitment) in enumerate(leaves):
+        if kind != "statement":
+            continue
+        # One that is not opened may put other rules in force.
+        require(at in opened, f"the statement at leaf {at} is not opened, so it may be an activation")
+        one = opened[at]
+        text = one["text"].encode("utf-8", "surrogatepass")
+        salt = decode(one["salt"])
+        require(len(salt) == 32 and sha256(salt, text) == decode(commitment), f"leaf {at} has another statement")
+        statement = json.loads(one["text"])
+        if statement["statement"] == "rules":
+            activations.append((at, statement))
+    for place in range(1, len(activations)):
+        before, after = activations[place - 1][1], activations[place][1]
+        follows = after["number"] == before["number"] + 1 and after.get("previous") == before["rules"]
+        require(follows, f"the activation {after['number']} does not follow {before['number']}")
+    return activations
+
+
+def verify_rules(decision_text: str, proof_text: str, folder: Path) -> str:
+    """Return the sentence that says under which rules a decision that is proved was made. Raises NotProvedError."""
+    head, _, note = proof_text.partition("\n\n")
+    index = number(next(line for line in head.split("\n") if line.startswith("index "))[6:])
+    _, size, root, *_ = note.split("\n")
+    lines = [tuple(line.split(" ")) for line in (folder / "leaves.txt").read_bytes().decode().splitlines()]
+    leaves = [(kind, commitment) for kind, commitment in lines][: number(size)]
+    require(len(leaves) == number(size), "there are fewer leaves than in the signed tree")
+    require(all(kind.isalpha() and len(decode(commitment)) == 32 for kind, commitment in leaves), "a leaf is malformed")
+    hashes = [sha256(f"\0graph-agent/leaf/v1\n{kind}\n{commitment}\n".encode()) for kind, commitment in leaves]
+    require(root_of(hashes) == decode(root), "these are not the leaves of the signed tree")
+    activations = read_activations(leaves, (folder / "statements.json").read_bytes().decode())
+    header = json.loads(json.loads(decision_text)["record"])["header"]
+    rules = header.get("rules")
+    require(isinstance(rules, str) and len(rules) == 64 and rules.isalnum(), "the record names no rules of an installation")
+    manifest_text = (folder / f"{rules}.json").read_bytes().decode()
+    require(sha256(manifest_text.encode("utf-8", "surrogatepass")).hex() == rules, "the rule set is another one")
+    parts = json.loads(manifest_text)["parts"]
+    require(parts["constitution"] == header["constitution"], "the rule set has another constitution than the record")
+    # The first rules have replaced none, so that no statement says more than the second one's: what was before.
+    known = [(-1, {"number": one["number"] - 1, "rules": one["previous"]}) for _, one in activations[:1] if "previous" in one]
+    if known:
+        require(known[0][1]["number"] == 1, "the first statement about rules is not the first one of the log")
+    elif activations:
+        require(activations[0][1]["number"] == 1, "the first statement about rules is not the first one of the log")
+    before = [one for at, one in [*known, *activations] if at < index]
+    if not activations:
+        return f"under the rules {rules[:12]}, which no others have replaced in this log"
+    under = [one for one in before if one["rules"] == rules]
+    require(under, "its rules were never in force before it was closed")
+    found, last = under[-1], before[-1]
+    kind = found.get("kind", "followed")
+    require(str(kind).isalpha(), "the kind of an activation is malformed")
+    sentence = f"under rules {int(found['number']):,} ({rules[:12]}, {kind}), "
+    if found is last:
+        return sentence + "which were in force when it was closed"
+    return sentence + f"replaced by rules {int(last['number']):,} before it was closed"
+
+
+OPTIONS = {"--approvers": 1, "--plan": 2, "--rules": 1}
+
+
+def read_options(given: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the values of each option. Raises KeyError for another one, ValueError if it has too few values."""
+    options: dict[str, Sequence[str]] = {}
+    left = list(given)
+    while left:
+        name = left.pop(0)
+        options[name], left = left[: OPTIONS[name]], left[OPTIONS[name] :]
+        if len(options[name]) < OPTIONS[name]:
+            raise ValueError(name)
+    return options
+
+
+def main(files: Sequence[str], options: dict[str, Sequence[str]]) -> None:
+    """Print what is proved. Raises NotProvedError."""
+
+    def texts_of(names: Sequence[str]) -> list[str]:
+        # Bytes, because reading text would change its line breaks.
+        return [Path(name).read_bytes().decode() for name in names]
+
+    decision, proof, keys = texts_of(files)
+    print("PROVED, with these keys:", verify(decision, proof, keys))
+    if "--approvers" in options:
+        print("PROVED, with these keys:", verify_approvers(decision, *texts_of(options["--approvers"])))
+    if "--plan" in options:
+        agreed, agreed_proof = texts_of(options["--plan"])
+        print("PROVED, with these keys:", verify(agreed, agreed_proof, keys))
+        print("PROVED, with these keys:", verify_plan(decision, agreed))
+    if "--rules" in options:
+        print("PROVED, with these keys:", verify_rules(decision, proof, Path(options["--rules"][0])))
+
+
 if __name__ == "__main__":
-    options = {"--approvers": 6, "--plan": 7}
-    option = sys.argv[4] if len(sys.argv) > 4 else ""
-    if len(sys.argv) != options.get(option, 0 if option else 4):
+    try:
+        wanted = read_options(sys.argv[4:])
+    except (KeyError, ValueError):
+        sys.exit(__doc__)
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
     try:
-        # Bytes, because reading text would change its line breaks.
-        texts = [Path(name).read_bytes().decode() for name in (*sys.argv[1:4], *sys.argv[5:])]
-        print("PROVED, with these keys:", verify(*texts[:3]))
-        if option == "--approvers":
-            print("PROVED, with these keys:", verify_approvers(texts[0], texts[3]))
-        if option == "--plan":
-            print("PROVED, with these keys:", verify(texts[3], texts[4], texts[2]))
-            print("PROVED, with these keys:", verify_plan(texts[0], texts[3]))
+        main(sys.argv[1:4], wanted)
     except Exception as error:  # whatever is wrong with the files, they prove nothing
         sys.exit(f"NOT PROVED: {error}")

@@ -20,7 +20,15 @@ from graph_agent.models.decision import unstorable
 from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs
 from graph_agent.record.tree.leaves import leaf_entry
-from graph_agent.record.tree.tables import LeafKind, record_leaves, tree_cosignatures, tree_head, tree_leaves, tree_nodes
+from graph_agent.record.tree.tables import (
+    LeafKind,
+    record_leaves,
+    tree_cosignatures,
+    tree_head,
+    tree_leaves,
+    tree_nodes,
+    tree_statements,
+)
 from graph_agent.tlog.checkpoint import Checkpoint, format_proof
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier, Nodes, fold, inclusion_proof, leaf_hash, root_of
 from graph_agent.tlog.note import first_signer
@@ -62,6 +70,21 @@ def read_entries(connection: Connection, n: int, width: int = TILE) -> list[byte
     """Return the first `width` leaves of the tile `n`, or as many as there are."""
     leaves = select(tree_leaves.c.kind, tree_leaves.c.commitment).where(tree_leaves.c.n.between(TILE * n, TILE * n + width - 1))
     return [leaf_entry(*row) for row in connection.execute(leaves.order_by(tree_leaves.c.n))]
+
+
+def read_leaves(connection: Connection) -> list[tuple[str, str]]:
+    """Return the kind and the commitment, in base64, of every leaf."""
+    rows = connection.execute(select(tree_leaves.c.kind, tree_leaves.c.commitment).order_by(tree_leaves.c.n))
+    return [(str(row.kind), base64.b64encode(row.commitment).decode()) for row in rows]
+
+
+def read_statements(connection: Connection) -> list[dict[str, Any]]:
+    """Return what opens the leaf of each statement: its number, its salt and its text."""
+    is_statement = (record_leaves.c.kind == LeafKind.STATEMENT) & (record_leaves.c.item == tree_statements.c.statement_id)
+    wanted = select(record_leaves.c.n, tree_statements.c.salt, tree_statements.c.text).join(tree_statements, is_statement)
+    return [
+        {"leaf": row.n, "salt": row.salt, "text": row.text} for row in connection.execute(wanted.order_by(record_leaves.c.n))
+    ]
 
 
 def stored_nodes(connection: Connection) -> Nodes:
