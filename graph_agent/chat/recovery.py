@@ -57,7 +57,7 @@ class TurnRecovery:
     def overdue(self) -> OverdueHandler:
         """The handler that finishes every turn whose lease has expired."""
         # Several at once, because a confirmed call may have to wait for its server.
-        return OverdueHandler("turn", self._find_turns, self.finish_abandoned, slots=8, every=_LOOK_SECONDS)
+        return OverdueHandler("turn", self._find_turns, self.finish_abandoned, slots=8, every=_LOOK_SECONDS, key=_id_of)
 
     @property
     def handler(self) -> DueHandler:
@@ -141,6 +141,11 @@ class TurnRecovery:
             _log_unfinished(decision_id, exc)
             return Again(_BACK_OFF, "it could not be closed; the log of the server has more")
         return None
+
+
+def _id_of(turn: AbandonedTurn) -> str:
+    # Each try is another attempt, so the turn itself would not be known again.
+    return turn.decision_id
 
 
 def _log_unfinished(decision_id: str, failure: Exception) -> None:

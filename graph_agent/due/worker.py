@@ -12,8 +12,8 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -64,18 +64,24 @@ class DueHandler:
     """Returns the lanes that this process can serve now."""
 
 
+def _itself(work: Hashable) -> Hashable:
+    return work
+
+
 @dataclass(frozen=True, slots=True)
 class OverdueHandler:
     """Does work that rows of other tables show, such as a turn whose lease has expired: no row makes it due."""
 
     name: str
-    find: Callable[[], AsyncGenerator[Hashable]]
+    find: Callable[[], AsyncIterator[Hashable]]
     """Yields all work that nobody does, the oldest first, in pages: what is left to later hides nothing that is newer."""
     run: Callable[[Any], Awaitable[bool]]
     """Claims one work and does it; False if it is left to another process, or to later."""
     slots: int
     every: float
     """The seconds between two looks, unless the last one has found work."""
+    key: Callable[[Any], Hashable] = _itself
+    """Returns what a work is known by, also after a try that has changed it."""
 
 
 class DueWorker:
@@ -89,11 +95,11 @@ class DueWorker:
         self._handlers = {handler.kind: handler for handler in handlers}
         self._overdue = tuple(overdue)
         self._finishing: dict[asyncio.Task[bool], tuple[str, Hashable]] = {}
-        """The works of the `overdue` handlers that run."""
+        """The keys of the works of the `overdue` handlers that run."""
         self._looks: dict[str, float] = {}
         """The monotonic time of the next look of each of these handlers."""
         self._left: dict[tuple[str, Hashable], float] = {}
-        """The works that were left, until a monotonic time."""
+        """The keys of the works that were left, until a monotonic time."""
         self._clock = clock
         self._running: dict[asyncio.Task[bool], DueWork] = {}
         self._worker = str(uuid.uuid4())
@@ -163,21 +169,21 @@ class DueWorker:
         """Begin the work of other tables that has a free slot."""
         for handler in self._overdue:
             now = self._clock.monotonic()
-            busy = [work for name, work in self._finishing.values() if name == handler.name]
+            busy = [key for name, key in self._finishing.values() if name == handler.name]
             if len(busy) >= handler.slots or now < self._looks.get(handler.name, now):
                 continue
             self._looks[handler.name] = now + handler.every
             self._left = {work: until for work, until in self._left.items() if until > now}
-            async with aclosing(handler.find()) as found:
-                async for work in found:
-                    if work in busy or (handler.name, work) in self._left:
-                        continue
-                    task = asyncio.create_task(self._finish(handler, work))
-                    self._finishing[task] = handler.name, work
-                    task.add_done_callback(self._finished)
-                    busy.append(work)
-                    if len(busy) >= handler.slots:
-                        break
+            async for work in handler.find():
+                key = handler.key(work)
+                if key in busy or (handler.name, key) in self._left:
+                    continue
+                task = asyncio.create_task(self._finish(handler, work))
+                self._finishing[task] = handler.name, key
+                task.add_done_callback(self._finished)
+                busy.append(key)
+                if len(busy) >= handler.slots:
+                    break
 
     async def _finish(self, handler: OverdueHandler, work: Hashable) -> bool:
         is_done = False
@@ -188,7 +194,7 @@ class DueWorker:
         except Exception:
             _log.exception("%s %s could not be finished", handler.name, work)
         if not is_done:
-            self._left[handler.name, work] = self._clock.monotonic() + _LEFT_SECONDS
+            self._left[handler.name, handler.key(work)] = self._clock.monotonic() + _LEFT_SECONDS
         return is_done
 
     def _finished(self, task: asyncio.Task[bool]) -> None:

@@ -22,7 +22,7 @@ from graph_agent.record.tree.leaves import OPENING_COLUMNS, Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.run import OpenedTurn
 from tests.chat.environment import Environment
-from tests.chat.test_recovery import Stop, StoppingDatabase
+from tests.chat.test_recovery import Stop, Stopped, StoppingDatabase
 
 UNREADABLE = 120
 """More than a process reads at a time."""
@@ -82,6 +82,18 @@ async def test_decisions_that_cannot_be_closed_hide_no_newer_one_and_are_tried_l
         clock.advance(seconds=again.total_seconds())
         assert await chats[0].serve_due() == 0
         assert {row.attempts for row in await due_rows(environment)} == {attempts}
+
+
+async def test_a_turn_that_cannot_be_finished_is_tried_once_at_a_time(environment: Environment, clock: ManualClock) -> None:
+    left = Stopped(environment, 2, after=True)
+    assert await left.send("ann", "add milk")
+    forged = update(decision_logs).values(opening_seal="forged")
+    await environment.database.write(lambda connection: connection.execute(forged).close())
+    clock.advance(seconds=36)
+    # Each try is another attempt of the turn, whose lease has expired when it fails.
+    assert await environment.chat().serve_due() == 0
+    assert await environment.turns() == [("running", 2)]
+    await left.wake_up()
 
 
 class LateDatabase(StoppingDatabase):
