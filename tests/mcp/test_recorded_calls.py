@@ -94,6 +94,7 @@ NOT_RUN = {
     *("log sql", "log consistency", "log fork", "log rotate", "witness add"),  # they need files or a state of their own
     "undo",  # it needs a decision that can be undone
     *("stop", "resume", "due retry"),  # a stop keeps the others from running; the others need one, or work that is stuck
+    *("rules activate", "rules rollback", "rules follow"),  # what is activated binds the commands after it
     *("db copy", "policy diff", "policy prove"),
     *("mandates show", "mandates revoke"),  # they need a plan that somebody has agreed to
     *(f"questions {name}" for name in ("show", "answer", "cancel")),  # they need a question that waits
