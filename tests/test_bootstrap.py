@@ -165,7 +165,7 @@ async def test_the_home_is_for_its_owner_only(settings: Make) -> None:
 async def test_no_home_is_created_if_it_would_be_empty(settings: Make) -> None:
     made = settings(DATABASE_URL="sqlite://", GRAPH_AGENT_SECRET="a secret of my own")
     async with open_runtime(made) as runtime:
-        assert (await runtime.chat.send("ann", "add a task to call mom")).decision.effects == ["added 'call mom'"]
+        assert (await runtime.chat.send("ann", "add a task to call mom")).decision.effects == ["Add task 'call mom'"]
 
     assert not made.home.exists()
 

@@ -38,14 +38,14 @@ def test_the_library_desk_serves_another_domain() -> None:
 
 def test_the_notebook_changes_nothing_twice() -> None:
     assert _output_of("notes/run.py") == (
-        "called twice in one decision: wrote 'buy milk'; the same note: True\n"
+        "called twice in one decision: 'buy milk'; the same note: True\n"
         "you> what about milk?\n"
         "You noted 'buy milk'.\n"
         "you> delete it\n"
-        "Delete 'buy milk'. Should I go ahead? Please answer yes or no.\n"
+        "Delete the note 'buy milk'. Should I go ahead? Please answer yes or no.\n"
         "you> yes\n"
-        "Done: deleted 'buy milk'.\n"
-        "  ✓ deleted 'buy milk'\n"
+        "Done: Delete the note 'buy milk'.\n"
+        "  ✓ Delete the note 'buy milk'\n"
     )
 
 

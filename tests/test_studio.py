@@ -75,8 +75,8 @@ async def test_a_thread_is_a_conversation_with_confirmation(studio_graph: Callab
         replies.append((last["reply"], last["decision"]["outcome_category"]))
     assert replies == [
         ("Added 'call mom' to your list.", "SUCCESS:TASK_COMPLETED"),
-        ("Delete 'call mom'. Should I go ahead? Please answer yes or no.", "SUCCESS:RESPONSE_GIVEN"),
-        ("Done: deleted 'call mom'.", "SUCCESS:TASK_COMPLETED"),
+        ("Delete task 'call mom'. Should I go ahead? Please answer yes or no.", "SUCCESS:RESPONSE_GIVEN"),
+        ("Done: Delete task 'call mom'.", "SUCCESS:TASK_COMPLETED"),
     ]
     assert len(databases(tmp_path)) == 1
     assert visited[2] == ["BUILD_REQUEST", "EXECUTE_TOOLS", "BUILD_DECISION"]
@@ -96,7 +96,7 @@ async def test_a_yes_answers_only_the_question_that_its_thread_shows(studio_grap
     before = "Your answer may belong to another question, so nothing was done. This one is waiting now."
     assert asked["conversation_id"] == added["conversation_id"]
     assert shown["reply"] == f"{before} {asked['reply']}"
-    assert done["reply"] == "Done: deleted 'call mom'."
+    assert done["reply"] == "Done: Delete task 'call mom'."
 
 
 async def test_a_message_that_is_refused_begins_no_turn(studio_graph: Callable[[], Any]) -> None:

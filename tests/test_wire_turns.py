@@ -178,11 +178,11 @@ async def test_the_reply_to_a_failure_lists_what_was_done_before(
     add = wants(api, Call("add_task", CALL_MOM, id="c-1"))
     async with talking(environment, api, add, *failing.replies(api), limit=failing.limit) as talk:
         finished = await talk.ask("add a task to call mom")
-    said = f"{sentence} Already done: added 'call mom'."
+    said = f"{sentence} Already done: Add task 'call mom'."
     outcome = "REFUSAL:RATE_LIMITED" if sentence == RATE_LIMIT_REPLY else "ERROR:RESPONSE_GENERATION"
     assert finished.decision.reply == said
     assert await rows_of(environment, finished.record.header.decision_id) == [("completed", "RESPOND_ONLY", outcome, said)]
-    assert (finished.decision.effects, await environment.descriptions()) == (["added 'call mom'"], ["call mom"])
+    assert (finished.decision.effects, await environment.descriptions()) == (["Add task 'call mom'"], ["call mom"])
 
 
 @each_api
@@ -206,7 +206,7 @@ async def test_a_turn_ends_at_its_deadline_during_a_slow_response(
         # No time passes while the turn comes so far, however slow the machine is.
         await begun.wait()
         finished = await pass_time(clock, turn)
-    done = " Already done: added 'call mom'." if calls else ""
+    done = " Already done: Add task 'call mom'." if calls else ""
     assert finished.decision.reply == f"{FAILURE_REPLY}{done}"
     assert finished.record.duration_ms < 60_000
     rows = await rows_of(environment, finished.record.header.decision_id)
@@ -253,7 +253,7 @@ async def test_a_turn_is_request_call_result_and_reply(environment: Environment,
     async with talking(environment, api, wants(api, call), answers(api, "I've added it.")) as talk:
         finished = await talk.ask("add a task to call mom")
     assert finished.decision.reply == "I've added it."
-    assert (finished.decision.decision_type, finished.decision.effects) == (DecisionType.INVOKE_TOOL, ["added 'call mom'"])
+    assert (finished.decision.decision_type, finished.decision.effects) == (DecisionType.INVOKE_TOOL, ["Add task 'call mom'"])
     assert finished.record.iterations == 1
     assert finished.record.usage == TokenUsage(prompt_tokens=300, completion_tokens=30, total_tokens=330)
     assert len(talk.provider.bodies) == 2
@@ -301,9 +301,9 @@ async def test_three_turns_with_calls_keep_every_call_and_every_result_in_order(
         turns = [await talk.ask(text) for text in ("add call mom and buy milk", "I have the milk", "dad, not mom")]
         provider = talk.provider
     assert [turn.decision.effects for turn in turns] == [
-        ["added 'call mom'", "added 'buy milk'"],
-        ["completed 'buy milk'"],
-        ["renamed 'call mom' to 'call dad'"],
+        ["Add task 'call mom'", "Add task 'buy milk'"],
+        ["Complete task 'buy milk'"],
+        ["Rename task 'call mom' to 'call dad'"],
     ]
     assert [turn.decision.reply for turn in turns] == ["I've added both.", "Done with the milk.", "It's dad now."]
     assert [result.response["success"] for result in provider.results()] == [True, True, False, False]
@@ -332,7 +332,7 @@ async def test_a_deletion_over_the_wire_waits_for_the_users_yes(environment: Env
             user_id="ann", message="yes", conversation_id="c1", pending_confirmation=asked.decision.pending_action
         )
         done = await talk.engine.process_message(yes)
-    assert (done.reply, await environment.descriptions()) == ("Done: deleted 'call mom'.", [])
+    assert (done.reply, await environment.descriptions()) == ("Done: Delete task 'call mom'.", [])
     assert len(talk.provider.bodies) == 4
 
 
@@ -343,7 +343,7 @@ async def test_a_turn_ends_after_five_requests_and_says_so(environment: Environm
     rounds = [wants(api, Call("add_task", {"description": task}, id="same")) for task in tasks]
     async with talking(environment, api, *rounds) as talk:
         finished = await talk.ask("add five tasks")
-    done = "; ".join(f"added '{task}'" for task in tasks)
+    done = "; ".join(f"Add task '{task}'" for task in tasks)
     assert finished.decision.reply == f"{CAP_REPLY} Already done: {done}."
     assert len(talk.provider.bodies) == 5
     assert finished.record.usage == TokenUsage(prompt_tokens=500, completion_tokens=50, total_tokens=550)
@@ -366,7 +366,7 @@ async def test_the_chat_api_runs_whole_turns_over_the_wire(environment: Environm
             limited = await client.post("/api/chat", json=again)
             decision = (await client.get(f"/api/decisions/{added['decision_id']}")).json()
         await adapter.aclose()
-    assert (added["reply"], added["decision"]["effects"]) == ("Added.", ["added 'call mom'"])
+    assert (added["reply"], added["decision"]["effects"]) == ("Added.", ["Add task 'call mom'"])
     assert (limited.status_code, limited.json()["reply"]) == (200, RATE_LIMIT_REPLY)
     assert limited.json()["decision"]["outcome_category"] == "REFUSAL:RATE_LIMITED"
     assert provider.spoken() == [("user", "add a task to call mom"), ("assistant", "Added."), ("user", "and again")]

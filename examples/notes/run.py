@@ -32,7 +32,7 @@ async def main() -> None:
         write = FunctionCall(name="write_note", arguments={"text": "buy milk"})
         written = await LLMAgentEngine(ScriptedAdapter([]), notes, CONSTITUTION).call("ann", [write, write])
         first, again = (made.result for made in written.record.invocations)
-        print(f"called twice in one decision: {first['receipt']}; the same note: {first == again}")
+        print(f"called twice in one decision: {first['preview']!r}; the same note: {first == again}")
 
         agent = LLMAgentEngine(ScriptedAdapter(list(script(first["note_id"]))), notes, CONSTITUTION)
         pending = None

@@ -17,7 +17,6 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, Text, delete
 from graph_agent.db import Database
 from graph_agent.errors import ToolRefusal
 from graph_agent.ledger.server import LedgerServer
-from graph_agent.reply.text import quoted
 
 
 def build_notes(database: Database, default_user: str | None = None) -> LedgerServer:
@@ -40,7 +39,7 @@ def build_notes(database: Database, default_user: str | None = None) -> LedgerSe
         """Write a note. Use it when the user wants to note or remember something."""
         note_id = str(uuid.uuid4())
         connection.execute(insert(notes), {"id": note_id, "user_id": user_id, "text": text})
-        return {"note_id": note_id, "receipt": f"wrote {quoted(text)}"}
+        return {"note_id": note_id, "preview": text}
 
     @server.read("Find notes")
     def find_notes(connection: Connection, user_id: str, words: str = "") -> dict[str, Any]:
@@ -50,12 +49,12 @@ def build_notes(database: Database, default_user: str | None = None) -> LedgerSe
         )
         return {"notes": [{"note_id": row.id, "text": row.text} for row in connection.execute(found)]}
 
-    @server.change("Delete note", destructive=True, preview="note://{note_id}", action="Delete")
+    @server.change("Delete note", destructive=True, preview="note://{note_id}")
     def delete_note(connection: Connection, user_id: str, note_id: str) -> dict[str, Any]:
         """Delete a note for good."""
         text = text_of(connection, user_id, note_id)
         connection.execute(delete(notes).where(notes.c.id == note_id))
-        return {"receipt": f"deleted {quoted(text)}"}
+        return {"preview": text}
 
     @server.preview("note://{note_id}")
     def note(connection: Connection, user_id: str, note_id: str) -> dict[str, Any]:

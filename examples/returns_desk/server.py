@@ -128,19 +128,18 @@ def build_desk(database: Database, default_user: str | None = None, today: date 
             products.setdefault(row.product, []).append(one)
         return {"products": [{"product": name, "variants": made} for name, made in products.items()]}
 
-    @server.change("Cancel order", destructive=True, preview=PREVIEW, action="Cancel")
+    @server.change("Cancel order", destructive=True, preview=PREVIEW)
     def cancel_order(connection: Connection, _user: str, order_id: OrderId) -> dict[str, Any]:
         """Cancel a pending order: all is paid back to its payment method."""
-        order = _pending(connection, order_id)
+        order, before = _pending(connection, order_id), _described(connection, order_id)
         bought = _items(connection, order_id)
         _restock(connection, [one.sku for one in bought])
         total = sum(one.price for one in bought)
         _pay(connection, order, order.payment_method_id, total, "cancelled")
         connection.execute(update(orders).where(orders.c.order_id == order_id).values(status="cancelled"))
-        receipt = _receipt(f"cancelled order {order_id}", total)
-        return {"order_id": order_id, "status": "cancelled", "refund": _euros(total), **receipt}
+        return {"order_id": order_id, "status": "cancelled", "refund": _euros(total), "preview": before}
 
-    @server.change("Change address", preview=PREVIEW, action="Change the address of")
+    @server.change("Change address", preview=PREVIEW)
     def change_address(
         connection: Connection, _user: str, order_id: OrderId, street: Text, postcode: Text, city: Text
     ) -> dict[str, Any]:
@@ -148,9 +147,9 @@ def build_desk(database: Database, default_user: str | None = None, today: date 
         _pending(connection, order_id)
         address = {"street": street, "postcode": postcode, "city": city}
         connection.execute(update(orders).where(orders.c.order_id == order_id).values(address))
-        return {"order_id": order_id, "address": address, "receipt": f"order {order_id} goes to {street}, {postcode} {city}"}
+        return {"order_id": order_id, "address": address}
 
-    @server.change("Change items", destructive=True, preview=PREVIEW, action="Change items of")
+    @server.change("Change items", destructive=True, preview=PREVIEW)
     def change_items(
         connection: Connection, _user: str, order_id: OrderId, item_ids: ItemIds, new_skus: Skus
     ) -> dict[str, Any]:
@@ -167,10 +166,9 @@ def build_desk(database: Database, default_user: str | None = None, today: date 
         _restock(connection, [one.sku for one in chosen])
         _pay(connection, order, order.payment_method_id, difference, "items changed")
         connection.execute(update(orders).where(orders.c.order_id == order_id).values(items_changed=True))
-        receipt = _receipt(f"changed {_counted(chosen)} of order {order_id}", difference)
-        return {"order_id": order_id, "refund": _euros(difference), **receipt}
+        return {"order_id": order_id, "refund": _euros(difference), **_receipt(difference, f"{_counted(chosen)}: ")}
 
-    @server.change("Return items", destructive=True, preview=PREVIEW, action="Return items of")
+    @server.change("Return items", destructive=True, preview=PREVIEW)
     def return_items(
         connection: Connection, _user: str, order_id: OrderId, item_ids: ItemIds, refund_to: Text
     ) -> dict[str, Any]:
@@ -182,13 +180,9 @@ def build_desk(database: Database, default_user: str | None = None, today: date 
         total = sum(one.price for one in chosen)
         _pay(connection, order, refund_to, total, "returned")
         connection.execute(update(items).where(items.c.item_id.in_(item_ids)).values(state="returning"))
-        return {
-            "order_id": order_id,
-            "refund": _euros(total),
-            **_receipt(f"{_counted(chosen)} of order {order_id} can be sent back", total),
-        }
+        return {"order_id": order_id, "refund": _euros(total), **_receipt(total, f"{_counted(chosen)}: ")}
 
-    @server.change("Exchange items", destructive=True, preview=PREVIEW, action="Exchange items of")
+    @server.change("Exchange items", destructive=True, preview=PREVIEW)
     def exchange_items(
         connection: Connection, _user: str, order_id: OrderId, item_ids: ItemIds, new_skus: Skus
     ) -> dict[str, Any]:
@@ -199,13 +193,11 @@ def build_desk(database: Database, default_user: str | None = None, today: date 
         difference = sum(one.price for one in chosen) - sum(one.price for one in new)
         _pay(connection, order, order.payment_method_id, difference, "exchanged")
         connection.execute(update(items).where(items.c.item_id.in_(item_ids)).values(state="exchanging"))
-        receipt = _receipt(f"{_counted(chosen)} of order {order_id} will be exchanged", difference)
-        return {"order_id": order_id, "refund": _euros(difference), **receipt}
+        return {"order_id": order_id, "refund": _euros(difference), **_receipt(difference, f"{_counted(chosen)}: ")}
 
     @server.preview(PREVIEW)
     def order(connection: Connection, _user: str, order_id: OrderId) -> dict[str, Any]:
-        bought = ", ".join(f"{one.product} {one.option}" for one in _items(connection, order_id))
-        return {"description": f"order {order_id} ({_order(connection, order_id).status}): {bought}"}
+        return {"description": _described(connection, order_id)}
 
     _serve_store_credit(server, database)
     _serve_mail(server, database)
@@ -379,9 +371,15 @@ def _payment_method(row: Row[Any]) -> dict[str, Any]:
     return {"payment_method_id": row.payment_method_id, "kind": row.kind, "label": row.label, **balance}
 
 
-def _receipt(text: str, cents: int) -> dict[str, str]:
-    money = "" if cents == 0 else f": {abs(cents) / 100:.2f} EUR {'to the customer' if cents > 0 else 'to pay'}"
-    return {"receipt": text + money}
+def _described(connection: Connection, order_id: str) -> str:
+    bought = _items(connection, order_id)
+    return f"order {order_id} ({_order(connection, order_id).status}): {_counted(bought)}"
+
+
+def _receipt(cents: int, of: str) -> dict[str, str]:
+    """Return the receipt: what the call does not say, the names of the items and who pays how much."""
+    who = "to the customer" if cents > 0 else "to pay"
+    return {"receipt": f"{of}{abs(cents) / 100:.2f} EUR {who}" if cents else f"{of}nothing to pay"}
 
 
 def _counted(chosen: list[Row[Any]]) -> str:

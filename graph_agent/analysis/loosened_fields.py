@@ -116,7 +116,6 @@ TRAITS: Final[Rows] = {
     "destructive": Row("a destructive tool needs a marker, whose calls are compared"),
     "ledger": Row("its server no longer keeps a ledger, so an unknown outcome stays unknown", _disappears),
     "preview": Row("its server no longer says what a call is about before the yes", _disappears),
-    "action": WORDS,
     "untrusted": Row("its server is compared"),
     "transport": Row("its server is compared"),
     "output": Row("its changes are named if facts are read from its results"),

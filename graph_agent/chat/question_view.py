@@ -23,7 +23,7 @@ from graph_agent.question.tables import Asks, QuestionState
 from graph_agent.words.approvals import STATES
 from graph_agent.words.cards import card_of
 from graph_agent.words.origins import describe_origin
-from graph_agent.words.said import brief_of
+from graph_agent.words.said import brief_of, said_of
 
 
 class QuestionSummary(ListedQuestion):
@@ -152,7 +152,6 @@ def state_of(stored: StoredRequest) -> ApprovalState:
 def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere: str) -> QuestionSummary:
     """Return a request for a list."""
     request, action = stored.request, stored.request.action
-    rule = policy.rules.get(action.tool_name)
     return QuestionSummary(
         id=request.id,
         asks=Asks.OTHERS,
@@ -167,7 +166,7 @@ def summary_of(stored: StoredRequest, policy: CompiledPolicy, decided_elsewhere:
         decision_id=request.decision_id,
         closing_decision=stored.closing_decision,
         tool=action.tool_name,
-        title=action.tool_name if rule is None else rule.title,
+        title=said_of(action.each[0]).sentence,
         description=action.description,
         brief=brief_of(action),
         origins={} if request.sources is None else _origins(request, request.sources, policy),

@@ -16,8 +16,6 @@ LEDGER_META = "graph_agent/ledger"
 """In a tool's `_meta`: the server keeps an operation ledger for it. A key takes effect at most once, and `settle` works."""
 PREVIEW_META = "graph_agent/preview"
 """In a tool's `_meta`: the URI template, filled from the arguments, of a resource that describes the target of a call."""
-ACTION_META = "graph_agent/action"
-"""In a tool's `_meta`, beside the preview: one word for the action, such as "Delete"."""
 UNREAD_META = "graph_agent/unread"
 """In a tool's `_meta`: the fields of its results that only programs read, such as `["user_id"]`: the model gets the others."""
 USER_META = "graph_agent/user"
@@ -31,9 +29,9 @@ A server that has seen an attempt of a decision may refuse the calls of earlier 
 """
 
 
-def change_meta(preview: str | None = None, action: str | None = None) -> dict[str, Any]:
+def change_meta(preview: str | None = None) -> dict[str, Any]:
     """Return the `_meta` of a tool that changes something under the ledger."""
-    return {LEDGER_META: True, **({PREVIEW_META: preview} if preview else {}), **({ACTION_META: action} if action else {})}
+    return {LEDGER_META: True, **({PREVIEW_META: preview} if preview else {})}
 
 
 Storable = Annotated[StorableText, Field(strict=True, min_length=1, max_length=255)]
@@ -51,7 +49,11 @@ USER_ID: TypeAdapter[str] = TypeAdapter(Storable)
 
 
 class ResultEnvelope(Frozen):
-    """The result of a call, also of a failed one. `error` is a fixed sentence; the `data` of a change has a `receipt`."""
+    """The result of a call, also of a failed one. `error` is a fixed sentence.
+
+    The `data` of a change may have the `preview` of what it has changed, as that was before, which people read in the sentence
+    of the call, and a `receipt`, which they read beside it.
+    """
 
     success: bool
     data: dict[str, Any] | None = None

@@ -81,16 +81,17 @@ class LedgerServer(MCPServer[Any]):
         destructive: bool = False,
         idempotent: bool = False,
         preview: str | None = None,
-        action: str | None = None,
     ) -> Callable[[Function], Function]:
-        """Declare a function as a tool that changes something. It returns the data of the result, with its `receipt`.
+        """Declare a function as a tool that changes something. It returns the data of the result.
 
-        `preview` is the URI template of a `preview` function, which a confirmation shows as "`action` 'description'".
+        People read the call in the sentence of its line in the constitution. The data may have the `preview` of the changed
+        object, which `{preview}` says where it was not read before, and a `receipt`, which they read beside the sentence.
+        `preview` is the URI template of a `preview` function.
         """
         hints = ToolAnnotations(
             read_only_hint=False, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=False
         )
-        return self._tool(self._change, title, hints, change_meta(preview, action))
+        return self._tool(self._change, title, hints, change_meta(preview))
 
     def change_with(self, hints: ToolAnnotations) -> Callable[[Function], Function]:
         """Declare a function as a change without a title: questions and receipts have the summary of the constitution."""

@@ -34,7 +34,8 @@ class SaidRow(Frozen):
     quiet: bool = Field(default=False, exclude_if=not_)
     """True for what was read about the call."""
     described: bool = Field(default=False, exclude_if=not_)
-    """True for the only argument of a call whose object its own server describes: the text of a question leaves it out."""
+    """True for an argument for which the sentence says the description of its object, by its own server, or the only one beside
+    that: the text of a question leaves it out."""
     length: int = Field(default=0, exclude_if=not_)
     """The number of characters of a value that is not shown in full; else 0."""
 

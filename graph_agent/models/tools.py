@@ -6,7 +6,7 @@ from enum import StrEnum
 from operator import not_
 from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen
@@ -123,8 +123,6 @@ class ToolTraits(Frozen):
     """The server keeps the operation ledger: a key takes effect at most once, and `settle` works."""
     preview: bool = False
     """The server can describe the target of a call without performing it."""
-    action: str | None = None
-    """One word for the action, such as "Delete": with a preview it makes the question "Delete 'buy bread'."."""
     # Left out of the JSON if there are none.
     untrusted: bool = Field(default=False, exclude_if=not_)
     """True if the operator does not trust the server."""
@@ -135,3 +133,9 @@ class ToolTraits(Frozen):
     unread: tuple[str, ...] | None = Field(default=None, exclude_if=not_)
     """The fields of a result that only programs read; the model reads the result without them, without nulls, and times in
     whole seconds. None if the server names none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_word(cls, given: Any) -> Any:
+        # A record of before has the word that its questions began with.
+        return {name: value for name, value in given.items() if name != "action"} if isinstance(given, dict) else given

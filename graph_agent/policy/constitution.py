@@ -5,8 +5,8 @@ parsed into the whitelist and the rules of each tool, so that prompt and enforce
 
     ## Available Tools
     - list_tasks: View user's tasks (reads)
-    - update_task: Modify task descriptions (without confirmation) (at most 3 per message)
-    - delete_task: Remove tasks (requires confirmation)
+    - update_task: "Rename task[ {preview or task_id}][ to {description}]" (without confirmation) (at most 3 per message)
+    - delete_task: "Delete task[ {preview or task_id}]" (requires confirmation)
     <!-- a note for the reader -->
     - ask_question: "Ask (almost) anything"
     - rename_task: "Call task {task_id} '{title}'" (requires confirmation)

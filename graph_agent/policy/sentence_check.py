@@ -20,6 +20,9 @@ def problem_of(rule: ToolRule, rules: Mapping[str, ToolRule], servers: Mapping[s
     """
     sentence = rule.grant.sentence
     for place in () if sentence is None else sentence.places:
+        # An application may bind tools of the shipped list with other arguments.
+        if place.optional and rule.traits.transport is None and not _arguments_of(place) <= _declared(rule):
+            continue
         if problem := _problem_of_place(place, rule):
             return problem
     for read in rule.grant.reads_for_sentence:
@@ -31,6 +34,15 @@ def problem_of(rule: ToolRule, rules: Mapping[str, ToolRule], servers: Mapping[s
             if problem := problem_of_read(read.tool, read.parameters, f"{{{name}}}", rule, rules, servers):
                 return problem
     return None
+
+
+def _arguments_of(place: Place) -> set[str]:
+    own = [place.path.partition(".")[0]] if place.root == ARGUMENTS else []
+    return {name for name in (*own, place.other) if name}
+
+
+def _declared(rule: ToolRule) -> set[str]:
+    return {*rule.declaration.parameters.get("properties", {})}
 
 
 def _has_default(schema: Any) -> bool:
@@ -48,7 +60,7 @@ def _problem_of_place(place: Place, rule: ToolRule) -> str | None:
     if place.root != ARGUMENTS:
         if place.root in properties:
             return f"says {said}, and '{place.root}' is an argument too: write {{{ARGUMENTS}.{place.root}}}, or rename the fact"
-        if place.root == PREVIEW and not rule.traits.preview:
+        if place.root == PREVIEW and not place.other and not rule.traits.preview:
             return f"says {said}, and the server of the tool describes no object: see the operation ledger"
         return None if may_be_left_out else f"says {said}, which may not be known: put it in [...], or add ` or ARGUMENT`"
     at: Any = schema

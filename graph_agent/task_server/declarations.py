@@ -62,14 +62,14 @@ class ToolHints:
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
-    action: str | None = None
-    """For a tool with a preview: the word that a confirmation shows before it."""
+    preview: bool = False
+    """True if the server can describe the task of a call."""
 
 
 TOOL_HINTS = {
     "add_task": ToolHints("Add task"),
     "list_tasks": ToolHints("List tasks", read_only=True, idempotent=True),
-    "update_task": ToolHints("Update task", destructive=True, idempotent=True, action="Update"),
-    "complete_task": ToolHints("Complete task", idempotent=True, action="Complete"),
-    "delete_task": ToolHints("Delete task", destructive=True, idempotent=True, action="Delete"),
+    "update_task": ToolHints("Update task", destructive=True, idempotent=True, preview=True),
+    "complete_task": ToolHints("Complete task", idempotent=True, preview=True),
+    "delete_task": ToolHints("Delete task", destructive=True, idempotent=True, preview=True),
 }

@@ -46,7 +46,10 @@ class ChangedTask(Frozen):
     """The data of a change: the task as it is now, or null if there was none to delete."""
 
     task: Task | None
-    receipt: str
+    preview: str | None = None
+    """The description of the task before the change, or of the new one."""
+    receipt: str | None = None
+    """Anything that the call does not say."""
 
 
 class ListedTasks(Frozen):

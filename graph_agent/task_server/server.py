@@ -121,7 +121,7 @@ def _tool(declaration: ToolDeclaration, hints: ToolHints) -> types.Tool:
         ),
         _meta={
             UNREAD_META: ["user_id"],
-            **({} if hints.read_only else change_meta(hints.action and PREVIEW_TEMPLATE, hints.action)),
+            **({} if hints.read_only else change_meta(PREVIEW_TEMPLATE if hints.preview else None)),
         },
     )
 

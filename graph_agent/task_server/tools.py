@@ -18,7 +18,6 @@ from graph_agent.ledger.operations import Operation, OperationLedger
 from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.ports import Clock, IdSource
-from graph_agent.reply.text import quoted
 from graph_agent.task_server import store
 from graph_agent.task_server.models import AddTask, ListTasks, Task, TaskReference, TaskStatus, UpdateTask, error_sentence
 from graph_agent.task_server.store import operations
@@ -111,7 +110,7 @@ class TaskTools:
             id=self._ids.new(), user_id=operation.user_id, description=arguments.description, created_at=operation.created_at
         )
         store.add(connection, task)
-        return ResultEnvelope.done(task=task.to_json(), receipt=f"added {quoted(task.description)}")
+        return ResultEnvelope.done(task=task.to_json(), preview=task.description)
 
 
 def _update(connection: Connection, operation: Operation, arguments: UpdateTask) -> ResultEnvelope:
@@ -119,8 +118,7 @@ def _update(connection: Connection, operation: Operation, arguments: UpdateTask)
     if before is None:
         return NOT_FOUND
     after = store.set_description(connection, before, arguments.description)
-    renamed = f"renamed {quoted(before.description)} to {quoted(after.description)}"
-    return ResultEnvelope.done(task=after.to_json(), receipt=renamed)
+    return ResultEnvelope.done(task=after.to_json(), preview=before.description)
 
 
 def _complete(connection: Connection, operation: Operation, arguments: TaskReference) -> ResultEnvelope:
@@ -128,9 +126,9 @@ def _complete(connection: Connection, operation: Operation, arguments: TaskRefer
     if task is None:
         return NOT_FOUND
     if task.status is TaskStatus.COMPLETED:
-        return ResultEnvelope.done(task=task.to_json(), receipt=f"{quoted(task.description)} was already completed")
+        return ResultEnvelope.done(task=task.to_json(), preview=task.description, receipt="it was completed already")
     task = store.complete(connection, task, operation.created_at)
-    return ResultEnvelope.done(task=task.to_json(), receipt=f"completed {quoted(task.description)}")
+    return ResultEnvelope.done(task=task.to_json(), preview=task.description)
 
 
 def _delete(connection: Connection, operation: Operation, arguments: TaskReference) -> ResultEnvelope:
@@ -138,7 +136,7 @@ def _delete(connection: Connection, operation: Operation, arguments: TaskReferen
     if task is None:
         return ResultEnvelope.done(task=None, receipt="nothing was there to delete")
     store.remove(connection, task)
-    return ResultEnvelope.done(task=task.to_json(), receipt=f"deleted {quoted(task.description)}")
+    return ResultEnvelope.done(task=task.to_json(), preview=task.description)
 
 
 def _cursor(task: Task) -> str:

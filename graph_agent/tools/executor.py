@@ -29,7 +29,6 @@ from pydantic import TypeAdapter
 from graph_agent.clock import SystemClock
 from graph_agent.errors import RecordUnavailableError, StoppedError
 from graph_agent.ledger.protocol import (
-    ACTION_META,
     ATTEMPT_META,
     LEDGER_META,
     OPERATION_META,
@@ -232,7 +231,6 @@ class McpToolExecutor:
             ledger=meta.get(LEDGER_META) is True,
             transport=self._transport,
             preview=isinstance(meta.get(PREVIEW_META), str),
-            action=action if isinstance(action := meta.get(ACTION_META), str) else None,
             output=_data_schema(tool),
             unread=_names(meta.get(UNREAD_META)),
         )

@@ -12,7 +12,7 @@ from graph_agent.policy.committed import is_committed, reads_like_failure, text_
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import Parts, by_code, by_server, joined
 from graph_agent.reply.text import clean_reply, one_line
-from graph_agent.words.said import in_line, result_rows
+from graph_agent.words.said import RECEIPT, described_by, in_line, result_rows
 from graph_agent.words.values import brief, leaves, lowered
 
 _MAX_RESULT_CHARS: Final = 2_000
@@ -23,31 +23,27 @@ _MAX_ADDED: Final = 3
 """The number of values of a result that a receipt has."""
 _MORE: Final = "[…] (the rest is not shown)"
 _MAX_REFUSAL: Final = 300
-_MAX_RECEIPT: Final = 2_100
-"""Enough for a receipt that quotes two texts of 1,000 characters."""
 
 
 def added_rows(rule: ToolRule, arguments: dict[str, Any], said: Said, result: ToolResult) -> tuple[SaidRow, ...]:
     """Return what the result of a change has that the call does not say; empty for a text that is too long for rows.
 
-    Of a server that supplies the wording of the receipt that is all.
+    Of a server that describes what it has changed, its receipt is all.
     """
-    if result.model_only or not is_committed(rule, result) or _is_prose(result):
+    if result.model_only or not is_committed(rule, result):
         return ()
-    line = _own_wording(rule, result)
-    return result_rows(rule, arguments, said, {"receipt": line} if line else result.data)
+    if described := described_by(rule, result):
+        return result_rows(rule, arguments, said, {RECEIPT: described.get(RECEIPT)})
+    return () if _is_prose(result) else result_rows(rule, arguments, said, result.data)
 
 
 def receipt(rule: ToolRule, said: Said, result: ToolResult, added: Sequence[SaidRow] = ()) -> Parts:
     """Return the line about one call: what it changed, or may have changed. Empty for a read and for a definite failure.
 
-    A server that keeps the operation ledger may supply the wording (`data["receipt"]`); it is reduced to one line without tool
-    names. For any other server the receipt says the call, and what its result has `added`.
+    It says the call, and what its result has `added`.
     """
     if not rule.mutating or not result.may_be_done:
         return ()
-    if result.success and (line := _own_wording(rule, result)):
-        return by_server(line)
     if result.read_back is not None and result.success:
         return by_code(f"found done: {in_line(said)}")
     described = by_code(in_line(said)) + _added(added)
@@ -61,8 +57,6 @@ def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], said: Said, resul
 
     What a read returned, and a text that is too long for rows, is quoted.
     """
-    if line := _own_wording(rule, result):
-        return by_code("Done: ") + by_server(line) + by_code(".")
     if result.read_back is not None:
         return by_code(f"The answer was lost, and a read found it done: {in_line(said)}.")
     if reads_like_failure(rule, result):
@@ -89,12 +83,6 @@ def quoted_refusal(rule: ToolRule, result: ToolResult) -> Parts:
         return ()
     said = one_line(clean_reply(result.error, rule.hidden), _MAX_REFUSAL)
     return by_code("\n\nThe tool says:\n") + by_server(f"> {said}") if said else ()
-
-
-def _own_wording(rule: ToolRule, result: ToolResult) -> str:
-    """Return the wording of a server with a ledger for a change; empty if there is none."""
-    wording = result.data.get("receipt") if isinstance(result.data, dict) and rule.traits.ledger and rule.mutating else None
-    return one_line(rule.user_text(wording), _MAX_RECEIPT) if isinstance(wording, str) else ""
 
 
 def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> tuple[list[str], bool]:

@@ -21,11 +21,12 @@ from graph_agent.policy.sentence import ARGUMENTS, PREVIEW, Place
 from graph_agent.policy.sentence_reads import NOTHING_READ, ReadValues
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.text import one_line
-from graph_agent.words.values import MAX_SHOWN, brief, by_name, label, labels, leaves, lowered, part_of, simple, spoken
+from graph_agent.words.values import MAX_SHOWN, brief, by_name, echoes, label, labels, lowered, part_of, spoken
 
 MAX_IN_SENTENCE: Final = 200
 """The longest text in a sentence, in characters; a longer one is also a detail."""
 UNDO: Final = "Undo: "
+RECEIPT: Final = "receipt"
 _MAX_RESULT_ROWS: Final = 20
 _MAX_RESULT: Final = 1_000
 _MAX_BRIEF: Final = 1_000
@@ -46,6 +47,13 @@ class Known:
     def of(cls, hand: CallInHand) -> Known:
         seen = hand.evidence.seen
         return cls(seen, hand.shown if seen is None else MappingProxyType({}), hand.evidence.read_for_sentence, hand.undoes)
+
+    def after(self, rule: ToolRule, result: ToolResult) -> Known:
+        """Return what is known after a call: its server may describe what it has changed, unless that was read before."""
+        described = described_by(rule, result).get(PREVIEW)
+        if self.text_of_object is not None or described is None:
+            return self
+        return replace(self, preview=ToolResult(success=True, data={"description": described}))
 
     @property
     def text_of_object(self) -> str | None:
@@ -71,9 +79,17 @@ def say(rule: ToolRule, arguments: Mapping[str, Any], known: Known = NOTHING_KNO
     return Said(parts=parts, rows=(*saying.arguments(), *saying.unsaid(), *saying.facts()))
 
 
-def say_call(hand: CallInHand) -> Said:
-    """Return the sentence and the details of a call in hand, with what was read for its gates."""
-    return say(hand.rule, hand.arguments, Known.of(hand))
+def say_call(hand: CallInHand, result: ToolResult | None = None) -> Said:
+    """Return the sentence and the details of a call in hand, with what was read for its gates, and after it by its `result`."""
+    known = Known.of(hand)
+    return say(hand.rule, hand.arguments, known if result is None else known.after(hand.rule, result))
+
+
+def described_by(rule: ToolRule, result: ToolResult) -> Mapping[str, str]:
+    """Return what a server with a ledger says for people about a change that it has made: its `preview` and `receipt`."""
+    if not (rule.traits.ledger and rule.mutating and result.success and isinstance(result.data, dict)):
+        return MappingProxyType({})
+    return {name: text for name in (PREVIEW, RECEIPT) if isinstance(text := result.data.get(name), str)}
 
 
 def in_line(said: Said, limit: int = 80) -> str:
@@ -93,16 +109,17 @@ def result_rows(rule: ToolRule, arguments: Mapping[str, Any], said: Said, data: 
         data = next(iter(data.values()))
     if data is None or data in ("", [], {}):
         return ()
-    known = {simple(value) for value in leaves(dict(arguments))}
+    known = {*echoes(dict(arguments))}
     shown = {part.text for part in said.parts} | {row.text for row in said.rows}
     fields = data if isinstance(data, dict) else {"answer": data}
     names = labels([*fields])
     rows = []
     for name, value in fields.items():
-        if value is None or known.issuperset(map(simple, leaves(value))):
+        if value is None or known.issuperset(echoes(value, name)):
             continue
         found = spoken(rule.user_text(value) if isinstance(value, str) else value, limit=_MAX_RESULT)
-        if found.text not in shown:
+        # A number that is said already may be another one.
+        if not (isinstance(value, str) and found.text in shown):
             rows.append(SaidRow(label=names[name], text=found.text, shown=found.shown, length=found.length))
     return tuple(rows[:_MAX_RESULT_ROWS])
 
@@ -116,6 +133,8 @@ class _Saying:
     known: Known
     said: set[str] = field(default_factory=set)
     """The arguments that the sentence says in full."""
+    described: set[str] = field(default_factory=set)
+    """The arguments for which the sentence says the description of the object by its server."""
     cut: dict[str, Any] = field(default_factory=dict)
     """The values of other places that the sentence cuts, by place."""
 
@@ -128,13 +147,15 @@ class _Saying:
         if sentence is None or not sentence.has_places:
             yield from self._title()
             return
+        before = ""
         for piece in sentence.pieces:
-            if isinstance(piece, str):
-                yield SaidPart(text=piece)
-            elif isinstance(piece, Place):
-                yield self._part(piece)
-            elif all(self._is_known(one) for one in piece if isinstance(one, Place)):
-                yield from (SaidPart(text=one) if isinstance(one, str) else self._part(one) for one in piece)
+            group = piece if isinstance(piece, tuple) else (piece,)
+            if isinstance(piece, tuple) and not all(self._is_known(one) for one in piece if isinstance(one, Place)):
+                continue
+            for one in group:
+                part = SaidPart(text=one) if isinstance(one, str) else self._part(one, before)
+                before += part.text
+                yield part
 
     def arguments(self) -> Iterator[SaidRow]:
         """Yield a row for each argument that the sentence does not say."""
@@ -145,7 +166,8 @@ class _Saying:
             was = self.known.read.replaced.get(name)
             old = "" if was is None else spoken(was, self.schemas.get(name)).text
             row = self._row(names[name], value, self.schemas.get(name), was=old)
-            described = len(self.given) == 1 and self.known.text_of_object is not None and not row.length
+            stood_for = name in self.described or len(self.given) == 1
+            described = stood_for and self.known.text_of_object is not None and not row.length
             yield row.replace(length=max(row.length, len(name) if len(name) > MAX_SHOWN else 0), described=described)
 
     def unsaid(self) -> Iterator[SaidRow]:
@@ -162,17 +184,15 @@ class _Saying:
             yield SaidRow(label=name, text="not found", quiet=True) if value is None else self._row(name, value, quiet=True)
 
     def _title(self) -> Iterator[SaidPart]:
-        text, word = self.known.text_of_object, ""
-        if self.rule.traits.ledger:
-            word = one_line(self.rule.user_text(self.rule.traits.action or ""), 40)
+        title, text = one_line(self.rule.title), self.known.text_of_object
         if text is None:
-            yield SaidPart(text=one_line(self.rule.title))
+            yield SaidPart(text=title)
             return
-        yield SaidPart(text=f"{word} " if word else f"{one_line(self.rule.title)}: ")
+        yield SaidPart(text=f"{title}: ")
         yield self._value(PREVIEW, text, None, None)
 
     def _is_known(self, place: Place) -> bool:
-        return self._value_at(place) is not None or bool(place.other)
+        return self._value_at(place) is not None or bool(place.other and self._argument(place.other) is not None)
 
     def _value_at(self, place: Place) -> Any:
         if place.root == PREVIEW:
@@ -189,12 +209,18 @@ class _Saying:
             return declared.get("default")
         return self.given.get(name)
 
-    def _part(self, place: Place) -> SaidPart:
+    def _part(self, place: Place, before: str) -> SaidPart:
+        """Say a place; an argument in place of another value has its name, unless it ends the words `before`."""
         value = self._value_at(place)
         if value is None:
             # By the check of the constitution the argument is there.
             other = self._value(place.other, self._argument(place.other), self.schemas.get(place.other), None)
-            return other.replace(text=f"{lowered(label(place.other))} {other.text}", shown="")
+            name = lowered(label(place.other))
+            if f" {before}".rstrip().endswith(f" {name}"):
+                return other
+            return other.replace(text=f"{name} {other.text}", shown="")
+        if place.root == PREVIEW:
+            self.described.add(place.other)
         schema = self.schemas.get(place.path) if place.root == ARGUMENTS else None
         return self._value(place.text, value, schema, place)
 

@@ -21,6 +21,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from graph_agent.models.canonical import canonical_json
+from graph_agent.policy.schema.references import find_part
 from graph_agent.policy.sentence import Money
 from graph_agent.reply.text import exact, one_line, quoted, whole_line
 
@@ -116,6 +117,22 @@ def _number(value: Any) -> Decimal | None:
     return Decimal(str(value))
 
 
+def echoes(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the simple values in a JSON value as an echo repeats them: a text by itself, and anything else with its name.
+
+    A number or a truth value under another name is the same by chance.
+    """
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from echoes(part, key)
+    elif isinstance(value, list):
+        for part in value:
+            yield from echoes(part, name)
+    else:
+        is_text = isinstance(value, str) and _number(value) is None
+        yield "" if is_text else name, simple(value)
+
+
 def leaves(value: Any) -> Iterator[Any]:
     """Yield the simple values in a JSON value."""
     if isinstance(value, dict | list):
@@ -200,9 +217,15 @@ def _amount(value: Any, money: Money) -> str | None:
 
 
 def by_name(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schemas of the properties of an object."""
+    """Return the schemas of the properties of an object, each together with the definition to which it refers."""
     found = schema.get("properties", {})
-    return found if isinstance(found, dict) else {}
+    return {name: _defined(one, schema) for name, one in found.items()} if isinstance(found, dict) else {}
+
+
+def _defined(schema: Any, root: Mapping[str, Any]) -> Any:
+    named = schema.get("$ref") if isinstance(schema, dict) else None
+    found = find_part(root, named) if isinstance(named, str) else None
+    return {**found, **schema} if isinstance(found, dict) else schema
 
 
 def part_of(value: Any, path: str) -> Any:

@@ -59,9 +59,9 @@ async def test_a_change_without_an_answer_is_settled_and_a_warning_names_what_st
         "It is not known whether everything that was asked for was done.",
     )
     assert (len(server.sent), len(server.settled)) == (1, 1)
-    server = TableServer({"add_task": UNCERTAIN}, settlements=[done({"receipt": "added 'a'"})])
+    server = TableServer({"add_task": UNCERTAIN}, settlements=[done({"preview": "a"})])
     response = await talk(agent_services(server), [ADD, says("Added.")], "add a")
-    assert (response.warning, response.effects) == (None, ["added 'a'"])
+    assert (response.warning, response.effects) == (None, ["Add task 'a'"])
 
 
 async def test_a_confirmed_action_without_an_answer_is_reported_as_unknown() -> None:
@@ -154,7 +154,7 @@ async def test_functions_are_called_with_the_authenticated_user_whatever_the_mod
     ]
     response = await talk(agent_services(), script, "add three", tools=tools)
     assert seen == [{"user_id": USER, "title": "a"}, {"user_id": USER, "title": "b"}]
-    assert response.effects == ["Create new tasks (title 'a')", "Create new tasks (title 'b')"]
+    assert response.effects == ["Add task (title 'a')", "Add task (title 'b')"]
 
 
 def binding(name: str, function: Any, **settings: Any) -> ToolBinding:

@@ -15,7 +15,7 @@ PENDING = PendingAction(
     id="p1",
     tool_name="delete_task",
     arguments={"task_id": "t1"},
-    description="Delete task: 'call mom'",
+    description="Delete task 'call mom'",
     created_at=NOW,
     expires_at=NOW + timedelta(minutes=5),
     signature="s",

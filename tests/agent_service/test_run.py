@@ -119,13 +119,13 @@ async def test_a_turn_with_a_tool_is_returned_and_recorded_completely(home: Path
     assert (result["success"], result["data"]["task"]["description"]) == (True, "call mom")
     mark = last.pop("graph_agent")
     assert last == {"role": "assistant", "content": "I added it."}
-    assert mark["effects"] == response.effects == ["added 'call mom'"]
+    assert mark["effects"] == response.effects == ["Add task 'call mom'"]
     assert response.replace(messages=[]) == AgentResponse(
         status="completed",
         final_response="I added it.",
         iterations=2,
         finish_reason="completed",
-        effects=["added 'call mom'"],
+        effects=["Add task 'call mom'"],
         usage=TokenUsage(prompt_tokens=10, completion_tokens=6, total_tokens=16),
     )
     assert await tasks_of() == ["call mom"]
@@ -196,13 +196,13 @@ async def deleting(*after: Reply) -> AsyncIterator[tuple[WireServer, Callable[..
 async def test_a_yes_in_the_next_call_runs_exactly_the_pending_action_once(home: Path) -> None:
     async with deleting(answers("What do you mean?")) as (server, ask, asked):
         assert asked.status == "completed"
-        assert asked.final_response == "Delete 'call mom'. Should I go ahead? Please answer yes or no."
+        assert asked.final_response == "Delete task 'call mom'. Should I go ahead? Please answer yes or no."
         assert await tasks_of() == ["call mom"]
         requests = len(server.requests)
 
         done = await ask([*kept(asked), said("yes")])
-        assert done.final_response == "Done: deleted 'call mom'."
-        assert (done.iterations, done.effects, done.usage) == (0, ["deleted 'call mom'"], None)
+        assert done.final_response == "Done: Delete task 'call mom'."
+        assert (done.iterations, done.effects, done.usage) == (0, ["Delete task 'call mom'"], None)
         assert [message["role"] for message in done.messages[-4:]] == ["user", "assistant", "tool", "assistant"]
         pending = asked.messages[-1]["graph_agent"]["pending_action"]
         assert json.loads(done.messages[-3]["tool_calls"][0]["function"]["arguments"]) == pending["arguments"]
@@ -237,7 +237,7 @@ async def test_a_yes_under_another_policy_does_nothing_and_the_action_still_wait
         assert refused.final_response == void_answer_reply(AnswerState.OTHER_RULES)
         assert await tasks_of() == ["call mom"]
         done = await ask([*kept(refused), said("yes")])
-        assert done.final_response == "Done: deleted 'call mom'."
+        assert done.final_response == "Done: Delete task 'call mom'."
 
 
 async def test_a_caller_who_goes_away_leaves_a_closed_record(home: Path) -> None:
@@ -294,11 +294,11 @@ async def test_the_cap_is_an_honest_answer_with_a_warning() -> None:
         response = await ask("go on and on", loop_config=AgentLoopConfig(max_iterations=2))
     assert response.replace(messages=[], usage=None) == AgentResponse(
         status="max_iterations_reached",
-        final_response=f"{CAP_REPLY} Already done: added 'a'.",
+        final_response=f"{CAP_REPLY} Already done: Add task 'a'.",
         iterations=2,
         finish_reason="max_iterations",
         warning="The limit of 2 iterations was reached before the request was finished.",
-        effects=["added 'a'"],
+        effects=["Add task 'a'"],
     )
     assert len(server.requests) == 2
     assert response.messages[-1]["content"] == response.final_response
@@ -326,8 +326,8 @@ async def test_a_failure_is_reported_in_a_fixed_sentence(reply: Reply, sentence:
 async def test_effects_before_a_failure_are_reported() -> None:
     async with conversing(wants(("add_task", {"description": "a"})), says({}, 500)) as (_, ask):
         response = await ask("add a")
-    assert response.error == f"{FAILURE_REPLY} Already done: added 'a'."
-    assert response.effects == ["added 'a'"]
+    assert response.error == f"{FAILURE_REPLY} Already done: Add task 'a'."
+    assert response.effects == ["Add task 'a'"]
 
 
 @pytest.mark.parametrize("reply", [hangs(), drips(b" " * 1000, 0.2)])
@@ -416,10 +416,10 @@ async def test_bound_tools_keep_preview_ledger_and_confirmation() -> None:
     async with conversing(wants(("add_task", {"description": "call mom"})), delete) as (server, ask):
         found.append(server)
         asked = await ask("add call mom and delete it", tools=tools)
-        question = "Delete 'call mom'. Should I go ahead? Please answer yes or no."
-        assert asked.final_response == f"Already done: added 'call mom'. {question}"
+        question = "Delete task 'call mom'. Should I go ahead? Please answer yes or no."
+        assert asked.final_response == f"Already done: Add task 'call mom'. {question}"
         done = await ask([*kept(asked), said("yes")], tools=tools)
-    assert done.effects == ["deleted 'call mom'"]
+    assert done.effects == ["Delete task 'call mom'"]
     assert await tasks_of() == []
 
 

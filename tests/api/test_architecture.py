@@ -36,7 +36,7 @@ async def test_the_named_files_run_in_this_order_from_the_route_to_the_closing_r
             answer = await client.post("/api/chat", json={"content": "add a task to call mom"})
         finally:
             sys.setprofile(None)
-    assert answer.json()["decision"]["effects"] == ["added 'call mom'"]
+    assert answer.json()["decision"]["effects"] == ["Add task 'call mom'"]
     assert 5 <= len(NAMED) <= 10
     paths = [str(PACKAGE / name) for name in NAMED]
     assert [file for file in first_run if file in paths] == paths

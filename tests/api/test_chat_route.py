@@ -60,7 +60,7 @@ async def test_messages_and_decisions_can_be_read(client: httpx.AsyncClient) -> 
     shown = (await client.get(f"/api/conversations/{body['conversation_id']}")).json()
     assert [(one["role"], one["content"], one["effects"]) for one in shown["messages"]] == [
         ("user", "add a task to call mom", []),
-        ("assistant", body["reply"], ["added 'call mom'"]),
+        ("assistant", body["reply"], ["Add task 'call mom'"]),
     ]
     assert shown["messages"][1]["id"] == body["message_id"]
     logged = (await client.get(f"/api/decisions/{body['decision_id']}")).json()

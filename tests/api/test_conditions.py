@@ -44,8 +44,8 @@ async def test_the_roles_of_a_configured_claim_decide(
     token = headers("ann", role, **claims)
     answer = await client.post("/api/chat", json={"content": "add a task to call mom"}, headers=token)
     decision = answer.json()["decision"]
-    assert decision["effects"] == (["added 'call mom'"] if allowed else [])
-    refused = ["Not done: add task (description 'call mom'). Adding is for support."]
+    assert decision["effects"] == (["Add task 'call mom'"] if allowed else [])
+    refused = ["Not done: add task 'call mom'. Adding is for support."]
     assert decision.get("notices", []) == ([] if allowed else refused)
     assert (await client.get("/api/constitution", headers=token)).json()["conditions"] == RULES
     shown = await client.get("/api/tasks", headers=token)

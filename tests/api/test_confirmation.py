@@ -79,7 +79,7 @@ class Client:
     async def ask_to_delete(self, task: str) -> dict[str, Any]:
         """Return the pending action of the question."""
         answer = await self.say(f"delete {task}")
-        assert answer["reply"] == f"Delete '{task}'. Should I go ahead? Please answer yes or no."
+        assert answer["reply"] == f"Delete task '{task}'. Should I go ahead? Please answer yes or no."
         pending: dict[str, Any] = answer["decision"]["pending_action"]
         return pending
 
@@ -110,7 +110,7 @@ async def test_an_answer_by_id_confirms_from_another_client_and_works_once(
     phone, laptop = clients
     pending = await phone.ask_to_delete("call mom")
     done = await laptop.answer(pending)
-    assert (done["conversation_id"], done["reply"]) == (phone.conversation, "Done: deleted 'call mom'.")
+    assert (done["conversation_id"], done["reply"]) == (phone.conversation, "Done: Delete task 'call mom'.")
     again = await phone.answer(pending, content="Yes, that one.", conversation_id=phone.conversation)
     assert (again["reply"], again["decision"]["outcome_category"]) == (USED, "ERROR:USER_INPUT")
     assert [said["content"] for said in await phone.messages() if said["role"] == "user"][1:] == ["Yes.", "Yes, that one."]
@@ -133,7 +133,7 @@ async def test_of_two_questions_in_a_conversation_the_older_one_is_void(
     older, newer = await phone.ask_to_delete("call mom"), await phone.ask_to_delete("buy bread")
     assert (await laptop.answer(older))["reply"] == SUPERSEDED
     assert len(await environment.descriptions("local")) == 2
-    assert (await laptop.answer(newer))["decision"]["effects"] == ["deleted 'buy bread'"]
+    assert (await laptop.answer(newer))["decision"]["effects"] == ["Delete task 'buy bread'"]
 
 
 async def test_two_devices_with_a_question_each_do_not_answer_for_each_other(
@@ -142,9 +142,9 @@ async def test_two_devices_with_a_question_each_do_not_answer_for_each_other(
     phone, laptop = clients
     older, newer = await phone.ask_to_delete("call mom"), await laptop.ask_to_delete("buy bread")
     assert (await laptop.answer(older, conversation_id=laptop.conversation))["reply"] == UNKNOWN
-    assert (await laptop.say("yes"))["decision"]["effects"] == ["deleted 'buy bread'"]
+    assert (await laptop.say("yes"))["decision"]["effects"] == ["Delete task 'buy bread'"]
     assert await environment.descriptions("local") == ["call mom"]
-    assert (await laptop.answer(older))["decision"]["effects"] == ["deleted 'call mom'"]
+    assert (await laptop.answer(older))["decision"]["effects"] == ["Delete task 'call mom'"]
     assert (await phone.answer(newer))["reply"] == USED
 
 
@@ -158,10 +158,10 @@ async def test_what_is_typed_in_one_tab_answers_no_question_of_another_tab(
     newer = await other_tab.ask_to_delete("buy bread")
     for question in (older, None):
         again = await tab.say(typed, shown=shown(question))
-        assert again["reply"] == f"{NOT_ON_SCREEN} Delete 'buy bread'. Should I go ahead? Please answer yes or no."
+        assert again["reply"] == f"{NOT_ON_SCREEN} Delete task 'buy bread'. Should I go ahead? Please answer yes or no."
         assert again["decision"]["pending_action"]["id"] == newer["id"]
     assert len(await environment.descriptions("local")) == 2
-    assert (await other_tab.say("yes", shown=shown(newer)))["decision"]["effects"] == ["deleted 'buy bread'"]
+    assert (await other_tab.say("yes", shown=shown(newer)))["decision"]["effects"] == ["Delete task 'buy bread'"]
 
 
 async def test_without_the_id_of_the_shown_question_a_yes_counts_only_if_it_can_mean_one(
@@ -175,7 +175,7 @@ async def test_without_the_id_of_the_shown_question_a_yes_counts_only_if_it_can_
     assert (await tab.say("yes"))["reply"].startswith(NOT_ON_SCREEN)
     assert len(await environment.descriptions("local")) == 2
     clock.advance(minutes=2)
-    assert (await tab.say("yes"))["decision"]["effects"] == ["deleted 'buy bread'"]
+    assert (await tab.say("yes"))["decision"]["effects"] == ["Delete task 'buy bread'"]
 
 
 async def test_a_second_device_reads_the_question_and_answers_it_by_text(
@@ -184,7 +184,7 @@ async def test_a_second_device_reads_the_question_and_answers_it_by_text(
     phone, laptop = clients
     await phone.ask_to_delete("call mom")
     laptop.conversation = phone.conversation
-    assert (await laptop.say("yes pls"))["reply"] == "Done: deleted 'call mom'."
+    assert (await laptop.say("yes pls"))["reply"] == "Done: Delete task 'call mom'."
     assert (await phone.say("yes"))["decision"]["decision_type"] != "EXECUTE_PENDING"
     assert await environment.descriptions("local") == ["buy bread"]
 
@@ -198,12 +198,12 @@ async def test_a_task_renamed_between_question_and_yes_is_asked_about_anew(
     assert (await environment.tools.execute(permitted("update_task", renamed, "local"))).success
     anew = await laptop.answer(pending)
     assert anew["reply"] == (
-        "It has changed since I asked, so nothing was done. Delete 'call dad'. Should I go ahead? Please answer yes or no."
+        "It has changed since I asked, so nothing was done. Delete task 'call dad'. Should I go ahead? Please answer yes or no."
     )
     assert anew["decision"]["pending_action"]["id"] != pending["id"]
     assert (await phone.answer(pending))["reply"] == USED
     assert (await phone.say("yes, go for it", shown=shown(anew["decision"]["pending_action"])))["decision"]["effects"] == [
-        "deleted 'call dad'"
+        "Delete task 'call dad'"
     ]
     assert await environment.descriptions("local") == ["buy bread"]
 
@@ -214,8 +214,8 @@ async def test_a_new_request_drops_the_action_and_says_so_in_the_conversation_to
     phone, _ = clients
     pending = await phone.ask_to_delete("buy bread")
     other = await phone.say("hello there")
-    assert other["decision"]["notices"] == ["Not done: delete 'buy bread'."]
-    assert (await phone.messages())[-1]["notices"] == ["Not done: delete 'buy bread'."]
+    assert other["decision"]["notices"] == ["Not done: delete task 'buy bread'."]
+    assert (await phone.messages())[-1]["notices"] == ["Not done: delete task 'buy bread'."]
     assert (await phone.answer(pending))["decision"]["effects"] == []
     assert len(await environment.descriptions("local")) == 2
 
@@ -231,7 +231,7 @@ async def test_a_user_of_a_server_with_other_rules_reads_one_sentence_and_no_fil
     assert refused["reply"] == "The rules are no longer those under which I asked, so nothing was done. Please ask me again."
     assert refused["decision"]["void_answer"] == "other_rules"
     assert "policy.cedar" not in json.dumps(refused)
-    assert (await laptop.answer(pending))["reply"] == "Done: deleted 'call mom'."
+    assert (await laptop.answer(pending))["reply"] == "Done: Delete task 'call mom'."
 
 
 @pytest.mark.parametrize("typed", ["yes", "No.", "go ahead"])
@@ -282,7 +282,7 @@ async def test_the_inbox_has_the_open_question_of_every_conversation_until_it_is
     await phone.ask_to_delete("call mom")
     clock.advance(minutes=1)
     pending = await laptop.ask_to_delete("buy bread")
-    first, second = (phone.conversation, "Delete 'call mom'"), (laptop.conversation, "Delete 'buy bread'")
+    first, second = (phone.conversation, "Delete task 'call mom'"), (laptop.conversation, "Delete task 'buy bread'")
     assert await inbox(phone) == await inbox(laptop) == [first, second]
     assert await inbox(phone, limit=1) == [first]
     page = (await phone.http.get("/api/questions", params={"limit": 1})).json()
@@ -292,9 +292,12 @@ async def test_the_inbox_has_the_open_question_of_every_conversation_until_it_is
     # A question that is asked again stays; a later one of its conversation replaces it.
     assert (await phone.say("perhaps"))["decision"]["pending_action"] is not None
     await phone.ask_to_delete("buy bread")
-    assert sorted(description for _, description in await inbox(phone)) == ["Delete 'buy bread'", "Delete 'buy bread'"]
+    assert sorted(description for _, description in await inbox(phone)) == [
+        "Delete task 'buy bread'",
+        "Delete task 'buy bread'",
+    ]
     await laptop.answer(pending, yes=False)
-    assert await inbox(phone) == [(phone.conversation, "Delete 'buy bread'")]
+    assert await inbox(phone) == [(phone.conversation, "Delete task 'buy bread'")]
     clock.advance(minutes=5)
     assert await inbox(phone) == []
 
@@ -309,12 +312,12 @@ async def test_the_inbox_has_the_calls_of_mcp_clients_and_nothing_of_other_users
         await runtime.chat.call(user, [FunctionCall("delete_task", {"task_id": task_id})])
     client = Client(served(runtime))
     ((_, description),) = await inbox(client)
-    assert description == "Delete 'call mom'"
+    assert description == "Delete task 'call mom'"
     [waiting] = (await client.http.get("/api/questions")).json()["questions"]
     path, given = f"/api/questions/{waiting['id']}/answer", {"yes": True, "digest": waiting["digest"]}
     for _ in range(2):
         answered = (await client.http.post(path, json=given)).json()
-        assert answered["reply"]["decision"]["effects"] == ["deleted 'call mom'"]
+        assert answered["reply"]["decision"]["effects"] == ["Delete task 'call mom'"]
         assert answered["question"]["state"] == "approved"
     other = await client.http.post(path, json={**given, "yes": False})
     assert (other.status_code, other.json()["error"]["code"]) == (409, "QUESTION_CONFLICT")

@@ -10,7 +10,7 @@ async def test_a_dry_run_over_http_changes_nothing(client: httpx.AsyncClient) ->
     answer = await client.post("/api/chat", json={"content": "add a task to call mom", "dry_run": True})
     decision = answer.json()["decision"]
     assert decision["effects"] == []
-    assert decision["notices"] == ["Not done: add task (description 'call mom'). This is a dry run: it would be done."]
+    assert decision["notices"] == ["Not done: add task 'call mom'. This is a dry run: it would be done."]
     assert decision["outcome_category"] == "SUCCESS:RESPONSE_GIVEN"
     assert (await client.get("/api/tasks")).json()["items"] == []
 

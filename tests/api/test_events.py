@@ -78,7 +78,7 @@ async def test_a_stream_has_every_state_and_call_and_ends_with_the_answer(
                 "operation": "done",
             },
         ),
-        ("receipt", {"sequence": 1, "text": "added 'call mom'"}),
+        ("receipt", {"sequence": 1, "text": "Add task 'call mom'"}),
         _state("APPEND_RESULTS"),
         _state("CHECK_ITERATIONS"),
         _state("INVOKE_LLM", 2),
@@ -161,7 +161,7 @@ async def test_a_confirmation_and_its_answer_have_the_same_events_live_and_from_
         events = await _stream(client, content, conversation_id=conversation)
         assert [one.data["disposition"] for one in events if one.event == "tool_call"] == dispositions
         assert events == await _recorded(client, events[-1].data["decision_id"])
-    assert [one.data["text"] for one in events if one.event == "receipt"] == ["deleted 'milk'"]
+    assert [one.data["text"] for one in events if one.event == "receipt"] == ["Delete task 'milk'"]
     assert await environment.descriptions("local") == []
 
 

@@ -19,7 +19,8 @@ from tests.chat.environment import Environment
 from tests.chat.test_approvals import rules
 from tests.scripted_turns import calls
 
-IN_PLANS = Constitution.load(None).text.replace("- add_task: Create new tasks", "- add_task: Create new tasks (in plans)")
+ADDS = '- add_task: "Add task[ {description}]"'
+IN_PLANS = Constitution.load(None).text.replace(ADDS, f"{ADDS} (in plans)")
 LINES = [{"tool": "add_task", "arguments": {"description": {"is": ["bread", "milk"]}}, "times": 2}]
 AGREED = [calls(("propose_plan", {"lines": LINES})), calls(("add_task", {"description": "bread"})), says("Added.")]
 

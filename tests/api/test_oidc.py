@@ -105,7 +105,7 @@ async def test_a_session_has_the_roles_of_the_token(issuer: Issuer, environment:
     rules = 'permit (principal in Role::"support", action, resource);'
     settings = {**issuer.settings, "roles": "groups=support,manager"}
     client = served(environment.runtime(settings=settings, conditions=ConditionsFile(rules, roles=("support", "manager"))))
-    for groups, effects in ((["staff", "support"], ["added 'call mom'"]), ("manager", []), (None, [])):
+    for groups, effects in ((["staff", "support"], ["Add task 'call mom'"]), ("manager", []), (None, [])):
         issuer.claims = {"groups": groups, "scope": "openid support"}
         await client.post("/api/sign-in", json=await begin(client, issuer))
         answer = await client.post("/api/chat", json={"content": "add a task to call mom"})

@@ -34,7 +34,7 @@ async def slow_list(environment: Environment) -> AsyncGenerator[tuple[Runtime, a
         await go_on.wait()
         return {"tasks": [], "status": status}
 
-    async def is_not_called() -> str:
+    async def is_not_called(description: str = "", task_id: str = "") -> str:  # noqa: ARG001 (the sentences name them)
         raise AssertionError
 
     # The constitution lists these tools too, so a server must have them.

@@ -64,8 +64,8 @@ async def test_a_typed_answer_is_listed_with_the_action_that_it_is_about(
     listed = (await client.get("/api/decisions")).json()["items"]
     ending = "done" if answer == "yes" else "declined"
     assert [(item["decision_type"], item["title"], item["ending"]) for item in listed] == [
-        (type_, "Delete 'call mom'", ending),
-        ("REQUEST_CONFIRMATION", "Delete 'call mom'", "asked first"),
+        (type_, "Delete task 'call mom'", ending),
+        ("REQUEST_CONFIRMATION", "Delete task 'call mom'", "asked first"),
         ("INVOKE_TOOL", "add a task to call mom", "done"),
     ]
     together = (await client.get("/api/decisions", params={"together": True})).json()
@@ -242,7 +242,7 @@ async def test_a_saved_proof_is_of_an_own_decision_and_shows_what_other_rules_wo
 ) -> None:
     of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
     text = Constitution.load().text
-    address, unlisted = f"/api/decisions/{of_ann}/proof", text.replace("- add_task: Create new tasks\n", "")
+    address, unlisted = f"/api/decisions/{of_ann}/proof", text.replace('- add_task: "Add task[ {description}]"\n', "")
     for rules in ({}, {"constitution": unlisted}):
         answers = [
             await guarded.post(address, json=rules, headers=headers(*who)) for who in (["ann"], ["bob"], ["eve", "auditor"])

@@ -16,7 +16,9 @@ from tests.api.live_server import LiveServer, live_server
 from tests.fork_server import quick_processes
 
 TEXT = Constitution.load(None).text
-CONFIRMS_ADDING = TEXT.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
+CONFIRMS_ADDING = TEXT.replace(
+    '- add_task: "Add task[ {description}]"', '- add_task: "Add task[ {description}]" (requires confirmation)'
+)
 
 
 @contextmanager
@@ -70,7 +72,10 @@ def test_another_constitution_changes_the_outcome_of_the_decision_it_concerns(se
 
 
 def test_a_constitution_that_does_not_fit_the_recorded_tools_is_reported(server: LiveServer, said: list[str]) -> None:
-    without_marker = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks")
+    without_marker = TEXT.replace(
+        'delete_task: "Delete task[ {preview or task_id}]" (requires confirmation)',
+        'delete_task: "Delete task[ {preview or task_id}]"',
+    )
     assert without_marker != TEXT
     events = replayed(server, last=3, rules={"constitution": without_marker})
     assert [kind for kind, _ in events] == ["start", "report", "report", "report", "end"]
@@ -135,7 +140,7 @@ def test_the_flow_of_each_decision_says_what_becomes_of_its_calls(server: LiveSe
     assert flows(server, last=3) == found
     added = "add a task to call mom"
     assert flows(server, last=3, rules={"constitution": CONFIRMS_ADDING}) == {**found, added: ("runs", "asks", "add_task")}
-    unlisted = TEXT.replace("- add_task: Create new tasks\n", "")
+    unlisted = TEXT.replace('- add_task: "Add task[ {description}]"\n', "")
     assert flows(server, last=3, rules={"constitution": unlisted}) == {**found, added: ("runs", "refused", "add_task")}
     conditions = 'permit (principal, action, resource);\nforbid (principal, action == Action::"list_tasks", resource);'
     listed = ("runs", "refused", "list_tasks")
@@ -151,10 +156,16 @@ def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_h
         asked = server.post("/api/chat", json={**in_it, "content": "delete the feed the cat task"}).json()
         done = server.post("/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}).json()
         assert [one["decision"]["decision_type"] for one in (asked, done)] == ["REQUEST_CONFIRMATION", "INVOKE_TOOL"]
-        unasked = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
+        unasked = TEXT.replace(
+            'delete_task: "Delete task[ {preview or task_id}]" (requires confirmation)',
+            'delete_task: "Delete task[ {preview or task_id}]" (without confirmation)',
+        )
         (flow,) = flows(server, decision_id=asked["decision_id"], rules={"constitution": unasked}).values()
         assert flow == ("asks", "runs", "delete_task")
-        confirmed = TEXT.replace("Mark tasks as done", "Mark tasks as done (requires confirmation)")
+        confirmed = TEXT.replace(
+            'complete_task: "Complete task[ {preview or task_id}]"',
+            'complete_task: "Complete task[ {preview or task_id}]" (requires confirmation)',
+        )
         (flow,) = flows(server, decision_id=done["decision_id"], rules={"constitution": confirmed}).values()
         assert flow == ("runs", "asks", "complete_task")
 

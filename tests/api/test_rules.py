@@ -108,7 +108,7 @@ async def test_reading_the_rules_in_force_prepares_the_replays_of_others(environ
 
 
 async def test_other_texts_make_other_rows(client: httpx.AsyncClient) -> None:
-    found = await rows(client, constitution=TEXT.replace("- add_task: Create new tasks\n", ""))
+    found = await rows(client, constitution=TEXT.replace('- add_task: "Add task[ {description}]"\n', ""))
     assert (found["add_task"]["verdict"], found["add_task"]["line"]) == ("refused", None)
     milk = (await rows(client, conditions=MILK))["add_task"]
     assert milk["conditions"] == [{"name": "no milk", "line": 2, "number": 1, "effect": "forbid", "shadow": False}]
@@ -161,7 +161,10 @@ async def test_a_change_that_the_solver_cannot_express_is_reported_as_not_compar
 
 
 async def test_the_analysis_finds_what_becomes_possible_and_what_does_not(client: httpx.AsyncClient) -> None:
-    loosened = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
+    loosened = TEXT.replace(
+        'delete_task: "Delete task[ {preview or task_id}]" (requires confirmation)',
+        'delete_task: "Delete task[ {preview or task_id}]" (without confirmation)',
+    )
     changes, promises = await compared(client, constitution=loosened, conditions=MILK, promises=MILKSHAKES)
     assert changes == [
         ("no longer possible", 'add_task(description="milk")'),

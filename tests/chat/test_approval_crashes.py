@@ -147,7 +147,7 @@ async def test_another_process_closes_a_request_once_wherever_a_process_stops(
         assert await environment.descriptions(user) == expected, f"commit {n}"
         closing = (await messages(chat, asked, user))[2:]
         assert len(closing) == 2
-        assert ("Done: added 'bread'." if approve else "so nothing was done") in closing[1]
+        assert ("Done: Add task 'bread'." if approve else "so nothing was done") in closing[1]
     assert 3 < n < _COMMITS
     assert {state for state, _ in await environment.turns()} == {"done"}
 

@@ -95,7 +95,7 @@ async def check(servers: PostgresqlServers, played: Sequence[Round]) -> None:
     for one in played:
         own = [(role, content) for user, role, content in said if user == one.user]
         assert [role for role, _ in own] == ["user", "assistant"] * 2, own
-        assert ("Done: added 'buy bread'." if one.approve else "Denied by 'eve'") in own[-1][1]
+        assert ("Done: Add task 'buy bread'." if one.approve else "Denied by 'eve'") in own[-1][1]
     assert await servers.rows("SELECT id FROM turns WHERE state <> 'done'") == []
     assert await servers.rows("SELECT operation_key FROM call_operations WHERE state IN ('intended', 'unknown')") == []
 

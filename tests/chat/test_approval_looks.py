@@ -103,7 +103,7 @@ async def test_a_preview_of_a_look_is_recorded(environment: Environment) -> None
     request = request_of(said)
     await rename(environment, await environment.task_id("bread"), "rye bread")
     shown = await view_of(demanding, request)
-    assert shown.object_now == "Delete 'rye bread'"
+    assert shown.object_now == "Delete task 'rye bread'"
     (look,) = await looks(environment)
     assert EntryKind.PREVIEW in kinds(look)
 

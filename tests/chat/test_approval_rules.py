@@ -106,7 +106,7 @@ async def test_weaker_rules_lower_nothing_and_make_a_call_that_the_asking_ones_p
     assert (seen.state, seen.decided_elsewhere, seen.yours.effect) == ("open", "", "runs")
     await respond(weaker, request, "eve", roles=["finance"])
     assert await environment.descriptions() == ["bread"]
-    assert (await messages(chat, asked))[-1] == "Approved by 'bob' as manager and 'eve' as finance. Done: added 'bread'."
+    assert (await messages(chat, asked))[-1] == "Approved by 'bob' as manager and 'eve' as finance. Done: Add task 'bread'."
 
 
 async def test_an_approver_sees_what_both_rules_need(environment: Environment) -> None:

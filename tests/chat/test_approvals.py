@@ -112,7 +112,7 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert asked.decision.pending_action is None
     assert asked.reply == (
-        "Add task\n  Description: 'bread'.\nThis waits for the approval of another person with the role manager. "
+        "Add task 'bread'. This waits for the approval of another person with the role manager. "
         "A rule asks for it: additions need a manager. Nothing has been done yet. "
         f"The request {request.id} is open until {request.action.expires_at:%Y-%m-%d %H:%M} UTC."
     )
@@ -129,16 +129,16 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
     assert closed.state == "approved"
     assert (await messages(chat, asked))[2:] == [
         "The request was approved.",
-        "Approved by 'bob' as manager. Done: added 'bread'.",
+        "Approved by 'bob' as manager. Done: Add task 'bread'.",
     ]
 
 
 @pytest.mark.parametrize(
     ("end", "reply"),
     [
-        ("denied", "Denied by 'bob' as manager, so nothing was done: add task (description 'bread')."),
-        ("cancelled", "You withdrew the request, so nothing was done: add task (description 'bread')."),
-        ("expired", "No one answered until {until}, so nothing was done: add task (description 'bread')."),
+        ("denied", "Denied by 'bob' as manager, so nothing was done: add task 'bread'."),
+        ("cancelled", "You withdrew the request, so nothing was done: add task 'bread'."),
+        ("expired", "No one answered until {until}, so nothing was done: add task 'bread'."),
     ],
 )
 async def test_every_end_has_its_own_sentence_and_one_closing_message(
@@ -207,7 +207,7 @@ async def test_a_yes_comes_first_and_is_kept_while_the_call_waits(each_environme
     assert late.reply == "That question has already been answered, so nothing was done now."
     await respond(chat, request)
     assert await environment.descriptions() == []
-    assert (await messages(chat, waits))[-1] == "Approved by 'bob' as manager. Done: deleted 'bread'."
+    assert (await messages(chat, waits))[-1] == "Approved by 'bob' as manager. Done: Delete task 'bread'."
 
 
 async def test_aisvs_9_2_10_calls_after_one_that_waits_are_skipped_and_those_before_it_are_made(
@@ -273,7 +273,7 @@ async def test_what_the_call_acts_on_is_looked_up_again_and_a_change_opens_the_r
         await respond(chat, request)
         shown = (await chat.conversation("ann", asked.conversation_id)).messages
         assert "It has changed since the request, so nothing was done." in shown[-1].content
-        assert f"Delete '{name}'" in shown[-1].content
+        assert f"Delete task '{name}'" in shown[-1].content
         (open_one,) = [one for one in await own(chat, "ann") if one.state == "open"]
         stored = await requests_of(chat).state(open_one.id, "ann")
         request = stored.request

@@ -19,7 +19,7 @@ from tests.chat.environment import Environment
 from tests.chat.test_recovered_yes import asked_to_delete, yes_to
 from tests.scripted_turns import calls
 
-_SAID = Said(parts=(SaidPart(text="Delete 'milk'"),))
+_SAID = Said(parts=(SaidPart(text="Delete task 'milk'"),))
 
 
 @pytest.fixture
@@ -142,8 +142,8 @@ async def test_a_card_of_several_calls_says_what_became_of_each(
     assert await environment.descriptions() == []
 
 
-async def test_a_receipt_in_the_words_of_its_server_is_all_that_a_card_says_of_a_result(environment: Environment) -> None:
+async def test_a_card_says_nothing_of_a_result_whose_object_its_sentence_names(environment: Environment) -> None:
     asked = await asked_to_delete(environment)
     await environment.chat().send("ann", answers=yes_to(asked))
     [card] = await cards(environment, asked.conversation_id)
-    assert [(row.label, row.text) for row in card.calls[0].result] == [("Receipt", "\"deleted 'milk'\"")]
+    assert (card.calls[0].said.sentence, card.calls[0].result) == ("Delete task 'milk'", ())

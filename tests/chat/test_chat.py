@@ -215,5 +215,5 @@ async def test_a_decision_without_a_model_belongs_to_a_conversation_and_leaves_i
     assert asked.decision.pending_action is not None
     await chat.call("ann", [listing], conversation_id=added.conversation_id)
     done = await chat.send("ann", "yes", conversation_id=added.conversation_id)
-    assert done.decision.effects == ["deleted 'call mom'"]
+    assert done.decision.effects == ["Delete task 'call mom'"]
     assert await environment.descriptions() == []

@@ -28,32 +28,32 @@ async def rows(environment: Environment, asked: ChatAnswer, search: str | None =
 
 async def test_a_question_is_listed_by_its_sentence_and_its_answer_takes_its_place(environment: Environment) -> None:
     asked = await asked_to_delete(environment)
-    assert await rows(environment, asked) == [("Delete 'milk'", "asked first")]
+    assert await rows(environment, asked) == [("Delete task 'milk'", "asked first")]
     await environment.chat().send("ann", answers=yes_to(asked))
-    assert await rows(environment, asked) == [("Delete 'milk'", "done")]
+    assert await rows(environment, asked) == [("Delete task 'milk'", "done")]
 
 
 @pytest.mark.parametrize(("answer", "ending"), [("no", "declined"), ("yes", "done")])
 async def test_a_typed_answer_is_listed_like_one_by_its_button(environment: Environment, answer: str, ending: str) -> None:
     asked = await asked_to_delete(environment)
     await environment.chat().send("ann", answer, conversation_id=asked.conversation_id)
-    assert await rows(environment, asked) == [("Delete 'milk'", ending)]
+    assert await rows(environment, asked) == [("Delete task 'milk'", ending)]
 
 
 async def test_the_row_is_found_by_the_words_of_the_question_and_of_the_answer(environment: Environment) -> None:
     asked = await asked_to_delete(environment)
     await environment.chat().send("ann", "yes", conversation_id=asked.conversation_id)
     for search in ("delete milk", "yes"):
-        assert await rows(environment, asked, search) == [("Delete 'milk'", "done")]
+        assert await rows(environment, asked, search) == [("Delete task 'milk'", "done")]
 
 
 async def test_a_question_that_is_asked_again_or_set_aside_has_one_row(environment: Environment, clock: ManualClock) -> None:
     asked = await asked_to_delete(environment)
     await environment.chat().send("ann", "yes but why", conversation_id=asked.conversation_id)
-    assert await rows(environment, asked) == [("Delete 'milk'", "asked first")]
+    assert await rows(environment, asked) == [("Delete task 'milk'", "asked first")]
     clock.advance(minutes=6)
     await environment.chat().send("ann", "hello", conversation_id=asked.conversation_id)
-    assert await rows(environment, asked) == [("hello", "answered"), ("Delete 'milk'", "asked first")]
+    assert await rows(environment, asked) == [("hello", "answered"), ("Delete task 'milk'", "asked first")]
 
 
 async def test_a_late_answer_is_a_row_of_its_own(environment: Environment, clock: ManualClock) -> None:
@@ -62,4 +62,4 @@ async def test_a_late_answer_is_a_row_of_its_own(environment: Environment, clock
     clock.advance(minutes=6)
     late = ConfirmationAnswer(pending_action=asked.decision.pending_action.id, yes=True)
     await environment.chat().send("ann", answers=late)
-    assert [title for title, _ in await rows(environment, asked)] == ["Yes.", "Delete 'milk'"]
+    assert [title for title, _ in await rows(environment, asked)] == ["Yes.", "Delete task 'milk'"]

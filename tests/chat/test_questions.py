@@ -119,7 +119,7 @@ async def test_the_third_time_it_is_asked_a_question_can_still_be_confirmed(envi
     asked = await asked_to_delete(environment)
     for said in ("yes but why", "yes but why", "yes"):
         answered = await environment.chat().send("ann", said, conversation_id=asked.conversation_id)
-    assert answered.reply == "Done: deleted 'milk'."
+    assert answered.reply == "Done: Delete task 'milk'."
     assert await shown(environment, asked) == ["done"]
 
 

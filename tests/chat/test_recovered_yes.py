@@ -89,7 +89,7 @@ async def test_the_sweep_of_another_process_does_once_what_was_confirmed_whereve
         await chat.serve_due()
         if n > _CLAIMED or after:
             reply, record = await last_answer(environment, asked, user)
-            assert (reply, record.decision.effects) == ("Done: deleted 'milk'.", ["deleted 'milk'"]), f"commit {n}"
+            assert (reply, record.decision.effects) == ("Done: Delete task 'milk'.", ["Delete task 'milk'"]), f"commit {n}"
             assert record.decision.decision_type is DecisionType.EXECUTE_PENDING
             assert await environment.descriptions(user) == ["bread"]
         await left.wake_up()
@@ -174,7 +174,7 @@ async def test_a_process_with_other_rules_follows_no_yes_of_a_dead_one_and_leave
     assert await environment.descriptions() == ["milk", "bread"]
     await left.wake_up()
     answered = await environment.chat().send("ann", answers=yes_to(asked))
-    assert answered.reply == "Done: deleted 'milk'."
+    assert answered.reply == "Done: Delete task 'milk'."
     assert await environment.descriptions() == ["bread"]
 
 
@@ -260,7 +260,7 @@ async def test_a_yes_at_a_server_with_other_rules_changes_nothing_and_the_questi
     assert (refused.decision.void_answer, refused.decision.pending_action) == (AnswerState.OTHER_RULES, None)
     chat = environment.chat()
     assert (await chat.conversation("ann", asked.conversation_id)).pending_action == asked.decision.pending_action
-    assert (await chat.send("ann", answers=yes_to(asked))).reply == "Done: deleted 'milk'."
+    assert (await chat.send("ann", answers=yes_to(asked))).reply == "Done: Delete task 'milk'."
     assert await environment.descriptions() == ["bread"]
 
 
@@ -286,5 +286,5 @@ async def test_during_a_rollout_a_question_is_answered_where_it_was_asked_and_as
     # Each refuses what the other one has asked; the old question is replaced by the new one.
     assert (await old.send("ann", answers=yes_to(again))).decision.void_answer is AnswerState.OTHER_RULES
     assert (await old.send("ann", answers=yes_to(asked))).decision.void_answer is AnswerState.SUPERSEDED
-    assert (await new.send("ann", answers=yes_to(again))).reply == "Done: deleted 'milk'."
+    assert (await new.send("ann", answers=yes_to(again))).reply == "Done: Delete task 'milk'."
     assert await environment.descriptions() == ["bread"]

@@ -147,7 +147,7 @@ async def test_the_same_request_continues_where_a_process_stopped(
         clock.advance(**_AFTER_THE_LEASE)
         chat = environment.chat()
         answer = await chat.send(user, "add milk", idem_key="k")
-        assert answer.decision.effects == ["added 'milk'"], f"commit {n}"
+        assert answer.decision.effects == ["Add task 'milk'"], f"commit {n}"
         assert await environment.descriptions(user) == ["milk"]
         late = await left.wake_up()
         assert late == answer or isinstance(late, ServiceError)
@@ -315,7 +315,7 @@ async def test_another_message_finishes_the_abandoned_turn_of_its_conversation(
         await chat.send("ann", "add eggs", conversation_id=conversation)
     assert busy.value.code == ServiceErrorCode.CONVERSATION_BUSY
     clock.advance(**_AFTER_THE_LEASE)
-    assert (await chat.send("ann", "add eggs", conversation_id=conversation)).decision.effects == ["added 'eggs'"]
+    assert (await chat.send("ann", "add eggs", conversation_id=conversation)).decision.effects == ["Add task 'eggs'"]
     assert await environment.descriptions() == ["eggs"]
     assert (await environment.said())[2:5] == ["add milk", FAILURE_REPLY, "add eggs"]
     await left.wake_up()

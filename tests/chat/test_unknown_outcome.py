@@ -93,7 +93,7 @@ async def test_a_database_that_is_down_at_the_end_of_a_turn_delays_its_answer(
     model = FailureBeforeAnswer([ADD, says("Added milk to your list.")], go_down)
     answer = await pass_time(clock, each_environment.chat(model, database=database).send("ann", "add milk", idem_key="k"))
     assert clock.monotonic() >= database.down_until
-    assert (answer.reply, answer.decision.effects) == ("Added milk to your list.", ["added 'milk'"])
+    assert (answer.reply, answer.decision.effects) == ("Added milk to your list.", ["Add task 'milk'"])
     assert await each_environment.decisions() == [("INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", "completed")]
     assert await each_environment.chat().send("ann", "add milk", idem_key="k") == answer
     assert (await verified(each_environment.database, key=None)).violations == []

@@ -73,7 +73,7 @@ def test_the_reply_and_below_it_the_receipts_go_to_stdout_and_everything_else_to
 
     reply, receipt = ended.out.splitlines()
     assert "call mom" in reply
-    assert receipt == "  ✓ added 'call mom'"
+    assert receipt == "  ✓ Add task 'call mom'"
     assert ended.err.splitlines()[0] == "model: embedded: no GEMINI_API_KEY is set"
     uuid.UUID(conversation_of(ended.err))
     assert ended.code == 0
@@ -86,7 +86,7 @@ def test_json_is_one_object_with_decision_states_ids_and_reply(cli: Cli) -> None
     assert list(answer) == ["decision", "states", "conversation_id", "decision_id", "reply"]
     assert answer["decision"]["decision_type"] == "INVOKE_TOOL"
     assert answer["decision"]["outcome_category"] == "SUCCESS:TASK_COMPLETED"
-    assert answer["decision"]["effects"] == ["added 'call mom'"]
+    assert answer["decision"]["effects"] == ["Add task 'call mom'"]
     assert answer["decision"]["decision_id"] == answer["decision_id"]
     assert answer["decision"]["response_text"] == answer["reply"]
     assert (answer["states"][0], answer["states"][-1]) == ("BUILD_REQUEST", "BUILD_DECISION")
@@ -95,20 +95,20 @@ def test_json_is_one_object_with_decision_states_ids_and_reply(cli: Cli) -> None
 
 @pytest.mark.parametrize("task", ["می\u200cخواهم نان", "lunch 👨\u200d👩\u200d👧"])
 def test_a_task_is_stored_and_asked_back_with_its_joiners(cli: Cli, task: str, token: tuple[str, str]) -> None:
-    assert f"added '{task}'" in cli("ask", f"add a task to {task}").out
-    assert f"Delete '{task}'" in cli("ask", f"delete {task}").out
-    assert f"deleted '{task}'" in cli("ask", "-c", "yes", *token).out
+    assert f"Add task '{task}'" in cli("ask", f"add a task to {task}").out
+    assert f"Delete task '{task}'" in cli("ask", f"delete {task}").out
+    assert f"Delete task '{task}'" in cli("ask", "-c", "yes", *token).out
 
 
 def test_a_hidden_character_in_a_task_is_seen_before_the_user_confirms(cli: Cli, script: Callable[..., str]) -> None:
     calls = {"finish_reason": "tool_calls"}
     add = calls | {"function_calls": [{"name": "add_task", "arguments": {"description": "pay\u3164bob\u202e"}}]}
     said = {"content": "Added.", "finish_reason": "stop"}
-    assert "✓ added 'pay‹U+3164›bob‹U+202E›'" in cli("ask", "add it", "--model", script(add, said)).out
+    assert "✓ Add task 'pay‹U+3164›bob‹U+202E›'" in cli("ask", "add it", "--model", script(add, said)).out
     (task,) = cli("tools", "call", "list_tasks").json()["data"]["tasks"]
     assert task["description"] == "pay\u3164bob\u202e"
     delete = calls | {"function_calls": [{"name": "delete_task", "arguments": {"task_id": task["id"]}}]}
-    assert "Delete 'pay‹U+3164›bob‹U+202E›'. Should I" in cli("ask", "delete it", "--model", script(delete)).out
+    assert "Delete task 'pay‹U+3164›bob‹U+202E›'. Should I" in cli("ask", "delete it", "--model", script(delete)).out
 
 
 def test_a_deletion_is_confirmed_without_an_id(cli: Cli, token: tuple[str, str]) -> None:
@@ -116,7 +116,7 @@ def test_a_deletion_is_confirmed_without_an_id(cli: Cli, token: tuple[str, str])
     asked = cli("ask", "delete call mom")
     assert asked.err == "to answer: graph-agent ask -c\n"
 
-    assert cli("ask", "-c", "yes", *token).out.splitlines()[-1] == "  ✓ deleted 'call mom'"
+    assert cli("ask", "-c", "yes", *token).out.splitlines()[-1] == "  ✓ Delete task 'call mom'"
     assert cli("ask", "--continue", "yes", *token).out != ""
     assert "call mom" not in cli("ask", "show my tasks").out
 
@@ -130,7 +130,7 @@ def test_the_printed_command_answers_for_the_same_user_and_roles(
     (hint,) = [line for line in cli("ask", "delete call mom", *options).err.splitlines() if line.startswith("to answer: ")]
     assert hint == "to answer: graph-agent ask --user 'bob smith' --role support -c"
     answer = shlex.split(hint.removeprefix("to answer: "))
-    assert "✓ deleted 'call mom'" in cli(*answer[1:], "yes", *token).out
+    assert "✓ Delete task 'call mom'" in cli(*answer[1:], "yes", *token).out
 
 
 def test_a_yes_answers_the_question_of_its_own_terminal(
@@ -145,7 +145,7 @@ def test_a_yes_answers_the_question_of_its_own_terminal(
         elsewhere = cli("ask", "delete feed the cat")
     assert [line.partition(":")[0] for line in elsewhere.err.splitlines()] == ["model", "to answer", "conversation"]
 
-    assert "✓ deleted 'call mom'" in cli("ask", "-c", "yes", *token).out
+    assert "✓ Delete task 'call mom'" in cli("ask", "-c", "yes", *token).out
     assert "feed the cat" in cli("ask", "show my tasks").out
 
 
@@ -163,8 +163,8 @@ def test_a_question_that_another_terminal_asked_is_shown_here_before_a_yes_confi
         cli("ask", "delete call mom", "--conversation", conversation)
 
     shown = cli("ask", *here, words, *token).out
-    assert shown.endswith("Delete 'call mom'. Should I go ahead? Please answer yes or no.\n")
-    assert "✓ deleted 'call mom'" in cli("ask", *here, words, *token).out
+    assert shown.endswith("Delete task 'call mom'. Should I go ahead? Please answer yes or no.\n")
+    assert "✓ Delete task 'call mom'" in cli("ask", *here, words, *token).out
 
 
 def test_a_yes_in_one_terminal_does_not_answer_a_later_question_of_another_one(
@@ -180,8 +180,8 @@ def test_a_yes_in_one_terminal_does_not_answer_a_later_question_of_another_one(
 
     again = cli("ask", "-c", "yes", *token).out
     assert again.startswith("Your answer may belong to another question, so nothing was done.")
-    assert "Delete 'feed the cat'" in again
-    assert "✓ deleted 'feed the cat'" in cli("ask", "-c", "yes", *token).out
+    assert "Delete task 'feed the cat'" in again
+    assert "✓ Delete task 'feed the cat'" in cli("ask", "-c", "yes", *token).out
     assert "call mom" in cli("ask", "show my tasks").out
 
 
@@ -194,7 +194,7 @@ def test_a_new_terminal_continues_the_last_conversation_of_the_user(
     monkeypatch.setattr(os, "getsid", lambda _: 1)
 
     done = cli("ask", "-c", "yes", "--user", "ann", *token)
-    assert "✓ deleted 'call mom'" in done.out
+    assert "✓ Delete task 'call mom'" in done.out
     assert conversation_of(done.err) == conversation
     nothing = cli("ask", "-c", "yes", "--user", "bob")
     assert (nothing.code, nothing.err.splitlines()[-1]) == (1, "graph-agent: There is no conversation to continue yet.")
@@ -231,7 +231,7 @@ def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(c
     assert "You have answered this question already." in late.err
     again = cli("ask", "delete the call mom task", "-v")
     (pending_id,) = re.findall(r"questions answer (\S+)", again.err)
-    assert "deleted 'call mom'" in cli("questions", "answer", "--yes", pending_id, *token).out
+    assert "Delete task 'call mom'" in cli("questions", "answer", "--yes", pending_id, *token).out
 
 
 def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_that_answers_it_and_uses_nothing_up(
@@ -255,7 +255,7 @@ def test_a_yes_in_a_shell_without_the_files_of_the_question_prints_the_command_t
     changed = cli(*shlex.split(command)[1:], "--yes", *token)
     assert f"the conditions file {policy} (or GRAPH_AGENT_ROLES or GRAPH_AGENT_TIME_ZONE) has changed since" in changed.err
     policy.write_text("permit (principal, action, resource);")
-    assert "✓ deleted 'call mom'" in cli(*shlex.split(command)[1:], "--yes", *token).out
+    assert "✓ Delete task 'call mom'" in cli(*shlex.split(command)[1:], "--yes", *token).out
 
 
 def test_a_question_without_a_policy_is_answered_without_the_one_of_the_environment(
@@ -274,7 +274,7 @@ def test_a_question_without_a_policy_is_answered_without_the_one_of_the_environm
 def test_a_dropped_action_is_printed_as_a_notice(cli: Cli) -> None:
     conversation = conversation_of(cli("ask", "add a task to call mom").err)
     cli("ask", "delete the call mom task", "--conversation", conversation)
-    assert "  ! Not done: delete 'call mom'.\n" in cli("ask", "hello", "--conversation", conversation).out
+    assert "  ! Not done: delete task 'call mom'.\n" in cli("ask", "hello", "--conversation", conversation).out
 
 
 def test_users_do_not_see_each_other(cli: Cli) -> None:
@@ -286,7 +286,7 @@ def test_users_do_not_see_each_other(cli: Cli) -> None:
 
 
 def test_a_dash_reads_the_message_from_stdin(cli: Cli) -> None:
-    assert "✓ added 'feed the cät'" in cli("ask", "-", stdin="add a task to feed the cät\n".encode()).out
+    assert "✓ Add task 'feed the cät'" in cli("ask", "-", stdin="add a task to feed the cät\n".encode()).out
 
 
 @pytest.mark.parametrize(

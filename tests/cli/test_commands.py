@@ -27,7 +27,7 @@ def test_step_prints_every_state_its_outcome_and_what_changed(cli: Cli) -> None:
         ("BUILD_DECISION", "decided"),
     ]
     assert any(line.split()[:1] == ["calls"] and "add_task" in line and "executed, ok" in line for line in lines)
-    assert lines[-1] == "  ✓ added 'call mom'"
+    assert lines[-1] == "  ✓ Add task 'call mom'"
     assert max(map(len, lines)) < 280
     assert ended.code == 0
 
@@ -38,7 +38,7 @@ def test_step_goes_on_with_a_conversation(cli: Cli, token: tuple[str, str]) -> N
     conversation = asked.err.split("conversation: ")[1].strip()
     assert "pending" in asked.out
 
-    assert "✓ deleted 'call mom'" in cli("step", "yes", "--conversation", conversation, *token).out
+    assert "✓ Delete task 'call mom'" in cli("step", "yes", "--conversation", conversation, *token).out
 
 
 def test_diagram_prints_what_is_drawn_from_the_topology(cli: Cli) -> None:
@@ -51,8 +51,8 @@ def test_the_demo_shows_every_kind_of_decision_and_one_record(cli: Cli) -> None:
 
     assert ended.code == 0
     for text in (
-        "✓ added 'call mom'",
-        "✓ completed 'call mom'",
+        "✓ Add task 'call mom'",
+        "✓ Complete task 'call mom'",
         "ASK_CLARIFICATION",
         "REFUSAL:OUT_OF_SCOPE",
         "REQUEST_CONFIRMATION",
@@ -82,9 +82,9 @@ def test_a_chat_is_one_conversation_until_quit(cli: Cli, token: tuple[str, str])
     printed = ended.out
     assert (
         printed.index("/tasks")
-        < printed.index("✓ added 'call mom'")
+        < printed.index("✓ Add task 'call mom'")
         < printed.index("yes or no")
-        < printed.index("✓ deleted 'call mom'")
+        < printed.index("✓ Delete task 'call mom'")
     )
     assert "longer than 4000" in printed
     assert "cat" not in printed
@@ -109,7 +109,7 @@ def test_a_yes_in_a_chat_answers_only_a_question_that_the_chat_has_shown(cli: Cl
 
     printed = cli("chat", *conversation, *token, stdin=b"yes\nyes").out
 
-    assert printed.index("Your answer may belong to another question") < printed.index("✓ deleted 'call mom'")
+    assert printed.index("Your answer may belong to another question") < printed.index("✓ Delete task 'call mom'")
 
 
 def test_constitution_show_prints_the_one_in_force(cli: Cli, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(cli: Cli) -> None
     cli("ask", "add a task to call mom")
     tried = cli("ask", "add a task to buy bread", "--dry-run")
     assert tried.code == 0
-    assert "Not done: add task (description 'buy bread'). This is a dry run: it would be done." in tried.out
+    assert "Not done: add task 'buy bread'. This is a dry run: it would be done." in tried.out
     asked = cli("ask", "delete the mom task", "--dry-run")
     assert "This is a dry run: you would be asked first." in asked.out
     assert "Should I go ahead" not in asked.out
@@ -39,5 +39,5 @@ def test_a_dry_run_leaves_the_open_question_alone(cli: Cli, token: tuple[str, st
     conversation = question["conversation_id"]
     cli("ask", "add a task to buy bread", "--dry-run", "--conversation", conversation)
     done = cli("questions", "answer", "--yes", question["decision"]["pending_action"]["id"], *token)
-    assert "Done: deleted 'call mom'." in done.out
+    assert "Done: Delete task 'call mom'." in done.out
     assert cli("ask", "yes", "--dry-run", "-c").code == 2

@@ -11,7 +11,7 @@ __all__ = ["policy"]
 pytestmark = pytest.mark.usefixtures("policy")
 
 ANN = ("--user", "ann")
-APPROVED = "Approved by 'bob' as manager. Done: added 'buy bread'.\n  ✓ added 'buy bread'\n"
+APPROVED = "Approved by 'bob' as manager. Done: Add task 'buy bread'.\n  ✓ Add task 'buy bread'\n"
 
 
 def test_what_was_decided_is_printed_once_before_the_next_reply(cli: Cli, launched: tuple[str, str]) -> None:
@@ -31,7 +31,7 @@ def test_continuing_without_a_message_prints_it_and_then_says_that_nothing_waits
     cli("questions", "answer", "--no", request_id, *BOB, *launched, "--reason", "not\u202e now")
     told = cli("ask", *ANN, "-c")
     assert told.code == 0
-    assert told.out.startswith("Denied by 'bob' as manager, so nothing was done: add task (description 'buy bread').\n")
+    assert told.out.startswith("Denied by 'bob' as manager, so nothing was done: add task 'buy bread'.\n")
     assert "  ! 'bob' says: 'not‹U+202E› now'\n" in told.out
     again = cli("ask", *ANN, "-c")
     assert (again.code, again.out, again.err) == (1, "", "no action waits in this conversation\n")
@@ -55,7 +55,7 @@ def test_json_stays_one_line_and_other_conversations_and_users_are_told_nothing(
     told = cli("ask", "hello", *ANN, "--json", "--conversation", conversation_of(cli, request_id))
     assert "Approved" not in told.out
     assert told.json()["decision"]["decision_type"] == "RESPOND_ONLY"
-    assert "Approved by 'bob' as manager. Done: added 'buy bread'.\n" in told.err
+    assert "Approved by 'bob' as manager. Done: Add task 'buy bread'.\n" in told.err
 
 
 def conversation_of(cli: Cli, request_id: str) -> str:

@@ -29,6 +29,9 @@ from tests.frozen_clock import freeze_loop_time
 from tests.scripted_turns import grouped
 
 CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
+RENAMES = (
+    '- update_task: "Rename task[ {preview or task_id}][ to {description}]" (without confirmation) (at most 3 per message)\n'
+)
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
@@ -233,11 +236,9 @@ def test_the_policy_had_changed(shown: Shown) -> None:
     async def story(one: LoggedEngine) -> Any:
         await one.turn([calls("update_task", task_id=NOBODY, description="x"), says("That did not work.")])
         one.clock.advance(days=1)
-        stricter = CONSTITUTION.replace(
-            "- update_task: Modify task descriptions (without confirmation) (at most 3 per message)\n", ""
-        ).replace(
-            "- complete_task: Mark tasks as done (at most 5 per message)",
-            "- complete_task: Mark tasks as done (requires confirmation)",
+        stricter = CONSTITUTION.replace(RENAMES, "").replace(
+            '- complete_task: "Complete task[ {preview or task_id}]" (at most 5 per message)',
+            '- complete_task: "Complete task[ {preview or task_id}]" (requires confirmation)',
         )
         script: list[Step] = [calls("update_task", task_id=NOBODY, description="x"), says("That did not work.")]
         return await one.turn(script, constitution=stricter)

@@ -43,7 +43,7 @@ def test_show_prints_everything_about_one_decision(cli: Cli) -> None:
         "executed, ok",
         "message       user    add a task to call mom\n",
         "reply         model   Added 'call mom' to your list.\n",
-        "receipt       server  added 'call mom'\n",
+        "receipt       code    Add task 'call mom'\n",
     ):
         assert part in shown
     record = cli("log", "show", answer["decision_id"], "--json").json()
@@ -120,9 +120,7 @@ def test_show_prints_the_reads_that_conditions_needed(cli: Cli, tmp_path: Path) 
     )
     cli("ask", "add a task to call mom", *policy)
     refused = cli("ask", "add a task to call mom", *policy, "--json").json()
-    assert refused["decision"]["notices"] == [
-        """Not done: add task (description 'call mom'). Nothing twice (known = ["call mom"])."""
-    ]
+    assert refused["decision"]["notices"] == ["""Not done: add task 'call mom'. Nothing twice (known = ["call mom"])."""]
     shown = cli("log", "show", refused["decision_id"]).out
     assert "read before   list_tasks {}, " in shown
     assert """known = ["call mom"]""" in shown

@@ -55,8 +55,8 @@ def test_move_from_sqlite_to_postgresql(
     verified = cli("log", "verify")
     assert (verified.code, "3 records" in verified.out, "5 turns and operations compared" in verified.out) == (0, True, True)
     # The confirmation was asked before the move. New rows get new numbers.
-    assert "deleted 'buy milk'" in cli("questions", "answer", "--yes", pending, *token).out
-    assert "added 'water the plants'" in cli("ask", "add a task to water the plants").out
+    assert "Delete task 'buy milk'" in cli("questions", "answer", "--yes", pending, *token).out
+    assert "Add task 'water the plants'" in cli("ask", "add a task to water the plants").out
     assert cli("ask", "show my tasks").out.startswith("You have 2 tasks:\n1. [ ] water the plants\n2. [ ] call mom")
     assert cli("replay", "--all").code == 0
 
@@ -113,7 +113,7 @@ def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path, token: tuple[
     shutil.copytree(backup, home)
     verified = cli("log", "verify")
     assert (verified.code, "4 records" in verified.out) == (0, True)
-    assert "deleted 'buy milk'" in cli("questions", "answer", "--yes", pending, *token).out
+    assert "Delete task 'buy milk'" in cli("questions", "answer", "--yes", pending, *token).out
     assert "1. [ ] call mom" in cli("ask", "show my tasks").out
 
 
@@ -121,7 +121,7 @@ def test_rotate_the_secret(cli: Cli, home: Path, token: tuple[str, str]) -> None
     pending = use(cli)
     secret = home / "secret"
     secret.write_text(f"{'n' * 64}\n{secret.read_text()}\n")
-    assert "deleted 'buy milk'" in cli("questions", "answer", "--yes", pending, *token).out
+    assert "Delete task 'buy milk'" in cli("questions", "answer", "--yes", pending, *token).out
     verified = cli("log", "verify")
     assert (verified.code, "4 records" in verified.out) == (0, True)
     secret.write_text("n" * 64)
@@ -146,7 +146,7 @@ def test_a_full_disk(cli: Cli) -> None:
     full = subprocess.run(command, env=environment, preexec_fn=fill_the_disk, capture_output=True, text=True, timeout=120)
     assert (full.returncode, full.stdout) == (1, "")
     assert full.stderr.splitlines()[-1].startswith("graph-agent: ")
-    assert "added 'water the plants'" in cli("ask", "add a task to water the plants").out
+    assert "Add task 'water the plants'" in cli("ask", "add a task to water the plants").out
     assert cli("ask", "show my tasks").out.count("water the plants") == 1
     assert cli("log", "verify").code == 0
 
@@ -163,7 +163,7 @@ def test_a_clock_that_was_wrong(cli: Cli, home: Path, token: tuple[str, str]) ->
 
     conversation, pending = asyncio.run(ask_for_a_deletion(datetime.now(UTC) + timedelta(hours=1)))
     # The question has the time of the database: a host's clock neither makes it void nor keeps it open.
-    assert "deleted 'call mom'" in cli("questions", "answer", "--yes", pending, *token).out
+    assert "Delete task 'call mom'" in cli("questions", "answer", "--yes", pending, *token).out
     assert "call mom" not in cli("ask", "show my tasks", "--conversation", conversation).out
     assert cli("log", "verify").code == 0
 

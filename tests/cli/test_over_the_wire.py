@@ -53,7 +53,7 @@ def test_a_whole_turn_of_a_real_process_is_request_call_result_and_reply(api: AP
     answer = json.loads(ended.stdout)
     assert (ended.returncode, answer["reply"]) == (0, "I've added it.")
     assert answer["decision"]["outcome_category"] == "SUCCESS:TASK_COMPLETED"
-    assert answer["decision"]["effects"] == ["added 'call mom'"]
+    assert answer["decision"]["effects"] == ["Add task 'call mom'"]
     assert answer["states"] == [
         "BUILD_REQUEST", "INVOKE_LLM", "CHECK_RESPONSE", "EXECUTE_TOOLS", "APPEND_RESULTS", "CHECK_ITERATIONS",
         "INVOKE_LLM", "CHECK_RESPONSE", "BUILD_DECISION",

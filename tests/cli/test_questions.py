@@ -46,7 +46,7 @@ def test_one_person_can_try_the_rules(cli: Cli, launched: tuple[str, str]) -> No
     assert cli("questions", "list", "--user", "ann", "--role", "manager").out == ""
     listed = cli("questions", "list", *BOB).out
     assert listed.startswith(f"{request_id}  open  until ")
-    assert "ann: Add task (description 'buy bread')" in listed
+    assert "ann: Add task 'buy bread'" in listed
 
     shown = cli("questions", "show", request_id, *BOB).out
     assert 'description = "buy bread"\n' in shown
@@ -57,7 +57,7 @@ def test_one_person_can_try_the_rules(cli: Cli, launched: tuple[str, str]) -> No
 
     ended = cli("questions", "answer", "--yes", request_id, *BOB, *launched)
     assert ended.code == 0, ended.err
-    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: added 'buy bread'."
+    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: Add task 'buy bread'."
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 1
     assert "bob as manager (asserted)" in cli("questions", "show", request_id, *BOB).out
 
@@ -192,7 +192,7 @@ def test_a_shell_without_the_rules_carries_out_what_they_permit_and_nothing_else
     assert cli("questions", "answer", "--yes", request_id, *BOB, *launched).err == ""
     assert cli("questions", "list", "--own", "--user", "ann").out.split()[1] == "open"
     ended = cli("questions", "answer", "--yes", request_id, "--user", "joe", "--role", "manager", *launched)
-    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager and 'joe' as manager. Done: added 'buy bread'."
+    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager and 'joe' as manager. Done: Add task 'buy bread'."
 
 
 def ssh_key(folder: Path, name: str) -> Path:
@@ -213,7 +213,7 @@ def test_aisvs_9_2_9_with_keys_only_an_answer_that_its_approver_signed_counts(
     assert "it has no signature" in cli("questions", "answer", "--yes", request_id, *BOB).err
     assert "it was made with another key" in cli("questions", "answer", "--yes", request_id, *BOB, "--key", str(eve)).err
     ended = cli("questions", "answer", "--yes", request_id, *BOB, "--key", str(bob))
-    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: added 'buy bread'."
+    assert ended.out.splitlines()[-1] == "Approved by 'bob' as manager. Done: Add task 'buy bread'."
     assert "bob as manager (key)" in cli("questions", "show", request_id, *BOB).out
 
 

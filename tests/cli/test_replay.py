@@ -57,7 +57,9 @@ def test_an_exported_file_alone_replays_in_another_process_of_another_home(cli: 
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "2 of 2 identical\n")
     assert not (tmp_path / "nowhere").exists()
-    file.write_text(file.read_text(encoding="utf-8").replace("add_task: Create", "add_task: Make"), encoding="utf-8")
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("Add task[ {description}]", "Make task[ {description}]"), encoding="utf-8"
+    )
     changed = cli("replay", str(file))
     assert changed.code == 1
     assert "the text of the constitution" in changed.out
@@ -67,14 +69,14 @@ def test_an_exported_file_alone_replays_in_another_process_of_another_home(cli: 
 def test_steps_are_printed_one_by_one(cli: Cli, decision: str) -> None:
     out = cli("replay", decision, "--step").out
     assert out.index("BUILD_REQUEST    → request_built") < out.index("EXECUTE_TOOLS    → executed")
-    assert "✓ added 'call mom'" in out
+    assert "✓ Add task 'call mom'" in out
     assert out.endswith(f"identical {decision}\n")
 
 
 def test_another_constitution_shows_what_it_would_have_decided(cli: Cli, decision: str, tmp_path: Path) -> None:
     stricter = tmp_path / "stricter.md"
     text = Constitution.load().text.replace(
-        "- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)"
+        '- add_task: "Add task[ {description}]"', '- add_task: "Add task[ {description}]" (requires confirmation)'
     )
     stricter.write_text(text, encoding="utf-8")
     ended = cli("replay", decision, "--constitution", str(stricter))

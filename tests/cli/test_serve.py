@@ -57,7 +57,7 @@ def test_it_serves_until_a_signal(monkeypatch: pytest.MonkeyPatch, home: Path, s
     assert ended.value.code == 0
     assert [answer.status_code for answer in answers] == [200, 200]
     body: dict[str, Any] = answers[1].json()
-    assert body["decision"]["effects"] == ["added 'call mom'"]
+    assert body["decision"]["effects"] == ["Add task 'call mom'"]
     assert "server" not in answers[0].headers
 
 

@@ -33,7 +33,7 @@ def test_the_list_marks_what_needs_confirmation(cli: Cli) -> None:
 def test_a_call_acts_for_one_user_and_prints_the_result(cli: Cli) -> None:
     added = cli("tools", "call", "add_task", '{"description": "call mom"}', "--user", "ann")
 
-    assert added.json()["data"]["receipt"] == "added 'call mom'"
+    assert added.json()["data"]["preview"] == "call mom"
     assert added.code == 0
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 1
     assert cli("tools", "call", "list_tasks").json()["data"]["count"] == 0

@@ -14,7 +14,7 @@ from tests.cli.conftest import Cli
 from tests.terminal import PROGRAM, typed
 
 NEEDS_A_PERSON = "graph-agent: a question is answered by a person, in a terminal or on the page\n"
-QUESTION = "Delete 'call mom'. Should I go ahead? Please answer yes or no.\n"
+QUESTION = "Delete task 'call mom'. Should I go ahead? Please answer yes or no.\n"
 
 
 @pytest.fixture
@@ -58,16 +58,18 @@ def test_words_that_a_rule_of_the_policy_reads_as_a_yes_only_ask_again(cli: Cli,
     assert asked["reply"] in again.out
     assert QUESTION in cli("step", "yes", "--conversation", asked["conversation_id"]).out
     # After the third answer to no question the action is dropped.
-    assert "Not done: delete 'call mom'." in cli("chat", "--conversation", asked["conversation_id"], stdin=b"yes\nyes\n").out
+    assert (
+        "Not done: delete task 'call mom'." in cli("chat", "--conversation", asked["conversation_id"], stdin=b"yes\nyes\n").out
+    )
     assert tasks(cli) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "answer", "code", "left", "reply"),
     [
-        (["-c"], "yes", 0, 0, "Done: deleted 'call mom'."),
-        (["-c", "no"], "yes", 0, 0, "Done: deleted 'call mom'."),
-        (["answer"], "yes", 0, 0, "Done: deleted 'call mom'."),
+        (["-c"], "yes", 0, 0, "Done: Delete task 'call mom'."),
+        (["-c", "no"], "yes", 0, 0, "Done: Delete task 'call mom'."),
+        (["answer"], "yes", 0, 0, "Done: Delete task 'call mom'."),
         (["-c", "yes"], "no", 0, 1, "OK, I won't do that. Nothing was changed."),
         (["answer"], "no", 0, 1, "OK, I won't do that. Nothing was changed."),
         (["answer", "--yes"], "no", 0, 1, "OK, I won't do that. Nothing was changed."),
@@ -100,7 +102,7 @@ def test_a_chat_in_a_terminal_answers_the_question_that_it_shows(cli: Cli) -> No
     cli("ask", "add a task to call mom")
     ended, shown = typed([PROGRAM, "chat"], ["delete call mom", "yes", "/quit"])
     assert ended == 0
-    assert "✓ deleted 'call mom'" in shown
+    assert "✓ Delete task 'call mom'" in shown
     assert tasks(cli) == 0
 
 
@@ -113,7 +115,7 @@ def test_the_launch_token_answers_without_a_terminal_and_no_other_text_does(
         assert (refused.code, "does not have the launch token" in refused.err) == (2, True)
     assert cli("questions", "answer", "--yes", pending_id(asked), "--token-file", str(tmp_path / "none")).code == 2
     assert tasks(cli) == 1
-    assert "✓ deleted 'call mom'" in cli("questions", "answer", "--yes", pending_id(asked), *token).out
+    assert "✓ Delete task 'call mom'" in cli("questions", "answer", "--yes", pending_id(asked), *token).out
 
 
 def test_a_tool_that_needs_a_yes_is_called_by_a_person_or_with_the_launch_token(cli: Cli, token: tuple[str, str]) -> None:
@@ -131,9 +133,9 @@ def test_a_tool_that_needs_a_yes_is_called_by_a_person_or_with_the_launch_token(
         ended, shown = typed([PROGRAM, *command], [answer])
         assert (ended, shown) == (0, f"{QUESTION}> {answer}\nOK, I won't do that. Nothing was changed.\n")
     ended, shown = typed([PROGRAM, *command], ["yes"])
-    assert (ended, "deleted 'call mom'" in shown) == (0, True)
+    assert (ended, "Delete task 'call mom'" in shown) == (0, True)
     task = cli("tools", "call", "add_task", '{"description": "call mom"}').json()["data"]["task"]["id"]
-    assert "deleted" in cli("tools", "call", "delete_task", json.dumps({"task_id": task}), "--yes", *token).out
+    assert '"preview": "call mom"' in cli("tools", "call", "delete_task", json.dumps({"task_id": task}), "--yes", *token).out
 
 
 def test_nothing_waits_without_a_question(cli: Cli) -> None:

@@ -39,8 +39,8 @@ def test_without_a_terminal_the_question_is_printed_and_waits(cli: Cli) -> None:
     decision = added(cli)
     asked = cli("undo", decision)
     since = "It is not known whether others have changed this since, which the undo takes away too: "
-    question = "Undo: Add task\n  Description: 'buy bread'\nShould I go ahead? Please answer yes or no."
-    assert (asked.code, asked.out.strip()) == (0, f"{since}add task (description 'buy bread'). {question}")
+    question = "Undo: Add task 'buy bread'. Should I go ahead? Please answer yes or no."
+    assert (asked.code, asked.out.strip()) == (0, f"{since}add task 'buy bread'. {question}")
     assert "to answer: graph-agent ask -c" in asked.err
     assert count(cli) == 1
 
@@ -50,7 +50,7 @@ def test_a_confirmed_undo_is_done_once_and_its_link_is_printed(cli: Cli, tmp_pat
     token = tmp_path / "token"
     token.write_text(launch_token(read_settings()))
     undone = cli("undo", decision, "--yes", "--token-file", str(token))
-    assert (undone.code, undone.out.splitlines()[0]) == (0, "Done: deleted 'buy bread'."), undone.err
+    assert (undone.code, undone.out.splitlines()[0]) == (0, "Done: Undo: Add task 'buy bread'."), undone.err
     again = cli("undo", decision, "--yes", "--token-file", str(token))
     assert again.code == 1
     assert "has undone it already)." in again.err

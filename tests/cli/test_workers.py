@@ -163,7 +163,7 @@ def test_two_workers_serve_as_one_server(tmp_path: Path, fresh_postgresql_url: s
         server.wait_for(lambda: len(server.workers()) == 2)
         server.wait_for(lambda: server.measured_workers() == {"0", "1"})
         replies = [server.post("add a task to call mom") for _ in range(8)]
-        assert replies[0].json()["decision"]["effects"] == ["added 'call mom'"]
+        assert replies[0].json()["decision"]["effects"] == ["Add task 'call mom'"]
         # The limit of a user holds for all workers together.
         assert {reply.status_code for reply in replies} == {200, 429}
         # A scrape leaves out a worker that is too busy to answer it in time.

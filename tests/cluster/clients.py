@@ -69,7 +69,7 @@ class Client:
 
     async def _add(self, http: httpx.AsyncClient, description: str) -> None:
         answer = await self._ask(http, {"content": f'add a task "{description}"'})
-        if answer["decision"].get("effects") == [f"added '{description}'"]:
+        if answer["decision"].get("effects") == [f"Add task '{description}'"]:
             self.added.append(description)
         elif "not known whether" in answer["reply"]:
             self.uncertain.append(description)

@@ -109,7 +109,7 @@ def inspection(target: Sequence[str | Path], transport: str, home: Path) -> int:
     assert [tool["name"] for tool in listed["tools"]][:2] == ["add_task", "list_tasks"], listed
     add = ("--method", "tools/call", "--tool-name", "add_task", "--tool-arg", f"description=call mom over {transport}")
     added = inspect(target, home, *add)
-    assert added["structuredContent"]["data"]["receipt"] == f"added 'call mom over {transport}'", added
+    assert added["structuredContent"]["data"]["preview"] == f"call mom over {transport}", added
     resources = inspect(target, home, "--method", "resources/list")
     assert resources["resources"][0]["title"] == f"call mom over {transport}", resources
     for method in ("tools/list", "tools/call", "resources/list"):
@@ -123,7 +123,7 @@ def inspection_of_the_gateway(target: Sequence[str | Path], transport: str, home
     assert {tool["name"] for tool in listed["tools"]} >= {"add_task", "delete_task"}, listed
     call = ("--method", "tools/call", "--tool-name")
     added = inspect(target, home, *call, "add_task", "--tool-arg", f"description=buy milk over {transport}")
-    assert added["structuredContent"]["data"]["receipt"] == f"added 'buy milk over {transport}'", added
+    assert added["structuredContent"]["data"]["preview"] == f"buy milk over {transport}", added
     task = added["structuredContent"]["data"]["task"]["id"]
     waiting = inspect(target, home, *call, "delete_task", "--tool-arg", f"task_id={task}")
     assert waiting["structuredContent"]["state"] == "waiting_for_the_user", waiting

@@ -58,7 +58,7 @@ class FrontDoor:
     """False if its processes have the real clock."""
     late: ClassVar[str] = "expired"
     """The word by which the user of a late yes is told that it did nothing."""
-    done: ClassVar[str] = f"added '{TASK}'"
+    done: ClassVar[str] = f"Add task '{TASK}'"
     """The words by which Ann reads that what she requested was done."""
     question: str
     """The id of the question."""
@@ -236,6 +236,8 @@ class AgentService(FrontDoor):
 class McpClient(InChat):
     """A client of the gateway, which shows a form and sends the call again with what its user did."""
 
+    done = f"'preview': '{TASK}'"
+
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
         runtime = self.environment.runtime(conditions=self.conditions)
@@ -356,6 +358,8 @@ class Graph(FrontDoor):
 
 class Middleware(Graph):
     """An agent of LangChain whose calls the middleware governs."""
+
+    done = f'"preview": "{TASK}"'
 
     def _compiled(self, call: tuple[str, dict[str, Any]]) -> Any:
         model = ScriptedChatModel(script=[requests(call), *[AIMessage("That is the result.")] * 9])

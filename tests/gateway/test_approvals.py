@@ -25,7 +25,7 @@ async def test_a_call_that_waits_returns_at_once_and_its_result_is_there_later(e
         waits = await client.call_tool("add_task", {"description": "bread"})
         assert waits.is_error
         assert value(waits)["state"] == WAITING_FOR_APPROVAL
-        assert value(waits)["error"].startswith("Not done yet: Add task\n  Description: 'bread'.\n")
+        assert value(waits)["error"].startswith("Not done yet: Add task 'bread'. ")
         asked = value(waits)["id"]
         (waiting_one,) = await waiting(runtime.chat, "bob", ["manager"])
         request_id = waiting_one.id
@@ -36,7 +36,7 @@ async def test_a_call_that_waits_returns_at_once_and_its_result_is_there_later(e
         await requests.answer(request_id, "bob", ["manager"], approve=True, digest=view.digest, identity=ApproverIdentity.TOKEN)
         done = await client.call_tool("question_status", {"id": asked})
         assert (done.is_error, value(done)["state"]) == (False, "approved")
-        assert value(done)["data"]["receipt"] == "added 'bread'"
+        assert value(done)["data"]["preview"] == "bread"
         assert await environment.descriptions() == ["bread"]
         for wrong in ({"id": "00000000-0000-0000-0000-000000000000"}, {"id": 1}, {}):
             assert (await client.call_tool("question_status", wrong)).is_error

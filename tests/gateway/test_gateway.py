@@ -106,7 +106,7 @@ async def test_a_client_sees_the_granted_tools_and_each_call_is_a_recorded_decis
         assert tools["add_task"].input_schema["required"] == ["description"]
 
         added = await client.call_tool("add_task", {"description": "call mom"})
-        assert (added.is_error, value(added)["data"]["receipt"]) == (False, "added 'call mom'")
+        assert (added.is_error, value(added)["data"]["preview"]) == (False, "call mom")
         listed = await client.call_tool("list_tasks", {})
         assert [task["description"] for task in value(listed)["data"]["tasks"]] == ["call mom"]
         refused = await client.call_tool("list_tasks", {"user_id": "bob"})
@@ -118,7 +118,7 @@ async def test_a_client_sees_the_granted_tools_and_each_call_is_a_recorded_decis
         page = await runtime.chat.conversation("ann", conversation.id)
         assert [message.content for message in page.messages][:2] == [
             'call "add_task" {"description":"call mom"}',
-            "Done: added 'call mom'.",
+            "Done: Add task 'call mom'.",
         ]
     records = await environment.records()
     assert added.meta is not None
@@ -136,8 +136,8 @@ async def test_a_confirmation_is_asked_by_elicitation(environment: Environment, 
             declined = await client.call_tool("delete_task", {"task_id": task})
             assert value(declined) == {"success": False, "error": "OK, I won't do that. Nothing was changed."}
         deleted = await client.call_tool("delete_task", {"task_id": task})
-        assert value(deleted)["data"]["receipt"] == "deleted 'call mom'"
-    assert set(user.asked) == {"Delete 'call mom'. Should I go ahead? Please answer yes or no."}
+        assert value(deleted)["data"]["preview"] == "call mom"
+    assert set(user.asked) == {"Delete task 'call mom'. Should I go ahead? Please answer yes or no."}
     assert await environment.descriptions() == []
     assert (await all_replay(environment))[-1] == "EXECUTE_PENDING"
 
@@ -166,10 +166,10 @@ async def test_without_elicitation_a_call_waits_for_a_yes_on_the_page_and_reads_
         pending = (await runtime.chat.conversation("ann", conversation.id)).pending_action
         assert pending is not None
         answer = await runtime.chat.send("ann", "yes", conversation_id=conversation.id)
-        assert answer.decision.effects == ["deleted 'call mom'"]
+        assert answer.decision.effects == ["Delete task 'call mom'"]
         done = await client.call_tool("question_status", {"id": asked})
         assert (done.is_error, value(done)["state"]) == (False, "approved")
-        assert value(done)["data"]["receipt"] == "deleted 'call mom'"
+        assert value(done)["data"]["preview"] == "call mom"
     assert await environment.descriptions() == ["call dad"]
 
 
@@ -187,7 +187,7 @@ async def test_while_the_form_of_a_client_is_open_an_answer_of_the_page_counts(e
     async with opened(environment) as (gateway, runtime), connect(gateway, "legacy", user) as client:
         task = await add(client, "call mom")
         deleted = await client.call_tool("delete_task", {"task_id": task})
-        assert value(deleted)["data"]["receipt"] == "deleted 'call mom'"
+        assert value(deleted)["data"]["preview"] == "call mom"
     assert await environment.descriptions() == []
 
 
@@ -260,7 +260,7 @@ async def test_the_record_says_what_the_user_did_with_the_form(environment: Envi
         if waiting is not None:
             assert waiting.asked == 1
             given = ConfirmationAnswer(pending_action=waiting.id, yes=True)
-            assert (await runtime.chat.send("ann", answers=given)).decision.effects == ["deleted 'call mom'"]
+            assert (await runtime.chat.send("ann", answers=given)).decision.effects == ["Delete task 'call mom'"]
     await all_replay(environment)
 
 
@@ -281,9 +281,9 @@ async def test_a_call_that_waits_for_a_yes_blocks_no_other_call(environment: Env
             await add(client, "call uncle")
             assert len(user.asked) == 1
         answer.set()
-        assert value(await waiting)["data"]["receipt"] == "deleted 'call mom'"
+        assert value(await waiting)["data"]["preview"] == "call mom"
         if mode == "legacy":
-            assert value(await other)["data"]["receipt"] == "deleted 'call dad'"
+            assert value(await other)["data"]["preview"] == "call dad"
 
 
 @MODES
@@ -427,7 +427,7 @@ async def test_what_was_called_before_is_not_forgotten_by_a_new_session(
             assert value(await client.call_tool(*call)) == refused
         # A user's own conversation with a model is not one of a client, and those of other users are not theirs.
         chat = await runtime.chat.send("ann", "add a task to call mom")
-        assert chat.decision.effects == ["added 'call mom'"]
+        assert chat.decision.effects == ["Add task 'call mom'"]
         other = Gateway(runtime.engine, runtime.chat, user_id="bob", page=PAGE)
         async with connect(other, mode) as client:
             assert not (await client.call_tool(*call)).is_error

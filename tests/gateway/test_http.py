@@ -73,7 +73,7 @@ async def test_the_token_says_who_calls_and_confirmation_works_over_http(environ
         listed = await bob.session.call_tool("list_tasks", {}, meta=meta)
         assert [one["description"] for one in value(cast(Any, listed))["data"]["tasks"]] == ["buy milk"]
         deleted = await ann.call_tool("delete_task", {"task_id": task})
-        assert value(deleted)["data"]["receipt"] == "deleted 'call mom'"
+        assert value(deleted)["data"]["preview"] == "call mom"
     assert (await environment.descriptions("ann"), await environment.descriptions("bob")) == ([], ["buy milk"])
     assert {record.header.context.user_id for record in await environment.records()} == {"ann", "bob"}
 

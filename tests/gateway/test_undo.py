@@ -33,10 +33,10 @@ async def test_a_client_undoes_a_call_after_its_user_has_said_yes(environment: E
         assert (declined, said["error"]) == (True, "OK, I won't do that. Nothing was changed.")
         assert await environment.descriptions() == ["call mom"]
         failed, said = await undo(client, added)
-        assert (failed, said["data"]) == (False, {"text": "Done: deleted 'call mom'."})
+        assert (failed, said["data"]) == (False, {"text": "Done: Undo: Add task 'call mom'."})
         since = "It is not known whether others have changed this since, which the undo takes away too: "
-        question = "Undo: Add task\n  Description: 'call mom'\nShould I go ahead? Please answer yes or no."
-        assert user.asked == [f"{since}add task (description 'call mom'). {question}"] * 2
+        question = "Undo: Add task 'call mom'. Should I go ahead? Please answer yes or no."
+        assert user.asked == [f"{since}add task 'call mom'. {question}"] * 2
         assert await environment.descriptions() == []
         failed, said = await undo(client, added)
         assert failed

@@ -52,10 +52,10 @@ async def authors_of(*script: Any, server: TableServer | None = None, **context:
     return await authors(engine, await engine.run(asks(**context)))
 
 
-async def test_the_words_of_the_model_and_the_receipt_of_a_server_differ() -> None:
-    server = TableServer({"add_task": done({"receipt": "added 'call mom'"})})
+async def test_the_words_of_the_model_and_a_receipt_differ() -> None:
+    server = TableServer({"add_task": done({"preview": "call mom"})})
     found = await authors_of(calls(ADD), says("I have added it."), server=server)
-    assert found == ([("model", "I have added it.")], [[("server", "added 'call mom'")]], [])
+    assert found == ([("model", "I have added it.")], [[("code", "Add task 'call mom'")]], [])
 
 
 async def test_what_code_adds_to_the_words_of_the_model_is_codes() -> None:
@@ -71,17 +71,13 @@ async def test_a_question_and_a_refusal_of_the_model_are_the_models(name: str, p
     assert reply == [("model", "Which one?")]
 
 
-async def test_a_fixed_reply_is_codes_and_quotes_the_receipts_of_the_server() -> None:
+async def test_a_fixed_reply_and_the_receipts_in_it_are_codes() -> None:
     assert await authors_of(ends()) == ([("code", FAILURE_REPLY)], [], [])
     rounds = [calls(("add_task", {"description": f"call {name}"})) for name in ("ann", "bob", "eve", "kim", "joe")]
-    server = TableServer({"add_task": lambda arguments: done({"receipt": f"added '{arguments['description']}'"})})
+    server = TableServer({"add_task": lambda arguments: done({"preview": arguments["description"]})})
     reply, *_ = await authors_of(*rounds, server=server)
-    assert reply[:4] == [
-        ("code", f"{CAP_REPLY} Already done: "),
-        ("server", "added 'call ann'"),
-        ("code", "; "),
-        ("server", "added 'call bob'"),
-    ]
+    assert [author for author, _ in reply] == ["code"]
+    assert reply[0][1].startswith(f"{CAP_REPLY} Already done: Add task 'call ann'; Add task 'call bob'; ")
 
 
 async def test_a_notice_is_codes() -> None:
@@ -89,7 +85,7 @@ async def test_a_notice_is_codes() -> None:
     _, effects, notices = await authors_of(calls(("drop_database", {}), ADD), says("Done?"), server=unknown)
     assert effects == []
     assert [[author for author, _ in notice] for notice in notices] == [["code"], ["code"]]
-    assert notices[0] == [("code", "Not known whether this was done: Add task (description 'call mom').")]
+    assert notices[0] == [("code", "Not known whether this was done: Add task 'call mom'.")]
 
 
 async def confirmed(answer: str, server: TableServer) -> Any:
@@ -104,10 +100,11 @@ async def test_a_question_and_a_refused_confirmation_are_codes() -> None:
     assert await confirmed("no", TableServer(previews=PREVIEW)) == ([("code", DECLINED_REPLY)], [], [])
 
 
-async def test_a_confirmed_call_is_reported_by_code_in_the_words_of_its_server() -> None:
-    server = TableServer({"delete_task": done({"receipt": "deleted 'call mom'"})}, PREVIEW)
-    line = ("server", "deleted 'call mom'")
-    assert await confirmed("yes", server) == ([("code", "Done: "), line, ("code", ".")], [[line]], [])
+async def test_a_confirmed_call_is_reported_by_code_and_its_receipt_is_the_servers() -> None:
+    server = TableServer({"delete_task": done({"receipt": "it was the last one"})}, PREVIEW)
+    line, row = "Delete task 'call mom'", ("server", "'it was the last one'")
+    reply = [("code", f"Done: {line}.\n  Receipt: "), row]
+    assert await confirmed("yes", server) == (reply, [[("code", f"{line}; added: receipt "), row]], [])
 
 
 async def test_why_a_confirmed_call_failed_is_the_servers() -> None:

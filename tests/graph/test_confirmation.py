@@ -35,7 +35,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped
 
 DELETE = ("delete_task", {"task_id": "t1"})
-QUESTION = "Delete task: 'buy bread'. Should I go ahead? Please answer yes or no."
+QUESTION = "Delete task 'buy bread'. Should I go ahead? Please answer yes or no."
 
 
 def bread_server(name: str = "buy bread") -> TableServer:
@@ -66,7 +66,7 @@ async def test_an_unclear_answer_repeats_the_question_twice_with_the_same_id_and
         assert (pending.id, pending.expires_at) == (first.id, first.expires_at)
     third = await reply(engine, "hmm", pending)
     assert third.decision_type is DecisionType.RESPOND_ONLY
-    assert third.notices == ["Not done: delete task: 'buy bread'."]
+    assert third.notices == ["Not done: delete task 'buy bread'."]
     assert server.sent == []
 
 
@@ -86,7 +86,7 @@ async def test_a_new_request_drops_the_action_and_a_notice_says_so() -> None:
     pending = await question_of(engine)
     other = await reply(engine, "show my tasks", pending)
     assert other.response_text == "You have one task."
-    assert other.notices == ["Not done: delete task: 'buy bread'."]
+    assert other.notices == ["Not done: delete task 'buy bread'."]
     await reply(engine, "yes", pending)
     assert server.sent == []
 
@@ -97,7 +97,7 @@ async def test_an_expired_question_is_named_in_a_notice() -> None:
     pending = await question_of(engine)
     clock.advance(minutes=6)
     late = await reply(engine, "yes", pending)
-    assert late.notices == ["Not done: delete task: 'buy bread' (the question has expired)."]
+    assert late.notices == ["Not done: delete task 'buy bread' (the question has expired)."]
     assert server.sent == []
 
 
@@ -110,8 +110,7 @@ async def test_an_object_that_changed_since_the_question_is_asked_about_anew() -
     assert server.sent == []
     assert anew.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert anew.response_text == (
-        "It has changed since I asked, so nothing was done. "
-        "Delete task: 'buy milk'. Should I go ahead? Please answer yes or no."
+        "It has changed since I asked, so nothing was done. Delete task 'buy milk'. Should I go ahead? Please answer yes or no."
     )
     assert pending is not None
     assert anew.pending_action is not None
@@ -259,7 +258,7 @@ async def test_a_change_that_is_left_out_of_a_question_is_named_in_a_notice_unle
     server.previews = {}
     engine = engine_of(calls(DELETE, later), server=server, config=AgentEngineConfig(after_yes=after_yes))
     asked = await engine.process_message(asks("delete the bread and more"))
-    assert asked.response_text == "Delete task\n  Task: 't1'\nShould I go ahead? Please answer yes or no."
+    assert asked.response_text == "Delete task 't1'. Should I go ahead? Please answer yes or no."
     assert asked.notices == notices
     assert server.sent == []
 
@@ -273,7 +272,7 @@ def renaming_server(**answers: Any) -> TableServer:
 
     def rename(arguments: dict[str, Any]) -> ToolResult:
         server.previews["delete_task"] = done({"description": arguments["description"]})
-        return done({"receipt": f"changed 'rent' to '{arguments['description']}'"})
+        return done({"preview": "rent"})
 
     server.answers.setdefault("update_task", rename)
     return server
@@ -285,12 +284,12 @@ async def test_a_question_about_what_the_message_has_changed_shows_it_as_it_is_n
     script = [calls(RENAME, DELETE)] if in_one_batch else [calls(RENAME), calls(DELETE)]
     engine = engine_of(*script, server=server)
     asked = await engine.process_message(asks("tidy up"))
-    said = "Already done: changed 'rent' to 'spam'."
-    question = f"{said} Delete task: 'spam'. Should I go ahead? Please answer yes or no."
+    said = "Already done: Rename task 'rent' to 'spam'."
+    question = f"{said} Delete task 'spam'. Should I go ahead? Please answer yes or no."
     assert asked.response_text == question
     pending = asked.pending_action
     assert pending is not None
-    assert (pending.description, pending.changed_before) == ("Delete task: 'spam'", said)
+    assert (pending.description, pending.changed_before) == ("Delete task 'spam'", said)
     # It belongs to the question as long as that waits, and it is signed.
     forged = await reply(engine_of(says("Nothing is waiting."), server=server), "yes", pending.replace(changed_before=""))
     assert forged.decision_type is DecisionType.RESPOND_ONLY
@@ -299,7 +298,7 @@ async def test_a_question_about_what_the_message_has_changed_shows_it_as_it_is_n
     server.previews["delete_task"] = done({"description": "buy milk"})
     anew = await reply(engine, "yes", again.pending_action)
     assert anew.response_text is not None
-    assert anew.response_text.startswith(f"It has changed since I asked, so nothing was done. {said} Delete task: 'buy milk'.")
+    assert anew.response_text.startswith(f"It has changed since I asked, so nothing was done. {said} Delete task 'buy milk'.")
     assert [name for name, *_ in server.sent] == ["update_task"]
     confirmed = await reply(engine, "yes", anew.pending_action)
     assert confirmed.decision_type is DecisionType.EXECUTE_PENDING
@@ -312,26 +311,30 @@ async def test_a_question_about_what_the_message_has_changed_shows_it_as_it_is_n
         (failed(ToolErrorCode.NOT_FOUND), ""),
         (
             failed(ToolErrorCode.TIMEOUT_ERROR),
-            "Not certain: not known whether this was done: Update task (description 'spam', task 't1'). ",
+            "Not certain: not known whether this was done: Rename task 't1' to 'spam'. ",
         ),
     ],
 )
 async def test_a_change_that_may_have_been_made_is_said_and_one_that_failed_is_not(outcome: ToolResult, said: str) -> None:
     server = TableServer({"update_task": outcome}, {"delete_task": done({"description": "rent"})}, ledger=False)
     asked = await engine_of(calls(RENAME, DELETE), server=server).process_message(asks("tidy up"))
-    assert asked.response_text == f"{said}Delete task: 'rent'. Should I go ahead? Please answer yes or no."
+    assert asked.response_text == f"{said}Delete task 'rent'. Should I go ahead? Please answer yes or no."
 
 
 async def test_a_change_of_another_object_is_not_said() -> None:
     other = ("update_task", {"task_id": "t2", "description": "spam"})
     asked = await engine_of(calls(other, DELETE), server=bread_server()).process_message(asks("tidy up"))
-    assert (asked.response_text, asked.effects) == (QUESTION, ["did update task"])
+    assert (asked.response_text, asked.effects) == (QUESTION, ["Rename task 't2' to 'spam'"])
 
 
 async def test_what_is_too_long_to_be_said_before_a_question_refuses_the_call() -> None:
-    server = renaming_server()
-    renames = [("update_task", {"task_id": "t1", "description": letter * 1990}) for letter in "abc"]
-    script = [calls(*renames, DELETE), says("I cannot delete it now.")]
+    server, notes = renaming_server(), {f"note_{n}": "x" * 80 for n in range(50)}
+    listed = {tool.name: tool for tool in TASK_TOOLS}
+    given = listed["update_task"].parameters
+    properties = {**given["properties"], **{name: {"type": "string"} for name in notes}}
+    listed["update_task"] = listed["update_task"].replace(parameters={**given, "properties": properties})
+    server.served = tuple(listed.values())
+    script = [calls((RENAME[0], {**RENAME[1], **notes}), DELETE), says("I cannot delete it now.")]
     decision = await engine_of(*script, server=server).process_message(asks("tidy up"))
     assert decision.pending_action is None
     assert decision.notices[-1].endswith(

@@ -26,20 +26,19 @@ def complete(number: int) -> tuple[str, dict[str, Any]]:
     return ("complete_task", {"task_id": f"t{number}"})
 
 
-async def test_a_limit_of_the_constitution_names_the_objects_as_the_user_knows_them() -> None:
+async def test_a_limit_of_the_constitution_names_the_calls_by_their_sentences() -> None:
     both = [calls(*map(complete, range(1, 4))), calls(*map(complete, range(4, 8)))]
     decision = await decided(calls(LIST), *both)
-    assert decision.notices == [
-        "Not done: complete task: 'task 6'; complete task: 'task 7'. At most 5 per message (constitution)."
-    ]
+    # A call that is refused is not looked up.
+    assert decision.notices == ["Not done: complete task 't6'; complete task 't7'. At most 5 per message (constitution)."]
     assert decision.response_text == "That is all."
 
 
 async def test_more_actions_than_a_notice_describes_are_counted() -> None:
     rounds = [calls(*map(complete, range(1, 6))), calls(*(("complete_task", {"task_id": f"x{n}"}) for n in range(7)))]
     [notice, at_once] = (await decided(*rounds)).notices
-    assert notice.startswith("Not done: complete task (task 'x0'); ")
-    assert at_once == "Not done: complete task (task 'x5'); complete task (task 'x6'). At most 5 at once."
+    assert notice.startswith("Not done: complete task 'x0'; ")
+    assert at_once == "Not done: complete task 'x5'; complete task 'x6'. At most 5 at once."
 
 
 @pytest.mark.parametrize(
@@ -51,12 +50,12 @@ async def test_more_actions_than_a_notice_describes_are_counted() -> None:
         (
             ("delete_task", {"task_id": "t9"}),
             failed(ToolErrorCode.NOT_FOUND),
-            "Not done: delete task (task 't9'). It was not found.",
+            "Not done: delete task 't9'. It was not found.",
         ),
         (
             ("delete_task", {"task_id": "t9"}),
             failed(ToolErrorCode.DATABASE_ERROR),
-            "Not done: delete task (task 't9'). It could not be looked up.",
+            "Not done: delete task 't9'. It could not be looked up.",
         ),
     ],
     ids=["not listed", "another user", "arguments", "not found", "no preview"],

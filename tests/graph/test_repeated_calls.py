@@ -67,15 +67,15 @@ async def test_a_call_that_fails_each_time_is_reported_as_failed() -> None:
 
 async def test_what_was_done_follows_on_a_line_of_its_own() -> None:
     server = reads()
-    server.answers["add_task"] = done({"receipt": "added 'call mom'"})
+    server.answers["add_task"] = done({"preview": "call mom"})
     finished = await engine_of(calls(ADD), calls(LIST), calls(LIST), calls(LIST), server=server).run(asks())
-    assert finished.decision.reply.split("\n")[-1] == "Already done: added 'call mom'."
+    assert finished.decision.reply.split("\n")[-1] == "Already done: Add task 'call mom'."
 
 
 async def test_a_repeated_change_ends_the_rounds_too() -> None:
-    server = TableServer({"add_task": done({"receipt": "added 'call mom'"})})
+    server = TableServer({"add_task": done({"preview": "call mom"})})
     finished = await engine_of(*[calls(ADD)] * 3, server=server).run(asks())
-    assert finished.decision.reply == f"{REPEATED_REPLY} Already done: added 'call mom'."
+    assert finished.decision.reply == f"{REPEATED_REPLY} Already done: Add task 'call mom'."
     assert len(server.sent) == 1
 
 

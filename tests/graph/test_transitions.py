@@ -27,7 +27,7 @@ DELETE = ("delete_task", {"task_id": "t1"})
 def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
     created = ManualClock().now() - timedelta(minutes=1)
     unsigned = PendingAction(
-        id="p1", tool_name="delete_task", arguments={"task_id": "t1"}, description="Delete task: 'call mom'",
+        id="p1", tool_name="delete_task", arguments={"task_id": "t1"}, description="Delete task 'call mom'",
         created_at=created, expires_at=created + timedelta(minutes=5), asked_under=asked_under("delete_task"),
         whole_digest=digest_of_call({"task_id": "t1"}, NOTHING_KNOWN),
     )  # fmt: skip
@@ -83,27 +83,25 @@ async def test_a_step_has_the_changed_fields() -> None:
 
 async def test_five_rounds_end_with_the_contract_sentence_and_what_was_done() -> None:
     rounds = [calls(("add_task", {"description": f"task {n}"})) for n in range(5)]
-    engine = engine_of(
-        *rounds, server=TableServer({"add_task": lambda given: done({"receipt": f"added '{given['description']}'"})})
-    )
+    engine = engine_of(*rounds, server=TableServer({"add_task": lambda given: done({"preview": given["description"]})}))
     finished = await engine.run(asks())
     assert finished.record.states.count("INVOKE_LLM") == 5
     assert "TIMEOUT_RESPONSE" in finished.record.states
     assert finished.decision.response_text == (
         "That request is too complex. Could you break it into smaller steps? "
-        "Already done: added 'task 0'; added 'task 1'; added 'task 2'; added 'task 3'; added 'task 4'."
+        "Already done: Add task 'task 0'; Add task 'task 1'; Add task 'task 2'; Add task 'task 3'; Add task 'task 4'."
     )
     assert finished.decision.outcome_category is OutcomeCategory.RESPONSE_GENERATION
     assert finished.decision.decision_type is DecisionType.RESPOND_ONLY
 
 
 async def test_a_yes_runs_exactly_the_pending_call_under_its_id() -> None:
-    server = TableServer({"delete_task": done({"receipt": "deleted 'call mom'"})})
+    server = TableServer({"delete_task": done({"preview": "call mom"})})
     decision = await engine_of(server=server).process_message(asks("Yes!", pending_confirmation=pending()))
     assert server.sent == [("delete_task", {"task_id": "t1"}, "ann", "p1")]
     assert decision.decision_type is DecisionType.EXECUTE_PENDING
     assert decision.outcome_category is OutcomeCategory.TASK_COMPLETED
-    assert decision.response_text == "Done: deleted 'call mom'."
+    assert decision.response_text == "Done: Delete task 'call mom'."
 
 
 @pytest.mark.parametrize(
@@ -127,8 +125,8 @@ async def test_the_question_is_composed_by_code_and_the_changes_after_it_wait_to
     script = [calls(ADD, DELETE, ("add_task", {"description": "later"}), content="Sure, I deleted it already!")]
     finished = await engine_of(*script, server=server).run(asks("delete it"))
     assert finished.decision.response_text == (
-        "Already done: did add task. 2 actions, in this order:\n1. Delete task: 'call mom‹U+000A›‹U+202E›IGNORE'\n"
-        "2. Add task\n  Description: 'later'\nShould I go ahead with all of them? Please answer yes or no."
+        "Already done: Add task 'call mom'. 2 actions, in this order:\n1. Delete task 'call mom‹U+000A›‹U+202E›IGNORE'\n"
+        "2. Add task 'later'\nShould I go ahead with all of them? Please answer yes or no."
     )
     assert [name for name, *_ in server.sent] == ["add_task"]
     assert [str(call.disposition) for call in finished.record.invocations] == ["executed", "awaiting", "awaiting"]
@@ -153,7 +151,7 @@ async def test_what_does_not_exist_is_not_asked_about() -> None:
 @pytest.mark.parametrize(
     ("settled", "outcome", "effects"),
     [
-        (done({"receipt": "added 'call mom'"}), OutcomeCategory.TASK_COMPLETED, ["added 'call mom'"]),
+        (done({"preview": "call mom"}), OutcomeCategory.TASK_COMPLETED, ["Add task 'call mom'"]),
         (failed(ToolErrorCode.TOOL_EXECUTION_ERROR), OutcomeCategory.TOOL_INVOCATION, []),
         (
             failed(ToolErrorCode.TIMEOUT_ERROR),
@@ -171,7 +169,7 @@ async def test_an_unknown_outcome_is_settled_under_the_same_key(
     assert server.settled == [server.sent[0][3]]
     assert (decision.outcome_category, decision.effects) == (outcome, effects)
     unknown = settled.error_code is ToolErrorCode.TIMEOUT_ERROR
-    assert decision.notices == (["Not known whether this was done: Add task (description 'call mom')."] if unknown else [])
+    assert decision.notices == (["Not known whether this was done: Add task 'call mom'."] if unknown else [])
 
 
 async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again() -> None:
@@ -181,5 +179,5 @@ async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again(
     assert server.settled == []
     assert (decision.effects, decision.notices) == (
         [],
-        ["Not known whether this was done: Add task (description 'call mom')."],
+        ["Not known whether this was done: Add task 'call mom'."],
     )

@@ -31,9 +31,9 @@ async def test_the_client_adds_and_deletes_a_task_and_answers_the_interrupt(envi
     assert process.returncode == 0, err.decode()
     assert json.loads(out) == {
         "added": "Added 'call mom' to your list.",
-        "question": "Delete 'call mom'",
-        "deleted": "Done: deleted 'call mom'.",
+        "question": "Delete task 'call mom'",
+        "deleted": "Done: Delete task 'call mom'.",
         "pending": 0,
-        "effects": ["deleted 'call mom'"],
+        "effects": ["Delete task 'call mom'"],
         "steps": ["BUILD_REQUEST", "INVOKE_LLM", "CHECK_RESPONSE"],
     }

@@ -61,7 +61,7 @@ async def test_a_turn_is_answered_within_its_deadline_whatever_hangs(port: str, 
     """The deadline is 0.5 s: a call has 0.1 s of it, a settlement 0.125 s, a start 0.25 s; only a log may take longer."""
     clock = freeze_loop_time(ManualClock())
     hanging = Hanging(clock, given_up_after, stubborn=stubborn)
-    added = done({"receipt": "added 'call mom'"})
+    added = done({"preview": "call mom"})
     server = TableServer({"add_task": added}, PREVIEWS, settlements=[UNKNOWN] * 9)
     model = Adversary([calls(ADD), calls(DELETE), says("Well.")])
     ports: dict[str, Any] = {}
@@ -97,7 +97,7 @@ async def test_a_turn_is_answered_within_its_deadline_whatever_hangs(port: str, 
     assert 0 < clock.monotonic() < 0.5
     check_turn(finished, [call for call in server.sent if call[0] != CONFIRMED_TOOL])
     if port in ("tool", "settlement"):
-        assert finished.decision.notices[0] == "Not known whether this was done: Add task (description 'call mom')."
+        assert finished.decision.notices[0] == "Not known whether this was done: Add task 'call mom'."
     hanging.released.set()
     await asyncio.sleep(0)
 

@@ -109,7 +109,7 @@ async def test_a_cancellation_at_any_step_leaves_a_closed_row(times: int) -> Non
     async def add_slowly(_: dict[str, Any]) -> ToolResult:
         for _step in range(3):
             await asyncio.sleep(0)
-        return done({"receipt": "added 'call mom'"})
+        return done({"preview": "call mom"})
 
     class SlowServer(TableServer):
         async def settle(self, *arguments: Any, **named: Any) -> ToolResult:
@@ -126,7 +126,7 @@ async def test_a_cancellation_at_any_step_leaves_a_closed_row(times: int) -> Non
     graph = engine_of().graph
     effects_of_cancelled_turns = set()
     for ticks in itertools.count():
-        server = SlowServer({"add_task": add_slowly}, settlements=[done({"receipt": "added 'call mom'"})])
+        server = SlowServer({"add_task": add_slowly}, settlements=[done({"preview": "call mom"})])
         audit = MemoryAuditWriter()
         model = SlowModel([calls(ADD), says("Added.")])
         engine = LLMAgentEngine(model, server, Constitution.load().text, **grouped(audit=audit, graph=graph))
@@ -134,7 +134,7 @@ async def test_a_cancellation_at_any_step_leaves_a_closed_row(times: int) -> Non
         for _ in range(ticks):
             await asyncio.sleep(0)
         if turn.done():
-            assert turn.result().decision.effects == ["added 'call mom'"]
+            assert turn.result().decision.effects == ["Add task 'call mom'"]
             break
         for _ in range(times):
             turn.cancel()
@@ -144,9 +144,9 @@ async def test_a_cancellation_at_any_step_leaves_a_closed_row(times: int) -> Non
         assert audit.open == {}, f"left open after {ticks} steps"
         assert len(audit.records) <= 1
         for record in audit.records.values():
-            assert record.decision.effects == (["added 'call mom'"] if server.sent else [])
+            assert record.decision.effects == (["Add task 'call mom'"] if server.sent else [])
             effects_of_cancelled_turns.add(tuple(record.decision.effects))
-    assert effects_of_cancelled_turns == {(), ("added 'call mom'",)}, "cancelled before and after the call"
+    assert effects_of_cancelled_turns == {(), ("Add task 'call mom'",)}, "cancelled before and after the call"
 
 
 async def test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects() -> None:
@@ -175,7 +175,7 @@ async def test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects() -> 
         turn.cancel()
         await asyncio.gather(turn, return_exceptions=True)
         for record in audit.records.values():
-            assert record.decision.effects == ["did add task"] * 3, f"lost after {ticks} steps"
+            assert record.decision.effects == [f"Add task 'task {n}'" for n in range(3)], f"lost after {ticks} steps"
         assert server.sent == []
         closed_by_cancelled_recovery |= bool(audit.records)
     assert closed_by_cancelled_recovery
@@ -200,7 +200,7 @@ async def test_a_recovery_sends_a_change_again_only_to_a_server_with_a_ledger(le
     assert keys == [f"{decision_id}:1"] * (2 if ledger else 1)
     assert finished is not None
     assert (finished.decision.effects, finished.decision.notices) == (
-        (["did add task"], []) if ledger else ([], ["Not known whether this was done: Add task (description 'call mom')."])
+        (["Add task 'call mom'"], []) if ledger else ([], ["Not known whether this was done: Add task 'call mom'."])
     )
 
 
@@ -227,6 +227,6 @@ async def test_a_process_whose_turn_was_taken_over_stops(log: str, tmp_path: Pat
         with pytest.raises(TurnTakenOverError):
             await turn
         assert await installation.descriptions("ann") == ["call mom"]
-        assert ended.decision.effects == ["added 'call mom'"]
+        assert ended.decision.effects == ["Add task 'call mom'"]
         if log == "database":
             await installation.check()

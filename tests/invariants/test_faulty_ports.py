@@ -49,7 +49,7 @@ async def test_a_failed_settlement_reports_the_change_as_unknown(kind: str) -> N
     server = FaultyServer({"add_task": UNKNOWN})
     finished = await engine_of(calls(ADD), says("Well."), server=server).run(asks())
     assert finished.record.status is RecordStatus.COMPLETED
-    assert finished.decision.notices == ["Not known whether this was done: Add task (description 'call mom')."]
+    assert finished.decision.notices == ["Not known whether this was done: Add task 'call mom'."]
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])

@@ -33,7 +33,7 @@ def server(database: Database) -> LedgerServer:
         """List the words."""
         return {"words": list(connection.execute(select(words.c.word).where(words.c.user_id == user_id)).scalars())}
 
-    @server.change("Add word", preview="word://{word}", action="Add")
+    @server.change("Add word", preview="word://{word}")
     def add_word(connection: Connection, user_id: str, word: str, times: int = 1) -> dict[str, Any]:
         """Add a word."""
         for _ in range(times):

@@ -17,7 +17,7 @@ from graph_agent.policy.committed import is_committed
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.tool_rule import ToolRule
-from graph_agent.reply.authored import by_code, by_server, plain
+from graph_agent.reply.authored import by_server, plain
 from graph_agent.words.receipts import added_rows, confirmed_reply, receipt
 from graph_agent.words.said import say
 from tests.cli.conftest import Cli
@@ -155,11 +155,12 @@ def test_any_other_answer_is_done(text: str) -> None:
     assert is_committed(rule(), ToolResult(success=True, data={"text": text}))
 
 
-def test_a_server_with_a_ledger_words_the_receipt_itself() -> None:
-    result = ToolResult(success=True, data={"receipt": "wrote 'b.txt'", "id": "0815"})
-    line = by_server("wrote 'b.txt'")
-    assert confirmed_reply(rule(ledger=True), ARGUMENTS, WRITING, result) == by_code("Done: ") + line + by_code(".")
-    assert receipt(rule(ledger=True), WRITING, result) == line
+def test_the_receipt_of_a_server_with_a_ledger_stands_beside_the_sentence_in_place_of_its_other_data() -> None:
+    made, result = rule(ledger=True), ToolResult(success=True, data={"receipt": "3 lines", "id": "0815"})
+    assert plain(confirmed_reply(made, ARGUMENTS, WRITING, result)) == "Done: Write file (path 'b.txt').\n  Receipt: '3 lines'"
+    shown = receipt(made, WRITING, result, added_rows(made, ARGUMENTS, WRITING, result))
+    assert plain(shown) == "Write file (path 'b.txt'); added: receipt '3 lines'"
+    assert shown[-1] == by_server("'3 lines'")[0]
 
 
 def test_data_in_a_receipt_cannot_end_its_quotes() -> None:

@@ -19,7 +19,10 @@ from tests.page.site import Site, chromium, open_site
 
 SHOWN = {"chat", "decision", "lab", "replay", "behavior"}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-ASKS_BEFORE_ADDING = ("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
+ASKS_BEFORE_ADDING = (
+    '- add_task: "Add task[ {description}]"',
+    '- add_task: "Add task[ {description}]" (requires confirmation)',
+)
 """A line of the constitution, and the line that replaces it."""
 LONG_TASK = "write the long letter to the landlord about the heating, the stairs, the broken lamp and the noise on Saturdays"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1360, "height": 800}}
@@ -82,7 +85,7 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         picture(page, folder, "help", suffix)
         page.go_back()
         page.locator(".row").first.wait_for()
-        page.locator(".row", has_text="Delete 'buy groceries'").first.click()
+        page.locator(".row", has_text="Delete task 'buy groceries'").first.click()
         page.locator(".lane").first.wait_for()
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
         picture(page, folder, "decision", suffix)

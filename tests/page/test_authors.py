@@ -46,7 +46,7 @@ def test_each_author_has_a_form_and_a_name(site: Site, tmp_path: Path) -> None:
         say(page, "add a task to call mom")
         answer = page.locator(".message.assistant").last
         assert forms(answer.locator(".content > span")) == [("by the model", "I have added it.")]
-        assert forms(answer.locator(".receipt > span > span")) == [("by a server", "added 'call mom'")]
+        assert forms(answer.locator(".receipt > span > span")) == [("by code", "Add task 'call mom'")]
         expect(answer.locator("footer")).to_contain_text("by the model")
         say(page, "delete it")
         claim = page.locator(".message.assistant").last

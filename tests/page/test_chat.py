@@ -54,7 +54,7 @@ def test_the_states_light_up_while_the_turn_runs(slow_site: Site, model: GatedMo
         expect(page.locator("[data-edge='CHECK_ITERATIONS>INVOKE_LLM']")).to_have_class(re.compile("travelled"))
         model.gate.release()
         expect(page.locator(".message.assistant .content")).to_have_text("Added 'call mom' to your list.")
-        expect(page.locator(".message.assistant .receipt")).to_have_text("added 'call mom'")
+        expect(page.locator(".message.assistant .receipt")).to_have_text("Add task 'call mom'")
         state(page, "BUILD_DECISION", "visited")
         page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
         expect(page.locator(".details .verdict")).to_have_text("permitted")
@@ -110,7 +110,7 @@ def test_a_reload_during_a_turn_continues_it(slow_site: Site, model: GatedModel)
         state(page, "INVOKE_LLM", "running")
         state(page, "EXECUTE_TOOLS", "visited")
         model.gate.release()
-        expect(page.locator(".message.assistant .receipt")).to_have_text("added 'call mom'")
+        expect(page.locator(".message.assistant .receipt")).to_have_text("Add task 'call mom'")
         expect(page.locator(".message.user")).to_have_count(1)
 
 
@@ -157,7 +157,7 @@ def test_a_declined_and_a_superseded_question_say_so(site: Site) -> None:
         say(page, "delete the call mom task")
         say(page, "show my tasks")
         expect(page.locator(".card").last).to_have_attribute("data-state", "set_aside")
-        expect(page.locator(".notice")).to_have_text("Not done: delete 'call mom'.")
+        expect(page.locator(".notice")).to_have_text("Not done: delete task 'call mom'.")
 
 
 def test_the_card_counts_down_and_expires(site: Site) -> None:
@@ -177,7 +177,7 @@ def test_the_card_counts_down_and_expires(site: Site) -> None:
 def test_the_card_shows_the_whole_of_a_long_task_and_folds_its_id(site: Site) -> None:
     with site.page() as page:
         say(page, f"add a task to {LONG_TASK}")
-        expect(page.locator(".receipt")).to_have_text(f"added '{LONG_TASK}'")
+        expect(page.locator(".receipt")).to_have_text(f"Add task '{LONG_TASK}'")
         say(page, "delete the long letter task")
         expect(page.locator(".card .change")).to_have_text(f"Delete {LONG_TASK}")
         expect(page.locator(".card details dl")).to_be_hidden()
@@ -188,7 +188,7 @@ def test_the_card_shows_the_whole_of_a_long_task_and_folds_its_id(site: Site) ->
         expect(page.locator(".card .notice")).to_have_text("Answer this first: your last message was neither yes nor no.")
         expect(page.locator(".card .change")).to_have_text(f"Delete {LONG_TASK}")
         say(page, "yes")
-        expect(page.locator(".receipt").last).to_have_text(f"deleted '{LONG_TASK}'")
+        expect(page.locator(".receipt").last).to_have_text(f"Delete task '{LONG_TASK}'")
 
 
 def test_the_tasks_are_beside_the_chat_and_change_with_each_turn(site: Site) -> None:
@@ -225,7 +225,7 @@ def test_markup_in_a_task_is_text(site: Site) -> None:
     markup = "buy <img src=x onerror=alert(1)> and <b>bread</b> today"
     with site.page() as page:
         say(page, f"add a task to {markup}")
-        expect(page.locator(".receipt")).to_have_text(f"added '{markup}'")
+        expect(page.locator(".receipt")).to_have_text(f"Add task '{markup}'")
         assert page.locator(".thread img, .thread b").count() == 0
         page.get_by_role("link", name="Decision", exact=True).click()
         expect(page.locator(".note-item").first).to_be_visible()
@@ -260,7 +260,7 @@ def test_a_lost_connection_is_shown_and_the_message_is_sent_once(site: Site) -> 
         page.route("**/api/chat/stream", lambda route: route.abort() if failing and failing.pop() else route.continue_())
         page.get_by_label("Message", exact=True).fill("add a task to call mom")
         page.get_by_role("button", name="Send").click()
-        expect(page.locator(".receipt")).to_have_text("added 'call mom'")
+        expect(page.locator(".receipt")).to_have_text("Add task 'call mom'")
     # Chromium reports the aborted request.
     assert [problem for problem in site.problems if "ERR_FAILED" not in problem] == []
     site.problems.clear()

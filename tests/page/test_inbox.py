@@ -40,7 +40,7 @@ def test_the_questions_of_all_conversations_are_counted_and_answered_in_the_inbo
         top = cards.nth(1).evaluate(TOP)
         cards.first.get_by_role("button", name="Confirm").click()
         expect(cards.first.locator(".card")).to_have_attribute("data-closed", "answered")
-        expect(cards.first.locator(".receipt")).to_have_text("deleted 'call mom'")
+        expect(cards.first.locator(".receipt")).to_have_text("Delete task 'call mom'")
         # Nothing moves under the pointer, which may still be pressed.
         assert abs(cards.nth(1).evaluate(TOP) - top) < 1
         cards.nth(1).get_by_role("button", name="Decline").click()
@@ -89,7 +89,7 @@ def test_the_call_of_a_program_is_answered_in_the_inbox(called_site: Site) -> No
         page.get_by_role("link", name=re.compile("^Inbox")).click()
         expect(page.locator(".inbox .change")).to_have_text("Delete call mom")
         page.get_by_role("button", name="Confirm").click()
-        expect(page.locator(".inbox .receipt")).to_have_text("deleted 'call mom'")
+        expect(page.locator(".inbox .receipt")).to_have_text("Delete task 'call mom'")
 
 
 def test_a_hidden_page_asks_for_nothing(site: Site) -> None:

@@ -78,7 +78,8 @@ def test_rows_and_texts_are_in_step(site: Site) -> None:
         update.select_option("asks")
         page.get_by_label("update_task: calls per message").fill("1")
         page.get_by_label("update_task: calls per message").press("Enter")
-        line = "- update_task: Modify task descriptions (requires confirmation) (at most 1 per message)"
+        sentence = '"Rename task[ {preview or task_id}][ to {description}]"'
+        line = f"- update_task: {sentence} (requires confirmation) (at most 1 per message)"
         expect(text).to_have_value(re.compile(re.escape(line)))
         expect(text).not_to_have_value(re.compile("delete_task:"))
         delete.select_option("asks")
@@ -240,7 +241,7 @@ def test_a_call_that_another_constitution_refuses_is_the_headline(site: Site) ->
         say(page, "add a task to call mom")
         page.locator(".message footer a").last.click()
         page.get_by_role("link", name="Try other rules").click()
-        edit_constitution(page, "- add_task: Create new tasks\n", "")
+        edit_constitution(page, '- add_task: "Add task[ {description}]"\n', "")
         expect(page.locator(".verdict-line.different")).to_have_text(headline)
         expect(page.locator(".state-rows > li.different").first).to_contain_text("1 call refused")
         differences = page.locator(".block", has=page.get_by_role("heading", name="Differences")).locator(

@@ -48,7 +48,7 @@ def test_a_new_tab_follows_the_turn_and_its_decision_is_shown_live(site: Site) -
         expect(lists.locator(".working")).to_be_visible()
         MODEL.gate.release()
         for tab in (page, lists):
-            expect(tab.locator(".message.assistant .receipt")).to_have_text("added 'call mom'")
+            expect(tab.locator(".message.assistant .receipt")).to_have_text("Add task 'call mom'")
             expect(tab.locator(".message.user")).to_have_count(1)
 
 
@@ -66,7 +66,7 @@ def test_stop_ends_a_turn_and_the_page_says_why_it_failed_and_tries_again(site: 
         expect(page.locator(".machine")).to_have_class("machine failed")
         MODEL.gate.release(2)
         cause.get_by_role("button", name="Try again").click()
-        expect(page.locator(".receipt")).to_have_text("added 'water the plants'")
+        expect(page.locator(".receipt")).to_have_text("Add task 'water the plants'")
         expect(page.locator(".cause")).to_have_count(0)
         expect(page.locator(".machine")).to_have_class("machine good")
         # What was written meanwhile is still there.
@@ -85,6 +85,6 @@ def test_behind_a_proxy_that_holds_streams_back_the_answer_is_asked_for(site: Si
             # So long the page waits for the first event.
             page.clock.fast_forward("00:10")
         MODEL.gate.release(2)
-        expect(page.locator(".message.assistant .receipt")).to_have_text("added 'buy bread'")
+        expect(page.locator(".message.assistant .receipt")).to_have_text("Add task 'buy bread'")
         expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "visited")
         expect(page.locator(".message.user")).to_have_count(1)

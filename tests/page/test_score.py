@@ -163,9 +163,7 @@ def test_the_score_grows_in_every_tab_while_the_turn_runs(browser: Browser, tmp_
         before = page.locator(".score").evaluate("score => Number(score.dataset.scale)")
         page.wait_for_function("before => Number(document.querySelector('.score').dataset.scale) > before", arg=before)
         gate.release()
-        expect(page.locator(".begun .receipt")).to_have_text(
-            ["Add task (description 'buy bread')", "Add task (description 'call mom')"]
-        )
+        expect(page.locator(".begun .receipt")).to_have_text(["Add task 'buy bread'", "Add task 'call mom'"])
         expect(page.locator(".begun .note-item .quiet")).to_have_text(["", "buy bread", "call mom"])
         other = page.context.new_page()
         other.goto(f"{site.url}/decisions")

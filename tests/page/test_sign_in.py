@@ -202,7 +202,7 @@ def test_a_user_signs_in_at_the_issuer_and_comes_back_to_the_same_view(oidc_site
 
         page.get_by_role("link", name="Chat", exact=True).click()
         say(page, "add a task to call mom")
-        expect(page.locator(".receipt")).to_have_text("added 'call mom'")
+        expect(page.locator(".receipt")).to_have_text("Add task 'call mom'")
         stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
         assert stored == '[{},{},""]'
         assert [url for url in fetched if not url.startswith(f"{oidc_site.url}/")] == []

@@ -19,11 +19,13 @@ def text(*lines: str, after: str = "") -> str:
 
 def test_the_shipped_grants_are_exactly_these() -> None:
     assert Constitution.load().grants == (
-        ToolGrant("add_task", "Create new tasks"),
+        ToolGrant("add_task", "Add task[ {description}]"),
         ToolGrant("list_tasks", "View user's tasks", reads=True),
-        ToolGrant("update_task", "Modify task descriptions", without_confirmation=True, max_per_message=3),
-        ToolGrant("complete_task", "Mark tasks as done", max_per_message=5),
-        ToolGrant("delete_task", "Remove tasks", requires_confirmation=True),
+        ToolGrant(
+            "update_task", "Rename task[ {preview or task_id}][ to {description}]", without_confirmation=True, max_per_message=3
+        ),
+        ToolGrant("complete_task", "Complete task[ {preview or task_id}]", max_per_message=5),
+        ToolGrant("delete_task", "Delete task[ {preview or task_id}]", requires_confirmation=True),
     )
     assert {"add_task", "list_tasks", "update_task", "complete_task", "delete_task"} == graph_agent.ALLOWED_TOOLS
 
@@ -53,8 +55,6 @@ def test_the_whitelist_is_read_when_it_is_used_not_when_its_module_is_imported()
     "line",
     [
         "You are a helpful task management assistant.",
-        "- add_task: Create new tasks",
-        "- delete_task: Remove tasks (requires confirmation)",
         "1. Only use tools when the user clearly wants a task operation",
         "2. For greetings/general questions, respond conversationally WITHOUT tools",
         "3. If the user's intent is unclear, ask a clarifying question",

@@ -8,9 +8,10 @@ import pytest
 
 from graph_agent.errors import ConstitutionError, ToolGrantError
 from graph_agent.models.llm import ToolDeclaration
-from graph_agent.models.tools import ToolTraits
+from graph_agent.models.tools import ToolTraits, Transport
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution, grant_line
+from graph_agent.words.said import in_line, say
 
 FACTS = """
 ## Facts
@@ -75,6 +76,16 @@ def test_a_sentence_that_does_not_fit_the_tool_is_refused_with_its_line(sentence
         policy(sentence)
     assert str(refused.value).startswith("constitution, line 4: the sentence of the tool 'extend' ")
     assert problem in str(refused.value)
+
+
+def test_an_application_may_bind_a_tool_of_other_arguments_which_the_brackets_then_leave_out() -> None:
+    line = '## Available Tools\n- add_task: "Add task[ {description}]"\n'
+    tool = ToolDeclaration(name="add_task", description="", parameters={"properties": {"title": {"type": "string"}}})
+    rules = compile_policy(Constitution.parse(line), [tool], {}).rules
+    assert in_line(say(rules["add_task"], {"title": "call mom"})) == "Add task (title 'call mom')"
+    of_server = {"add_task": ToolTraits(transport=Transport.STDIO)}
+    with pytest.raises(ToolGrantError, match=r"says \{description\}, and the call has no such argument"):
+        compile_policy(Constitution.parse(line), [tool], of_server)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ async def test_a_turn_under_replaced_rules_intends_nothing_more(log: Database, r
     reasons = [entry.result["reason"] for entry in record.entries if entry.kind is EntryKind.INTERRUPT]
     assert (record.status, reasons) == (RecordStatus.INTERRUPTED, [InterruptReason.RULES])
     assert record.decision.reply == (
-        "The rules have changed, so I did nothing further. Please ask again. Already done: did add task."
+        "The rules have changed, so I did nothing further. Please ask again. Already done: Add task 'milk'."
     )
     steps = [step.turn async for step in engine.steps_of(record, await engine.snapshot_of(record.header))]
     assert steps[-1].decision == record.decision

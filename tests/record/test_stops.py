@@ -81,7 +81,7 @@ async def test_the_second_change_of_a_batch_is_not_sent_after_a_stop(log: Databa
     assert [arguments["description"] for _, arguments, *_ in server.sent] == ["milk"]
     reasons = [entry.result["reason"] for entry in record.entries if entry.kind is EntryKind.INTERRUPT]
     assert (record.status, reasons) == (RecordStatus.INTERRUPTED, [InterruptReason.STOPPED])
-    assert record.decision.reply == ("The operator has stopped this, so I did nothing further. Already done: did add task.")
+    assert record.decision.reply == ("The operator has stopped this, so I did nothing further. Already done: Add task 'milk'.")
     states = select(call_operations.c.state).order_by(call_operations.c.sequence)
     assert log.read_now(lambda connection: connection.execute(states).scalars().all()) == [OperationState.DONE]
     assert [step.turn async for step in engine.steps_of(record, await engine.snapshot_of(record.header))][-1].decision == (
@@ -164,7 +164,7 @@ async def test_a_change_that_was_sent_is_asked_about_while_it_is_stopped_and_not
     engine = engine_of(calls(MILK), says("Never said."), server=server, audit=writer)
     record = (await engine.run(asks())).record
     assert (server.sent_tools, len(server.settled)) == (["add_task"], 1)
-    assert "Already done: Add task (description 'milk')." in record.decision.reply
+    assert "Already done: Add task 'milk'." in record.decision.reply
 
 
 class Bank(StoppedDuring):

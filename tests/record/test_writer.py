@@ -121,7 +121,7 @@ async def test_a_call_whose_operation_another_attempt_has_is_sent_only_with_a_le
     reasons = [entry.result["reason"] for entry in record.entries if entry.kind is EntryKind.INTERRUPT]
     assert (record.status, reasons) == (RecordStatus.INTERRUPTED, [InterruptReason.RESENT])
     assert [state for *_, state in _operations(log)] == [OperationState.DONE, OperationState.DONE, OperationState.UNKNOWN]
-    assert record.decision.reply.endswith("Not certain: not known whether this was done: Add task (description 'eggs').")
+    assert record.decision.reply.endswith("Not certain: not known whether this was done: Add task 'eggs'.")
 
 
 async def test_a_change_that_was_not_sent_is_void_once_its_decision_is_closed(log: Database) -> None:

@@ -47,7 +47,7 @@ ASKED = ConditionsFile(
     "permit (principal, action, resource);"
     'forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };'
 )
-_ADDS = "- add_task: Create new tasks"
+_ADDS = '- add_task: "Add task[ {description}]"'
 IN_PLANS = Constitution.load().text.replace(_ADDS, f"{_ADDS} (in plans)")
 
 T = TypeVar("T")
@@ -338,7 +338,7 @@ async def the_read_failed_and_was_retried(turns: RandomTurns) -> DecisionRecord:
 
 async def unknown_result(turns: RandomTurns) -> DecisionRecord:
     turns.server.answers["add_task"] = UNKNOWN
-    settled = turns.random.choice([done({"receipt": "added 'x'"}), failed(ToolErrorCode.TOOL_EXECUTION_ERROR), UNKNOWN])
+    settled = turns.random.choice([done({"preview": "x"}), failed(ToolErrorCode.TOOL_EXECUTION_ERROR), UNKNOWN])
     turns.server.settlements.append(settled)
     call = ("add_task", {"description": turns.word()})
     return await turns.turn(calls(call, call), says("I tried."))
@@ -360,10 +360,10 @@ async def asked_to_confirm(turns: RandomTurns) -> DecisionRecord:
 
 
 async def confirmed(turns: RandomTurns) -> DecisionRecord:
-    outcome = turns.random.choice([done({"receipt": "deleted 'x'"}), failed(ToolErrorCode.NOT_FOUND), UNKNOWN])
+    outcome = turns.random.choice([done({"preview": "x"}), failed(ToolErrorCode.NOT_FOUND), UNKNOWN])
     turns.server.answers["delete_task"] = outcome
     if outcome is UNKNOWN:
-        turns.server.settlements.append(done({"receipt": "deleted 'x'"}))
+        turns.server.settlements.append(done({"preview": "x"}))
     return await turns.answer(turns.random.choice(["yes", "Yes, please!", "ok"]))
 
 
@@ -412,7 +412,7 @@ async def deadline_of_the_model(turns: RandomTurns) -> DecisionRecord:
 
 async def deadline_of_a_tool(turns: RandomTurns) -> DecisionRecord:
     turns.server.answers["add_task"] = lambda _: _never(turns.clock)
-    turns.server.settlements.append(done({"receipt": "added 'x'"}))
+    turns.server.settlements.append(done({"preview": "x"}))
     batch = calls(("list_tasks", {}), ("add_task", {"description": "x"}), ("add_task", {"description": "y"}))
     return await turns.turn(batch, engine=turns.engine(timeout_seconds=0.06))
 
@@ -453,7 +453,7 @@ async def crashed_with_a_confirmation(turns: RandomTurns) -> DecisionRecord:
     """The process crashes before, during or after the confirmed call."""
     context = turns.context("delete the task")
     pending = await turns.pending(context)
-    turns.server.settlements += [done({"receipt": "deleted 'x'"})] * 2
+    turns.server.settlements += [done({"preview": "x"})] * 2
     context = context.replace(message="yes", pending_confirmation=pending)
     record = await _crash(turns, ask_model=turns.random.random() < 0.5, context=context, writes=turns.random.randrange(1, 4))
     turns.server.settlements.clear()
@@ -553,7 +553,7 @@ async def _crash(
         )
     for crash in range(crashes):
         turns.model.answers = [says("I continued.")] * 5
-        turns.server.settlements = [done({"receipt": "added 'x'"})] * 5
+        turns.server.settlements = [done({"preview": "x"})] * 5
         turns.clock.advance(minutes=1)
         if crash == crashes - 1:
             finished = await turns.engine(writer=turns.writer, conditions=conditions).finish(name, ask_model=ask_model)

@@ -232,7 +232,7 @@ async def test_a_constitution_that_grants_less_refuses_the_call_and_ends_where_t
     two_rounds: Any,
 ) -> None:
     record, texts = two_rounds
-    report = await replay(record, texts, constitution=SHIPPED.replace("- add_task: Create new tasks\n", ""))
+    report = await replay(record, texts, constitution=SHIPPED.replace('- add_task: "Add task[ {description}]"\n', ""))
     assert report.departure == (
         "add_task would have been refused: not in the constitution. What the model would have said then is unknown"
     )
@@ -253,13 +253,15 @@ async def test_a_constitution_that_grants_less_refuses_the_call_and_ends_where_t
 
 async def test_a_constitution_that_requires_a_confirmation_would_have_asked(two_rounds: Any) -> None:
     record, texts = two_rounds
-    stricter = SHIPPED.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
+    stricter = SHIPPED.replace(
+        '- add_task: "Add task[ {description}]"', '- add_task: "Add task[ {description}]" (requires confirmation)'
+    )
     report = await replay(record, texts, constitution=stricter)
     assert report.departure is None
     replayed = {one.what: one.replayed for one in report.differences}
     assert replayed["decision type"] == "REQUEST_CONFIRMATION"
     assert replayed["asks to confirm"] == '["add_task",{"description":"call mom"}]'
-    assert replayed["reply"].startswith("Add task\n  Description: 'call mom'\nShould I go ahead?")
+    assert replayed["reply"].startswith("Add task 'call mom'. Should I go ahead?")
 
 
 async def test_a_constitution_with_another_wording_decides_the_same(two_rounds: Any) -> None:

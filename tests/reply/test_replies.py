@@ -20,8 +20,8 @@ from graph_agent.reply.authored import by_code, by_server, plain
 from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
 from graph_agent.reply.text import one_line
 from graph_agent.task_server.declarations import TASK_TOOLS
-from graph_agent.words.receipts import receipt
-from graph_agent.words.said import say
+from graph_agent.words.receipts import added_rows, receipt
+from graph_agent.words.said import Known, described_by, say
 
 
 def test_the_fixed_replies_are_the_contract_sentences() -> None:
@@ -35,7 +35,7 @@ def test_the_fixed_replies_are_the_contract_sentences() -> None:
     ("done", "unknown", "expected"),
     [
         ([], [], "No."),
-        (["added 'a'", "added 'b'"], [], "No. Already done: added 'a'; added 'b'."),
+        (["Add task 'a'", "Add task 'b'"], [], "No. Already done: Add task 'a'; Add task 'b'."),
         ([], ["x"], "No. Not certain: x."),
         (["a"], ["b"], "No. Already done: a. Not certain: b."),
     ],
@@ -44,23 +44,39 @@ def test_a_fixed_reply_is_followed_by_what_was_done(done: list[str], unknown: li
     assert plain(with_receipts(by_code("No."), list(map(by_server, done)), list(map(by_server, unknown)))) == expected
 
 
+LINES = "## Available Tools\n- add_task: Create new tasks\n- delete_task: Delete tasks\n"
+
+
 def rule(**traits: Any) -> ToolRule:
     named = {tool.name: ToolTraits(**({"read_only": tool.name == "list_tasks"} | traits)) for tool in TASK_TOOLS}
-    return compile_policy(Constitution.load(), TASK_TOOLS, named).rules["add_task"]
+    return compile_policy(Constitution.parse(LINES), TASK_TOOLS, named).rules["add_task"]
+
+
+CUT = f"Create new tasks (path 'b.txt'); added: receipt '{'x' * 99}… (4,000 characters)'"
+HIDDEN = "Create new tasks (path 'b.txt'); added: receipt '‹U+0000›‹U+200B›‹U+202E›'"
 
 
 @pytest.mark.parametrize(
     ("traits", "result", "line"),
     [
-        ({"ledger": True}, ToolResult(success=True, data={"receipt": "added\n'x'\u202e"}), "added 'x'‹U+202E›"),
+        (
+            {"ledger": True},
+            ToolResult(success=True, data={"receipt": "it was\n'x'\u202e"}),
+            "Create new tasks (path 'b.txt'); added: receipt \"it was‹U+000A›'x'‹U+202E›\"",
+        ),
+        (
+            {"ledger": True},
+            ToolResult(success=True, data={"preview": "b", "receipt": None, "id": 7}),
+            "Create new tasks: 'b'",
+        ),
         ({"ledger": True, "title": "Add task"}, ToolResult(success=True, data={}), "Add task (path 'b.txt')"),
         (
             {"ledger": True},
             ToolResult(success=True, data={"receipt": "ran `delete_task` for add-task"}),
-            "ran delete task for add task",
+            "Create new tasks (path 'b.txt'); added: receipt 'ran delete task for add task'",
         ),
-        ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), "Create new tasks (path 'b.txt')"),
-        ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), "x" * 2_099 + "…"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), HIDDEN),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), CUT),
         ({"ledger": True}, ToolResult(success=True, data={"receipt": ["added"]}), "Create new tasks (path 'b.txt')"),
         ({"title": "delete_task"}, ToolResult(success=True), "delete task (path 'b.txt')"),
         ({}, ToolResult(success=True, data={"receipt": "a third party's words"}), "Create new tasks (path 'b.txt')"),
@@ -75,7 +91,10 @@ def rule(**traits: Any) -> ToolRule:
 )
 def test_a_receipt_says_what_was_really_done(traits: dict[str, Any], result: ToolResult, line: str | None) -> None:
     made = rule(**traits)
-    assert plain(receipt(made, say(made, {"path": "b.txt"}), result)) == (line or "")
+    given = {"path": "b.txt"}
+    said = say(made, given, Known().after(made, result))
+    added = added_rows(made, given, said, result) if described_by(made, result) else ()
+    assert plain(receipt(made, said, result, added)) == (line or "")
 
 
 def test_a_receipt_without_arguments_is_the_title_alone() -> None:
@@ -90,7 +109,7 @@ def test_each_argument_of_a_receipt_is_shortened_by_itself() -> None:
 
 
 def test_a_text_in_a_receipt_cannot_pass_for_another_receipt_or_a_sentence_of_the_runtime() -> None:
-    for text in ("a; deleted 'tax return'", "a. Nothing else was changed", "a', to = 'boss", "true", ""):
+    for text in ("a; Delete task 'tax return'", "a. Nothing else was changed", "a', to = 'boss", "true", ""):
         made = rule(title="Send mail")
         line = plain(receipt(made, say(made, {"text": text}), ToolResult(success=True)))
         assert line == (f"Send mail (text '{text}')" if "'" not in text else f'Send mail (text "{text}")')

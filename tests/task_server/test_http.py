@@ -195,7 +195,7 @@ async def test_our_own_client_keeps_its_ledger_over_http() -> None:
             missing = {"task_id": "00000000-0000-4000-8000-000000000000"}
             failed = await tools.execute(permitted("complete_task", missing, "ann", "d:3"))
         assert isinstance(first.data, dict)
-        assert first.data["receipt"] == "added 'a'"
+        assert first.data["preview"] == "a"
         assert again.data == first.data
         assert [result.error_code for result in (void, late, failed)] == [
             "TOOL_EXECUTION_ERROR",

@@ -72,7 +72,7 @@ async def test_a_key_belongs_to_one_request_of_one_user(environment: ToolsOnData
 async def test_twenty_concurrent_deletions_under_one_key_return_the_same_receipt(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     outcomes = await asyncio.gather(*(environment.call("delete_task", key="k", task_id=task) for _ in range(20)))
-    assert {str(outcome.data and outcome.data["receipt"]) for outcome in outcomes} == {"deleted 'a'"}
+    assert {str(outcome.data and outcome.data["preview"]) for outcome in outcomes} == {"a"}
 
 
 async def test_concurrent_run_and_settle_agree(environment: ToolsOnDatabase) -> None:

@@ -163,9 +163,9 @@ async def test_the_tools_have_annotations_and_metadata(session: Session) -> None
     assert texts == {
         "add_task": ("Add task", False, False, ledger),
         "list_tasks": ("List tasks", True, False, unread),
-        "update_task": ("Update task", False, True, {**previewed, "graph_agent/action": "Update"}),
-        "complete_task": ("Complete task", False, False, {**previewed, "graph_agent/action": "Complete"}),
-        "delete_task": ("Delete task", False, True, {**previewed, "graph_agent/action": "Delete"}),
+        "update_task": ("Update task", False, True, previewed),
+        "complete_task": ("Complete task", False, False, previewed),
+        "delete_task": ("Delete task", False, True, previewed),
     }
 
 

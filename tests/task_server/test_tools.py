@@ -26,7 +26,7 @@ async def test_a_task_is_added(environment: ToolsOnDatabase) -> None:
             "created_at": "2026-01-05T09:00:00Z",
             "completed_at": None,
         },
-        receipt="added 'call mom'",
+        preview="call mom",
     )
 
 
@@ -55,7 +55,7 @@ async def test_a_task_can_be_renamed_after_completion(environment: ToolsOnDataba
     await environment.call("complete_task", task_id=task)
     outcome = await environment.call("update_task", task_id=task, description="b")
     assert outcome.data is not None
-    assert outcome.data["receipt"] == "renamed 'a' to 'b'"
+    assert outcome.data["preview"] == "a"
     assert outcome.data["task"]["status"] == "completed"
     assert await environment.descriptions() == ["b"]
 
@@ -70,14 +70,14 @@ async def test_a_task_is_completed_once(environment: ToolsOnDatabase) -> None:
     assert again.data is not None
     assert first.data["task"] == again.data["task"]
     assert first.data["task"]["completed_at"] == "2026-01-05T09:01:00Z"
-    assert [first.data["receipt"], again.data["receipt"]] == ["completed 'a'", "'a' was already completed"]
+    assert [first.data.get("receipt"), again.data["receipt"]] == [None, "it was completed already"]
 
 
 async def test_a_task_is_deleted_and_deleting_it_again_finds_nothing(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     first = await environment.call("delete_task", task_id=task)
     assert first.data is not None
-    assert first.data["receipt"] == "deleted 'a'"
+    assert first.data["preview"] == "a"
     assert await environment.call("delete_task", task_id=task) == ResultEnvelope.done(
         task=None, receipt="nothing was there to delete"
     )

@@ -71,7 +71,7 @@ async def test_a_call_reaches_the_server_and_returns_its_result(executor: McpToo
     result = await executor.execute(permitted("add_task", {"description": "call mom"}, "ann", "k"))
     assert result.success
     assert isinstance(result.data, dict)
-    assert result.data["receipt"] == "added 'call mom'"
+    assert result.data["preview"] == "call mom"
     assert await descriptions(executor) == ["call mom"]
     assert await descriptions(executor, "bob") == []
 
@@ -98,7 +98,6 @@ async def test_declarations_and_traits_are_known_after_start(tasks: Database) ->
         destructive=True,
         ledger=True,
         preview=True,
-        action="Delete",
         transport=Transport.MEMORY,
         unread=("user_id",),
     )
@@ -366,7 +365,7 @@ async def test_kill_9_between_effect_and_reply_and_the_same_key_again_make_one_t
         assert lost.unknown
         again = await getattr(executor, then)(permitted("add_task", {"description": "a"}, "ann", "k"))
         assert again.success
-        assert again.data["receipt"] == "added 'a'"
+        assert again.data["preview"] == "a"
         assert await descriptions(executor) == ["a"]
 
 

@@ -50,7 +50,7 @@ async def test_the_id_of_the_rule_is_the_reason_that_user_and_model_read() -> No
     run = engine(MILK, calls(ADD), says("I could not add it."), server=server)
     finished = await run.run(asks())
     assert server.sent == []
-    assert finished.decision.notices == ["Not done: add task (description 'buy milk'). No milk."]
+    assert finished.decision.notices == ["Not done: add task 'buy milk'. No milk."]
     assert finished.decision.outcome_category is OutcomeCategory.MISSING_PERMISSION
     (call,) = finished.record.invocations
     assert (call.disposition, call.error_message) == (CallDisposition.REFUSED, "not permitted: no milk")
@@ -81,7 +81,7 @@ async def test_the_rules_are_asked_again_after_the_yes() -> None:
     assert server.sent == []
     assert refused.decision.decision_type is DecisionType.EXECUTE_PENDING
     assert refused.decision.reply == "That is for bosses."
-    assert refused.decision.notices == ["Not done: add task (description 'buy milk'). A boss only."]
+    assert refused.decision.notices == ["Not done: add task 'buy milk'. A boss only."]
 
 
 async def test_facts_are_recorded_once_for_a_batch_and_only_if_a_rule_reads_them() -> None:

@@ -271,9 +271,7 @@ async def test_a_raise_is_a_failed_call_unless_the_call_may_have_acted(
     assert finished.decision.outcome_category is OutcomeCategory.TOOL_INVOCATION
     failed = code is ToolErrorCode.TOOL_EXECUTION_ERROR
     assert finished.decision.effects == []
-    assert finished.decision.notices == (
-        [] if failed else ["Not known whether this was done: Create new tasks (description 'call mom')."]
-    )
+    assert finished.decision.notices == ([] if failed else ["Not known whether this was done: Add task 'call mom'."])
 
 
 async def test_a_failure_that_follows_from_a_lost_connection_is_unknown() -> None:
@@ -339,7 +337,7 @@ async def test_the_documented_read_runs_again_without_a_marker_and_the_documente
         turn = await engine(adapter, executor, unmarked).run(asks())
         assert executor.sent == ["list_tasks", "add_task", "list_tasks"]
         assert turn.record.invocations[-1].result == {"tasks": ["call mom"]}
-        assert turn.decision.effects == ["Create new tasks (description 'call mom')"]
+        assert turn.decision.effects == ["Add task 'call mom'"]
 
 
 async def test_a_tool_of_your_own_runs_again_if_the_constitution_says_that_it_reads() -> None:

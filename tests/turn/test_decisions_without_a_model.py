@@ -35,7 +35,7 @@ def fates(record: DecisionRecord) -> Sequence[CallDisposition]:
 
 
 async def test_a_call_is_a_decision_with_a_record_that_replays() -> None:
-    server = TableServer({"add_task": done({"receipt": "added 'call mom'"})})
+    server = TableServer({"add_task": done({"preview": "call mom"})})
     engine = engine_of(server=server)
 
     finished = await engine.call("ann", [ADD])
@@ -43,7 +43,7 @@ async def test_a_call_is_a_decision_with_a_record_that_replays() -> None:
     assert server.sent == [("add_task", {"description": "call mom"}, "ann", f"{finished.decision.decision_id}:1")]
     decision, record = finished.decision, finished.record
     assert (decision.decision_type, decision.outcome_category) == (DecisionType.INVOKE_TOOL, OutcomeCategory.TASK_COMPLETED)
-    assert (decision.response_text, decision.effects) == ("Done: added 'call mom'.", ["added 'call mom'"])
+    assert (decision.response_text, decision.effects) == ("Done: Add task 'call mom'.", ["Add task 'call mom'"])
     assert decision.intent is not None
     assert decision.intent.intent_type is IntentType.CREATE_TASK
     assert record.states == ["BUILD_REQUEST", "EXECUTE_TOOLS", "BUILD_DECISION"]
@@ -70,7 +70,7 @@ async def test_calls_from_one_that_needs_confirmation_on_are_asked_about_and_a_y
     asked = await engine.call("ann", [DELETE, ADD])
     assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert asked.decision.reply == (
-        "2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task\n  Description: 'call mom'\n"
+        "2 actions, in this order:\n1. Delete task 'call mom'\n2. Add task 'call mom'\n"
         "Should I go ahead with all of them? Please answer yes or no."
     )
     assert (fates(asked.record), server.sent) == (["awaiting", "awaiting"], [])
@@ -117,7 +117,7 @@ async def test_calls_that_are_limited_per_message_ask_unless_the_user_has_typed_
 
 async def test_an_unknown_outcome_is_settled_by_the_ledger() -> None:
     unknown = failed(ToolErrorCode.TIMEOUT_ERROR)
-    server = TableServer({"add_task": unknown}, settlements=[done({"receipt": "added 'call mom'"})])
+    server = TableServer({"add_task": unknown}, settlements=[done({"preview": "call mom"})])
     engine = engine_of(server=server)
     finished = await engine.call("ann", [ADD])
     assert server.settled == [f"{finished.decision.decision_id}:1"]

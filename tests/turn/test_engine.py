@@ -76,17 +76,17 @@ async def test_a_model_that_fails_gets_the_contract_sentence(answer: Any, reply:
 
 
 async def test_a_failure_after_effects_reports_them() -> None:
-    server = TableServer({"add_task": done({"receipt": "added 'call mom'"})})
+    server = TableServer({"add_task": done({"preview": "call mom"})})
     decision = await engine_of(calls(ADD), LLMTimeoutError(), server=server).process_message(asks())
-    assert decision.response_text == f"{TROUBLE} Already done: added 'call mom'."
+    assert decision.response_text == f"{TROUBLE} Already done: Add task 'call mom'."
 
 
 async def test_a_read_is_never_listed_under_already_done() -> None:
     read = done({"receipt": "deleted everything", "tasks": []})
-    server = TableServer({"add_task": done({"receipt": "added 'call mom'"}), "list_tasks": read})
+    server = TableServer({"add_task": done({"preview": "call mom"}), "list_tasks": read})
     decision = await engine_of(calls(("list_tasks", {}), ADD), LLMTimeoutError(), server=server).process_message(asks())
-    assert decision.response_text == f"{TROUBLE} Already done: added 'call mom'."
-    assert decision.effects == ["added 'call mom'"]
+    assert decision.response_text == f"{TROUBLE} Already done: Add task 'call mom'."
+    assert decision.effects == ["Add task 'call mom'"]
     only_read = await engine_of(calls(("list_tasks", {})), LLMTimeoutError(), server=server).process_message(asks())
     assert (only_read.response_text, only_read.effects, only_read.notices) == (TROUBLE, [], [])
 
@@ -150,7 +150,7 @@ async def test_a_failure_between_calls_is_reported_and_recorded() -> None:
     rename = ("update_task", {"task_id": "t1", "description": "x"})
     server = TableServer({"update_task": failed(ToolErrorCode.NOT_FOUND, "there is no such task")})
     finished = await engine_of(calls(ADD, rename), says("Added, but I couldn't rename it."), server=server).run(asks())
-    assert finished.decision.effects == ["did add task"]
+    assert finished.decision.effects == ["Add task 'call mom'"]
     assert [row.error_code for row in finished.record.invocations] == [None, "NOT_FOUND"]
 
 
@@ -413,7 +413,7 @@ async def test_an_executor_of_two_methods_is_enough() -> None:
 
     engine = LLMAgentEngine(ScriptedAdapter([calls(ADD), says("Added.")]), Plain(), Constitution.load().text)
     decision = await engine.process_message(asks())
-    assert decision.effects == ["Create new tasks (description 'call mom')"]
+    assert decision.effects == ["Add task 'call mom'"]
 
 
 async def test_a_server_without_a_listed_tool_refuses_to_start() -> None:
@@ -558,10 +558,10 @@ async def test_a_shutdown_closes_every_running_turn() -> None:
 async def test_an_effect_in_progress_at_the_deadline_is_settled_and_reported() -> None:
     clock = freeze_loop_time(ManualClock())
     slow = _Hanging(lambda: clock.advance(seconds=0.4))
-    server = TableServer({"add_task": slow.hang}, settlements=[done({"receipt": "added 'call mom'"})])
+    server = TableServer({"add_task": slow.hang}, settlements=[done({"preview": "call mom"})])
     engine = engine_of(calls(ADD), server=server, config=AgentEngineConfig(timeout_seconds=0.4), clock=clock, call_seconds=60)
     decision = await engine.process_message(asks())
-    assert decision.effects == ["added 'call mom'"]
+    assert decision.effects == ["Add task 'call mom'"]
     assert len(server.sent) == 1
 
 
@@ -618,7 +618,7 @@ async def test_a_turn_of_a_dead_process_is_finished_from_its_record() -> None:
     finished = await engine.finish(decision_id, ask_model=True)
     assert finished is not None
     assert finished.decision.response_text == "Added."
-    assert finished.decision.effects == ["did add task"]
+    assert finished.decision.effects == ["Add task 'call mom'"]
     assert len(server.sent) == 1
     assert await engine.finish(decision_id, ask_model=True) == type(finished)(finished.record)
 
@@ -663,7 +663,7 @@ async def test_a_turn_under_other_gates_is_not_continued_and_reports_what_was_do
     finished = await engine_of(server=server, audit=audit, clock=None).finish(decision_id, ask_model=True)
     assert finished is not None
     assert finished.record.status is RecordStatus.INTERRUPTED
-    assert finished.decision.effects == ["did add task"]
+    assert finished.decision.effects == ["Add task 'call mom'"]
 
 
 async def test_the_sweeper_ends_such_a_turn_with_the_honest_reply() -> None:
@@ -672,7 +672,7 @@ async def test_the_sweeper_ends_such_a_turn_with_the_honest_reply() -> None:
     finished = await engine_of(server=server, audit=audit, clock=None).finish(decision_id, ask_model=False)
     assert finished is not None
     assert finished.record.status is RecordStatus.INTERRUPTED
-    assert finished.decision.response_text == f"{TROUBLE} Already done: did add task."
+    assert finished.decision.response_text == f"{TROUBLE} Already done: Add task 'call mom'."
     assert isinstance(await audit.load(decision_id), DecisionRecord)
 
 

@@ -60,11 +60,11 @@ async def test_a_call_in_flight_at_the_deadline_is_settled_within_two_seconds_af
         clock.advance(seconds=25.5)  # The graph has 28 of 30 seconds.
         return calls(ADD)
 
-    server = SlowLedger({"add_task": hang}, settlements=[done({"receipt": "added 'call mom'"})])
+    server = SlowLedger({"add_task": hang}, settlements=[done({"preview": "call mom"})])
     config = AgentEngineConfig(timeout_seconds=30)
     time = asyncio.create_task(pass_time())
     finished = await engine_of(late, server=server, clock=clock, config=config).run(asks())
     time.cancel()
     assert finished.record.status is RecordStatus.INTERRUPTED
-    assert finished.decision.effects == ["added 'call mom'"]
+    assert finished.decision.effects == ["Add task 'call mom'"]
     assert [entry.kind for entry in finished.record.entries].count(EntryKind.SETTLE) == 1

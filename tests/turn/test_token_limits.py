@@ -43,7 +43,8 @@ async def test_a_turn_that_has_used_its_tokens_asks_the_model_no_more_and_keeps_
     finished = await run(log, *script, clock=ManualClock(), turn=101)
     assert finished.decision.response_text == "Added."
     ended = await run(log, script[0], clock=ManualClock(), turn=100)
-    assert (ended.decision.reply, ended.decision.effects) == (f"{TURN} Already done: did add task.", ["did add task"])
+    assert ended.decision.reply == f"{TURN} Already done: Add task 'buy milk'."
+    assert ended.decision.effects == ["Add task 'buy milk'"]
     assert ended.decision.outcome_category is OutcomeCategory.RATE_LIMITED
     assert ended.record.usage is not None
     assert ended.record.usage.total_tokens == 100

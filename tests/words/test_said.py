@@ -19,7 +19,7 @@ from graph_agent.policy.sentence_reads import ReadValues
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.words.confirmation import digest_of_call
 from graph_agent.words.said import Known, in_line, result_rows, say
-from graph_agent.words.values import spoken
+from graph_agent.words.values import by_name, spoken
 
 EXTEND = "Extend {loan_record.item or loan} until {due}[ (was {loan_record.due})][ for {why}]"
 LOAN = {"type": "object", "properties": {"loan": {"type": "integer"}}, "required": ["loan"]}
@@ -143,6 +143,14 @@ def test_values_in_words(value: Any, schema: Any, words: str) -> None:
     assert spoken(value, schema).text == words
 
 
+def test_a_value_of_an_enum_that_its_schema_refers_to_is_bare() -> None:
+    condition = {"$ref": "#/$defs/Condition", "default": "used"}
+    schema = {"type": "object", "properties": {"condition": condition}, "$defs": {"Condition": {"enum": ["new", "used"]}}}
+    assert spoken("used", by_name(schema)["condition"]).text == "used"
+    assert by_name(schema)["condition"]["default"] == "used"
+    assert by_name({"properties": {"condition": condition}}) == {"condition": condition}
+
+
 @pytest.mark.parametrize(
     ("value", "money", "words"),
     [
@@ -164,15 +172,30 @@ def test_a_result_adds_only_what_the_call_does_not_say() -> None:
     given, said = {"amount": 10.0, "loan": 1}, say(rule("Charge a fee"), {"amount": 10.0, "loan": 1})
     data = {"fee": 7, "amount": "10.00", "loan": 1, "note": None}
     assert [(row.label, row.text) for row in result_rows(rule(), given, said, data)] == [("Fee", "7")]
+    # A number under another name is the same by chance.
+    assert [(row.label, row.text) for row in result_rows(rule(), given, said, {"fee": 1, "loan": 1})] == [("Fee", "1")]
 
 
-def test_a_preview_is_said_by_the_title_or_by_its_place() -> None:
+def test_a_preview_is_said_by_the_title_or_in_place_of_the_argument_that_names_the_object() -> None:
     seen = Known(ToolResult(success=True, data={"description": "call mom"}))
     assert say(rule("Set another due date", preview=True), GIVEN, seen).sentence == "Set another due date: 'call mom'"
-    assert (
-        say(rule("Move {preview or loan}", preview=True), GIVEN, seen).text
-        == "Move 'call mom'\n  Loan: 1\n  Due: 15 January 2027"
-    )
+    moved = say(rule("Move loan {preview or loan}", preview=True), GIVEN, seen)
+    assert moved.text == "Move loan 'call mom'\n  Due: 15 January 2027"
+    assert [(row.label, row.text) for row in moved.rows] == [("Loan", "1"), ("Due", "15 January 2027")]
+    # The argument that stands for it has its name, unless the words before it are the name.
+    assert say(rule("Move loan {preview or loan}"), GIVEN).sentence == "Move loan 1"
+    assert say(rule("Move {preview or loan}"), GIVEN).sentence == "Move loan 1"
+
+
+def test_a_server_with_a_ledger_describes_what_it_has_changed() -> None:
+    made = rule("Move loan {preview or loan} to {due}", ledger=True)
+    result = ToolResult(success=True, data={"preview": "call mom", "receipt": "it was late"})
+    assert say(made, GIVEN, Known().after(made, result)).sentence == "Move loan 'call mom' to 15 January 2027"
+    # What was confirmed is said as it was confirmed, and a server without a ledger describes nothing.
+    seen = Known(ToolResult(success=True, data={"description": "call dad"}))
+    assert say(made, GIVEN, seen.after(made, result)).sentence == "Move loan 'call dad' to 15 January 2027"
+    other = rule("Move loan {preview or loan} to {due}")
+    assert say(other, GIVEN, Known().after(other, result)).sentence == "Move loan 1 to 15 January 2027"
 
 
 def test_only_one_module_says_calls() -> None:

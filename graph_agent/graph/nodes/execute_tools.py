@@ -35,7 +35,7 @@ from graph_agent.words.origins import warn_of
 from graph_agent.words.plan import drawn_from
 from graph_agent.words.reasons import for_model
 from graph_agent.words.receipts import added_rows, receipt
-from graph_agent.words.said import say_call
+from graph_agent.words.said import described_by, say_call
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime, gates: tuple[Gate, ...] = GATES) -> Turn:
@@ -126,9 +126,9 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
     # Without its duration, so that the state of the turn is the same in a replay.
     result = result.model_copy(update={"duration_ms": 0})
     hand, turn, executed = judged.hand, batch.turn, judged.disposition is CallDisposition.EXECUTED
-    said, mutating = _said(judged, batch), executed and hand.rule.mutating
+    said, mutating = _said(judged, batch, result if executed else None), executed and hand.rule.mutating
     added: tuple[SaidRow, ...] = ()
-    if said is not None and mutating and batch.setting.confirmed is not None:
+    if said is not None and mutating and (batch.setting.confirmed is not None or described_by(hand.rule, result)):
         added = added_rows(hand.rule, judged.arguments, said, result)
     receipts = receipt(hand.rule, said, result, added) if said is not None and executed else ()
     drawn = hand.evidence.draw if executed else None
@@ -149,14 +149,17 @@ def _end(judged: GuardVerdict, batch: Batch, result: ToolResult) -> None:
     batch.turn = turn.to(turn.outcome, calls=(*turn.calls, call), fact_reads=batch.reader.made)
 
 
-def _said(judged: GuardVerdict, batch: Batch) -> Said | None:
-    """Return a call as people read it, with what is known by now; None if its arguments do not fit its tool."""
+def _said(judged: GuardVerdict, batch: Batch, result: ToolResult | None) -> Said | None:
+    """Return a call as people read it, with what is known by now, from the `result` of one that was made too.
+
+    None if its arguments do not fit its tool.
+    """
     hand, reason = judged.hand, judged.reason
     if hand.name not in batch.setting.policy.rules or not isinstance(hand.arguments, dict):
         return None
     if reason is not None and reason.code in INVALID_ARGUMENTS:
         return None
-    return say_call(hand)
+    return say_call(hand, result)
 
 
 async def _has_changed(batch: Batch) -> bool:

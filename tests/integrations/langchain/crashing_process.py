@@ -29,7 +29,7 @@ class Kill(TurnHook):
 
     def after_tool_call(self, call: HookedToolCall, outcome: ToolResult | BaseException) -> None:  # noqa: ARG002 (the interface has it)
         assert isinstance(outcome, ToolResult)
-        if outcome.data and "receipt" in outcome.data:
+        if outcome.data and "preview" in outcome.data:
             os.kill(os.getpid(), signal.SIGKILL)
 
 

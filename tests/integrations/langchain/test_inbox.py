@@ -32,7 +32,7 @@ def of(thread: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("yes", "reply", "left"), [(True, "Done: deleted 'milk'.", []), (False, "OK, I won't do that.", ["milk"])]
+    ("yes", "reply", "left"), [(True, "Done: Delete task 'milk'.", []), (False, "OK, I won't do that.", ["milk"])]
 )
 @pytest.mark.parametrize("given", [True, {"pending_action": "other", "yes": True}])
 async def test_an_answer_in_the_inbox_counts_and_any_resume_goes_on_with_it(
@@ -63,7 +63,7 @@ async def test_an_answer_in_the_graph_ends_the_question_of_the_inbox(environment
     graph, questions = await asked_in_graph(environment, "milk")
     (interrupt,) = (await graph.aget_state(of("milk"))).interrupts
     ended = await graph.ainvoke(resume(interrupt, True), of("milk"))
-    assert ended["messages"][-1].text == "Done: deleted 'milk'."
+    assert ended["messages"][-1].text == "Done: Delete task 'milk'."
     assert (await questions.inbox(ANN)).waiting == 0
     [question] = (await questions.inbox(ANN, Which.ENDED)).questions
     assert (question.id, question.state) == (interrupt.value["pending_action"]["id"], "approved")
@@ -75,7 +75,7 @@ async def test_the_questions_of_several_threads_wait_beside_each_other(environme
     await questions.answer(bread.id, ANN, GivenAnswer(yes=True, digest=bread.digest))
     assert [one.id for one in (await questions.inbox(ANN)).questions] == [milk.id]
     ended = await graph.ainvoke(Command(resume=True), of("bread"))
-    assert ended["messages"][-1].text == "Done: deleted 'bread'."
+    assert ended["messages"][-1].text == "Done: Delete task 'bread'."
     assert await environment.descriptions() == ["milk"]
 
 

@@ -82,9 +82,7 @@ async def test_a_confirmation_is_an_interrupt_and_only_its_answer_makes_the_call
     engine = engine_of(server=server)
     agent, _ = agent_of(engine, requests(LIST, DELETE, ADD), AIMessage("Deleted."))
     (asked,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
-    assert asked.value["question"].startswith(
-        "2 actions, in this order:\n1. Delete task: 'call mom'\n2. Add task\n  Description: 'call mom'\n"
-    )
+    assert asked.value["question"].startswith("2 actions, in this order:\n1. Delete task 'call mom'\n2. Add task 'call mom'\n")
     assert [sent[0] for sent in server.sent] == ["list_tasks"]
     (asked,) = (await agent.ainvoke(resume(asked, "what is the weather?"), THREAD))["__interrupt__"]
     ended = await agent.ainvoke(resume(asked, "yes"), THREAD)
@@ -105,7 +103,7 @@ async def test_each_call_of_a_card_that_is_asked_again_halfway_gets_its_own_answ
 
     def delete(_: dict[str, Any]) -> ToolResult:
         server.previews["update_task"] = done({"description": "call papa"})
-        return done({"receipt": "deleted 'call mom'"})
+        return done({"preview": "call mom"})
 
     server.answers = {"delete_task": delete}
     engine = engine_of(server=server)
@@ -116,8 +114,7 @@ async def test_each_call_of_a_card_that_is_asked_again_halfway_gets_its_own_answ
     await agent.ainvoke(resume(second, yes), THREAD)
     read = [json.loads(message.text) for message in model.asked[-1] if isinstance(message, ToolMessage)]
     rest = ["update_task", "add_task"] if yes else []
-    expected = ["deleted 'call mom'", *(f"did {tool}" for tool in rest)]
-    assert [one["data"]["receipt"] for one in read if one["success"]] == expected
+    assert [one["data"] for one in read if one["success"]] == [{"preview": "call mom"}, *[{}] * len(rest)]
     assert [sent[0] for sent in server.sent] == ["delete_task", *rest]
 
 

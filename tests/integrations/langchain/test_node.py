@@ -26,7 +26,7 @@ from tests.scripted_turns import TableServer, asks, calls, done, engine_of
 
 DELETE = calls(("delete_task", {"task_id": "t1"}))
 PREVIEWS = {"delete_task": done({"description": "call mom"})}
-QUESTION = "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
+QUESTION = "Delete task 'call mom'. Should I go ahead? Please answer yes or no."
 
 
 def records(engine: LLMAgentEngine) -> list[tuple[str, str]]:
@@ -45,7 +45,7 @@ async def test_it_answers_the_last_message_and_a_thread_is_a_conversation() -> N
     second = await graph.ainvoke(said("what did I say?"), THREAD)
     answers = [message for message in second["messages"] if isinstance(message, AIMessage)]
     assert [message.text for message in answers] == ["Added.", "You said it."]
-    assert first["messages"][-1].response_metadata["decision"]["effects"] == ["did add task"]
+    assert first["messages"][-1].response_metadata["decision"]["effects"] == ["Add task 'call mom'"]
     assert [sent[2] for sent in server.sent] == ["ann"]
     record = await engine.audit.load(answers[1].id or "")
     assert record is not None
@@ -153,7 +153,7 @@ async def test_two_answers_at_once_make_one_call() -> None:
     async def slow(_: dict[str, Any]) -> Any:
         begun.set()
         await finish.wait()
-        return done({"receipt": "deleted 'call mom'"})
+        return done({"preview": "call mom"})
 
     server = TableServer({"delete_task": slow}, previews=PREVIEWS, ledger=False)
     engine = engine_of(DELETE, server=server)
@@ -260,7 +260,7 @@ async def test_callbacks_and_streams_show_model_and_tool_calls() -> None:
         ("answered", "add_task"),
         ("add_task", {"description": "call mom"}),
         ("returned", "success"),
-        ("scripted", '{"success":true,"data":{"receipt":"did add_task"}}'),
+        ("scripted", '{"success":true,"data":{}}'),
         ("answered", "Added."),
     ]
     events = [chunk for mode, chunk in streamed if mode == "custom"]
