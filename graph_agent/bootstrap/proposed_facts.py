@@ -54,6 +54,8 @@ def proposed_facts(actions: Sequence[ToolAction]) -> list[ProposedFact]:
             continue
         name = _ID.sub("", argument)
         name = name if name and name not in (*RESERVED, *CEDAR_WORDS, *found) else f"{read.name}_result"
+        # In a sentence `{loan}` would be both the argument and the fact.
+        name = f"{name}_record" if any(_kind_of(one, name) is not None for one in changes) else name
         if _NAME.fullmatch(name):
             found[name] = ProposedFact(name, read, argument, changes)
     return list(found.values())

@@ -157,11 +157,10 @@ def refused(descriptions: Sequence[str], rule: str) -> str:
 def waits_for_approval(request: ApprovalRequest) -> str:
     """Return the reply about a call that waits for the approval of other people."""
     action = request.action
-    space = "\n" if "\n" in action.description else " "
-    end = "" if action.description.endswith((".", ":")) else "."
+    end = "\n" if "\n" in action.description else " " if action.description.endswith((".", ":")) else ". "
     rules = "; ".join(request.rules)
     return (
-        f"{action.description}{end}{space}"
+        f"{action.description}{end}"
         f"This waits for the approval of another person with the role {in_roles(request.roles)}. A rule asks for it: {rules}. "
         f"Nothing has been done yet. The request {request.id} is open until {action.expires_at:%Y-%m-%d %H:%M} UTC."
     )

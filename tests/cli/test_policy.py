@@ -33,7 +33,7 @@ def policy(tmp_path: Path) -> Path:
 
 def test_a_rule_is_the_reason_in_reply_and_log(cli: Cli, policy: Path) -> None:
     asked = cli("ask", "add a task to buy milk", "--conditions", str(policy))
-    assert "Not done: add task (description 'buy milk'). No milk." in asked.out
+    assert "Not done: add task 'buy milk'. No milk." in asked.out
     assert "not permitted: no milk" in cli("log", "show", "last").out
     assert "1 of 1 identical" in cli("replay", "--all").out
     other = policy.with_name("other.cedar")
@@ -216,6 +216,10 @@ def test_a_draft_proposes_facts_about_what_changes_and_reads_have_in_common() ->
     assert 'context.result.order.status == "pending"' in pending
     typed = replace(actions[0], output=arguments_type(results))
     assert "context.result.order.state ==" in list(proposed_facts([typed, *actions[1:]])[0].examples())[1]
+    # A fact with the name of an argument would make `{loan}` of a sentence ambiguous.
+    lent = [ShopTool("find_loan", schema("loan", loan=COUNT), reads=True), ShopTool("extend", schema("loan", loan=COUNT))]
+    [named] = proposed_facts(policy_of(lent, None).actions)
+    assert named.declaration == "- loan_record: find_loan(loan = arguments.loan)"
     # What a server that is not trusted says decides about no call.
     assert proposed_facts([replace(actions[0], gives_facts=False), *actions[1:]]) == []
 

@@ -121,7 +121,7 @@ def test_a_confirmation_works_once_in_two_tabs(site: Site) -> None:
         second = first.context.new_page()
         second.goto(first.url)
         expect(second.get_by_role("button", name="Confirm")).to_be_visible()
-        expect(second.locator(".card .change")).to_have_text("Delete call mom")
+        expect(second.locator(".card .change")).to_have_text("Delete task call mom")
         first.get_by_role("button", name="Confirm").click()
         for tab in (first, second):
             expect(tab.locator(".card")).to_have_attribute("data-state", "done")

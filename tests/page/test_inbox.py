@@ -36,7 +36,7 @@ def test_the_questions_of_all_conversations_are_counted_and_answered_in_the_inbo
         inbox.click()
         expect(page).to_have_title("Inbox · graph_agent")
         cards = page.locator(".waiting > li > div")
-        expect(cards.locator(".change")).to_have_text(["Delete call mom", "Delete buy bread"])
+        expect(cards.locator(".change")).to_have_text(["Delete task call mom", "Delete task buy bread"])
         top = cards.nth(1).evaluate(TOP)
         cards.first.get_by_role("button", name="Confirm").click()
         expect(cards.first.locator(".card")).to_have_attribute("data-closed", "answered")
@@ -87,7 +87,7 @@ def called_site(browser: Browser, tmp_path: Path, template: Path) -> Iterator[Si
 def test_the_call_of_a_program_is_answered_in_the_inbox(called_site: Site) -> None:
     with called_site.page() as page:
         page.get_by_role("link", name=re.compile("^Inbox")).click()
-        expect(page.locator(".inbox .change")).to_have_text("Delete call mom")
+        expect(page.locator(".inbox .change")).to_have_text("Delete task call mom")
         page.get_by_role("button", name="Confirm").click()
         expect(page.locator(".inbox .receipt")).to_have_text("Delete task 'call mom'")
 

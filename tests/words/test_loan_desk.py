@@ -1,0 +1,127 @@
+"""The texts of a loan desk, from the question to the undo: the sentence of its operator, and the words of code around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_agent import FunctionTools, ToolRefusal
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.models.card import Card, CardState
+from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.testing import TestClient, calls, open_installation, says
+
+CONSTITUTION = """You lend things.
+
+## Available Tools
+- find_loan: Find a loan (reads)
+- extend: "Extend {loan_record.item or loan} until {due}[ (was {loan_record.due})]" (requires confirmation) \
+(undone by extend(loan = arguments.loan, due = loan_record.due) for 30 minutes)
+- charge_fee: "Charge {amount as EUR} for {loan_record.item or loan}" (without confirmation)
+
+## Facts
+- loan_record: find_loan(loan = arguments.loan)
+"""
+RULES = """
+@id("base") permit (principal, action, resource);
+@id("only an open loan is extended")
+forbid (principal, action == Action::"extend", resource)
+unless { context.result has loan_record && context.result.loan_record.status == "open" };
+@id("fees over 50 need a yes")
+forbid (principal, action == Action::"charge_fee", resource)
+when { context.arguments.amount > 50 } unless { context.confirmed };
+@id("fees over 100 need a manager")
+forbid (principal, action == Action::"charge_fee", resource)
+when { context.arguments.amount > 100 } unless { context.approvals.manager >= 1 };
+"""
+
+
+def desk() -> FunctionTools:
+    loans = {
+        1: {"item": "camera", "due": "2026-12-10", "status": "open"},
+        3: {"item": 'laptop 14"', "due": "2026-12-12", "status": "returned"},
+    }
+    fees: list[int] = []
+
+    def find_loan(loan: int) -> dict[str, Any]:
+        """Find a loan. (reads)"""
+        if loan not in loans:
+            raise ToolRefusal("There is no such loan.")
+        return dict(loans[loan])
+
+    def extend(loan: int, due: str) -> dict[str, Any]:
+        """Set another due date for a loan."""
+        loans[loan]["due"] = due
+        return {"loan": loan, "due": due}
+
+    def charge_fee(loan: int, amount: int) -> dict[str, Any]:
+        """Charge a fee for a loan."""
+        fees.append(loan)
+        return {"fee": len(fees), "amount": f"{amount}.00"}
+
+    return FunctionTools(find_loan, extend, charge_fee)
+
+
+async def yes(client: TestClient, asked: ChatAnswer) -> ChatAnswer:
+    assert asked.decision.pending_action is not None
+    return await client.chat.send("ann", answers=ConfirmationAnswer(pending_action=asked.decision.pending_action.id, yes=True))
+
+
+async def last_card(client: TestClient, conversation: str) -> Card:
+    page = await client.chat.conversation("ann", conversation)
+    return [one.card for one in page.messages if one.card is not None][-1]
+
+
+EXTENDED = "Extend 'camera' until 15 January 2027 (was 10 December 2026)"
+
+
+async def test_the_texts_of_a_loan_desk() -> None:
+    script = [
+        calls("extend", loan=1, due="2027-01-15"),
+        calls("charge_fee", loan=1, amount=60),
+        calls("charge_fee", loan=1, amount=120),
+        calls("extend", loan=3, due="2027-02-02"),
+        says("It is back already."),
+    ]
+    conditions = ConditionsFile(RULES, roles=("manager",))
+    async with open_installation(desk(), CONSTITUTION, script, conditions=conditions) as client:
+        asked = await client.send("keep the camera longer")
+        assert asked.reply == (
+            f"{EXTENDED}\n  Loan: 1\n  Loan record status now: 'open'\nShould I go ahead? Please answer yes or no."
+        )
+        extended = await yes(client, asked)
+        assert (extended.reply, extended.decision.effects) == (f"Done: {EXTENDED} (loan 1).", [f"{EXTENDED} (loan 1)"])
+        card = await last_card(client, asked.conversation_id)
+        assert (card.state, card.heading, card.calls[0].result) == (CardState.DONE, "Done", ())
+        fee = await client.send("charge 60")
+        assert fee.reply == (
+            "A rule asks for your yes: fees over 50 need a yes. Charge €60.00 for 'camera'\n  Loan: 1\n"
+            "Should I go ahead? Please answer yes or no."
+        )
+        charged = await yes(client, fee)
+        assert charged.reply == "Done: Charge €60.00 for 'camera' (loan 1).\n  Fee: 1"
+        high = await client.send("charge 120")
+        assert high.reply.startswith(
+            "A rule asks for your yes: fees over 50 need a yes. "
+            "After your yes it waits for another person with the role manager: "
+            "fees over 100 need a manager. Charge €120.00 for 'camera'\n  Loan: 1\n"
+        )
+        refused = await client.send("keep the laptop longer")
+        assert refused.decision.notices == [
+            "Not done: charge €120.00 for 'camera' (loan 1).",
+            "Not done: extend loan 3 until 2 February 2027. "
+            "Only an open loan is extended (loan_record 3: status = 'returned').",
+        ]
+        aside = await last_card(client, asked.conversation_id)
+        assert (aside.heading, aside.note) == ("Set aside by your next message", "Nothing was changed.")
+        undo = await client.chat.undo("ann", extended.decision_id)
+        assert undo.reply == (
+            f"Undo: {EXTENDED}\n  Due: 15 January 2027 → 10 December 2026\n  Loan: 1\n  Loan record status now: 'open'\n"
+            "Should I go ahead? Please answer yes or no."
+        )
+        card = await last_card(client, asked.conversation_id)
+        assert (card.heading, card.calls[0].said.undoes) == ("Undo: waits for your yes", EXTENDED)
+        # The answers by button are on their cards alone.
+        page = await client.chat.conversation("ann", asked.conversation_id)
+        hidden = [one.content for one in page.messages if one.in_card]
+        assert hidden == ["Yes.", extended.reply, "Yes.", charged.reply]
