@@ -11,8 +11,9 @@ from graph_agent.settings import Settings
 
 @with_files("constitution")
 def show_constitution(settings: Settings) -> None:
-    """Print the constitution in force, as a start for yours.
+    """Print the constitution of the settings here, as a start for yours.
 
-    It is the shipped one, unless GRAPH_AGENT_CONSTITUTION or --constitution names a file.
+    It is the shipped one, unless GRAPH_AGENT_CONSTITUTION or --constitution names a file. What is in force is printed by
+    `rules show`.
     """
     typer.echo(Constitution.load(settings.constitution).text, nl=False)

@@ -111,7 +111,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "copy": Command("db:copy", "Copy everything in a database to an empty one."),
     },
     "constitution": {
-        "show": Command("constitution:show_constitution", "Print the constitution in force, as a start for yours."),
+        "show": Command("constitution:show_constitution", "Print the constitution of the settings here, as a start for yours."),
         "new": Command("rules:new_constitution", "Print a constitution that lists every tool of the MCP servers."),
         "check": Command(
             "rules:check_constitution",

@@ -249,7 +249,7 @@ def _approval_text(shown: ApprovalView) -> str:
         f"Roles: {', '.join(shown.roles)}",
         *map(_answer_line, shown.answers),
         *(f"Earlier request for the same: {one.id}, {one.state}" for one in shown.earlier),
-        *([f"Your approval now: {shown.yours.effect} {shown.yours.why}"] if shown.yours and shown.yours.effect else []),
+        *([shown.yours.effect_words] if shown.yours and shown.yours.effect_words else []),
         *([shown.decided_elsewhere] if shown.decided_elsewhere else []),
         f"Digest: {shown.digest}",
     ]

@@ -52,7 +52,7 @@ def test_one_person_can_try_the_rules(cli: Cli, launched: tuple[str, str]) -> No
     assert 'description = "buy bread"\n' in shown
     assert 'Message: "add a task to buy bread"' in shown
     assert "Rules: additions need a manager" in shown
-    assert "Your approval now: runs" in shown
+    assert "If you approve it, it is done at once." in shown
     assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 0
 
     ended = cli("questions", "answer", "--yes", request_id, *BOB, *launched)
