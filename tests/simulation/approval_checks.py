@@ -17,7 +17,7 @@ from graph_agent.question.tables import questions
 from graph_agent.record.tables import decision_logs
 from tests.simulation.approval_watch import Requested, requested
 from tests.simulation.approvers import Person
-from tests.simulation.replicas import SWEEP_SECONDS, Replica, World
+from tests.simulation.replicas import Replica, World
 from tests.simulation.tools import APPROVED
 
 _BEGINNINGS: Mapping[ApprovalState, tuple[str, ...]] = {
@@ -31,31 +31,34 @@ _ENDS_OF_APPROVED = (CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisp
 """The ends of the call of an approved request: done or tried, refused by a rule, or requested anew for a changed object."""
 _CRASH = InterruptReason.CRASH
 _APPROVED_BY = "Approved by "
-_SWEPT = timedelta(seconds=2 * SWEEP_SECONDS)
+_LATER = timedelta(minutes=2)
+_BUSY = timedelta(seconds=10)
+"""The time after which a closing decision whose conversation was busy is made."""
 
 
 async def end_requests(world: World, replicas: Sequence[Replica]) -> None:
-    """Check that every request has ended, or is open in time; then let the time of all be over, and sweep once more."""
+    """Check that every request has ended, or is open in time; then let the time of all be over, and do what is due then."""
     left = world.database.look(requested)
     now = world.database.clock.now()
     for one in left:
         ended = one.state is not ApprovalState.OPEN
         # One that has just expired may wait for a busy conversation.
-        just_expired = one.state is ApprovalState.EXPIRED and one.ended_at is not None and one.ended_at > now - _SWEPT
+        just_expired = one.state is ApprovalState.EXPIRED and one.ended_at is not None and one.ended_at > now - _BUSY
         if ended and one.closing_decision is None and not just_expired:
-            world.history.violated(f"the {one.state} request {one.request.id[:4]} is not closed by the sweep")
-        if not ended and not one.is_in_time(now) and not one.is_in_time(now - _SWEPT):
+            world.history.violated(f"the {one.state} request {one.request.id[:4]} is not closed by the workers")
+        if not ended and not one.is_in_time(now) and not one.is_in_time(now - _BUSY):
             world.history.violated(f"the request {one.request.id[:4]} is open after its time")
     # One that has just ended waits for its closing decision, and the closing decision of a dead process for one with its rules.
     waits = any(one.state is ApprovalState.OPEN or one.closing_decision is None for one in left)
     if waits or world.database.look(_has_open_closing):
         world.database.clock.ahead_seconds += timedelta(days=2).total_seconds()
-        sweeping = world.random.choice(replicas)
-        sweeping.clock.ahead_seconds += ABANDONED_AFTER.total_seconds()
+        serving = world.random.choice(replicas)
+        for replica in replicas:
+            replica.clock.ahead_seconds += ABANDONED_AFTER.total_seconds()
         for _ in range(3):
-            await world.loop.spawn(sweeping.process, sweeping.chat.serve_due())
-            # A closing decision whose conversation was busy is due again a little later.
-            world.database.clock.ahead_seconds += _SWEPT.total_seconds()
+            await serving.serve_due()
+            # A closing decision whose conversation was busy, or that was left to others, is due again a little later.
+            world.database.clock.ahead_seconds += _LATER.total_seconds()
 
 
 def _has_open_closing(connection: Connection) -> bool:
@@ -80,7 +83,7 @@ def check_requests(
     for request_id, one in stored.items():
         what = f"the {one.state} request {request_id[:4]}"
         if one.state is ApprovalState.OPEN or one.closing_decision is None:
-            history.violated(f"{what} is not ended by the last sweep")
+            history.violated(f"{what} is not ended in the end")
             continue
         if closings[request_id] != 1:
             history.violated(f"{what} has {closings[request_id]} closing decisions")

@@ -16,6 +16,8 @@ from sqlalchemy import Connection, or_, select
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.tables import Role, TurnState, messages, turns
 from graph_agent.clock import SystemClock
+from graph_agent.due.depth import find_rows
+from graph_agent.due.table import WorkKind
 from graph_agent.errors import RecordRolledBackError, ServiceError, ServiceErrorCode
 from graph_agent.graph.build import shipped_graph
 from graph_agent.graph.topology import END, START, TOPOLOGY
@@ -64,6 +66,8 @@ _CLOSING_KEY = " approval:"
 _STATE_SHOWN = "Object state now"
 """The label of the fact `object.state` in a question."""
 _ARRIVED_SECONDS = 1.0
+_STARVED = timedelta(minutes=1)
+"""Work that has been due for longer than this, after everything has healed, is not done."""
 _BEFORE = 8.0
 """For so many seconds before a request its replica has had no trouble, if the request must be answered at once."""
 
@@ -97,6 +101,7 @@ async def check_outcome(
 ) -> None:
     """Check everything that must hold once all faults are over."""
     history = world.history
+    _check_due(world)
     await _check_left_open(world, replicas)
     await end_requests(world, replicas)
     stored = world.database.look(_Stored.read)
@@ -154,7 +159,7 @@ def _check_closed(world: World, stored: _Stored) -> None:
     of_chats = [row for row in own if not row.conversation_id.startswith(CONVERSATION)]
     for turn in stored.turns:
         if turn.state is not TurnState.DONE:
-            history.violated(f"{name(turn.id)} is not closed by the sweep")
+            history.violated(f"{name(turn.id)} is not closed by the workers")
     for decision in stored.decisions:
         if decision.record is None or decision.status is RecordStatus.PENDING:
             history.violated(f"{name(decision.decision_id)} has no closed record")
@@ -295,8 +300,19 @@ def _check_refused(world: World, refused: list[str], records: dict[str, Decision
             world.history.violated(f"{record.header.context.message} was refused, and its turn was run")
 
 
+def _check_due(world: World) -> None:
+    """No work waits for ever, whatever else is due: each kind has its turn, and nothing is stuck."""
+    now = world.database.clock.now()
+    for row in world.database.look(lambda connection: find_rows(connection, stuck=False, limit=1000)):
+        if row.kind == WorkKind.DECIDE and world.faults.policy_changes:
+            # Perhaps no process has the rules any more.
+            continue
+        if row.due_at is None or row.due_at < now - _STARVED:
+            world.history.violated(f"a work of the kind {row.kind} starves")
+
+
 async def _check_left_open(world: World, replicas: list[Replica]) -> None:
-    """A decision without a chat is closed by the ordinary sweep of its process; if that is dead, ten minutes later."""
+    """A decision without a chat is closed by the workers within a minute; if its process is dead, ten minutes later."""
     table = decision_logs.c
     without_chat = or_(table.conversation_id.startswith(CONVERSATION), table.message.startswith(_LOOK))
     waiting = select(table.decision_id).where(table.status == RecordStatus.PENDING, without_chat)
@@ -307,8 +323,8 @@ async def _check_left_open(world: World, replicas: list[Replica]) -> None:
     if left:
         # Hosts whose clocks were ahead have opened some of them later than now.
         world.database.clock.ahead_seconds += timedelta(days=1).total_seconds()
-        sweeping = world.random.choice(replicas)
-        await world.loop.spawn(sweeping.process, sweeping.chat.serve_due())
+        serving = world.random.choice(replicas)
+        await serving.serve_due()
 
 
 def _check_plain(history: History, callers: list[PlainCaller], records: dict[str, DecisionRecord]) -> None:

@@ -23,6 +23,7 @@ from graph_agent.db import Database, DatabaseUnavailableError, UtcDateTime
 from graph_agent.db.backend import Reply, Work, committed_calls
 from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.db.sqlite_engine import driver_connection, sqlite_engine, translated_error
+from graph_agent.due.table import WorkKind
 from graph_agent.due.tables import metadata as work_tables
 from graph_agent.question.tables import metadata as question_tables
 from graph_agent.record.tables import metadata as record_tables
@@ -293,4 +294,8 @@ def _empty_database() -> bytes:
                         f"CREATE TRIGGER simulation_{table.name}_{operation} AFTER {operation} ON {table.name} BEGIN "
                         f"INSERT INTO {_TOUCHED} VALUES ('{table.name}', '{operation}', NEW.{name}); END"
                     )
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER simulation_due AFTER INSERT ON due WHEN NEW.kind = '{WorkKind.DECISION}' BEGIN "
+                f"INSERT INTO {_TOUCHED} VALUES ('due', 'INSERT', NEW.key); END"
+            )
         return driver_connection(connection).serialize()

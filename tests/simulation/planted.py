@@ -208,7 +208,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "the row of an operation does not name the attempt": [
         Edit(_OPERATIONS, '**given, "attempt": attempt}', '**given, "attempt": 1}')
     ],
-    "the sweep ignores the claim": [
+    "a turn is taken over although it is claimed": [
         Edit(
             _ROWS,
             "select(turns.c.lease_until, turns.c.id, turns.c.attempt).where(running, expired)",
@@ -216,7 +216,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
         Edit(_ROWS, "            .where(_CLAIMED, expired)\n", "            .where(_CLAIMED)\n"),
     ],
-    "the sweep closes decisions whose turns run": [
+    "decisions whose turns run are closed": [
         Edit(
             "graph_agent.chat.recovery",
             "        left = [one for one in users if one not in running and self._engine.running(one) is None]\n",
@@ -340,6 +340,13 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
         Edit(_WRITER, 'if _STILL_OPEN.first(connection, {"decision": decision_id}) is None:', "if False:")
     ],
     "a decision without a chat is left open": [Edit(_RUN, "            run.leave_open()\n", "            pass\n")],
+    "a kind of work has no turn while there are others": [
+        Edit(
+            "graph_agent.due.worker",
+            "        firsts = await self._first_due(lanes)\n",
+            "        firsts = await self._first_due(lanes[:1])\n",
+        )
+    ],
     "the age of a decision is taken by the host's clock": [
         Edit(_WRITER, "self.database.time(-age)", "self._clock.now() - age")
     ],

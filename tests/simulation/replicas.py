@@ -11,7 +11,6 @@ from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.due.table import DueTable
-from graph_agent.due.worker import DueWorker
 from graph_agent.errors import ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
@@ -43,9 +42,8 @@ from tests.simulation.watch import Watch
 KEY = b"a key for simulations only"
 LOG_KEYS = LogKeys([SigningKey.generate("simulation.example/log", KeyType.LOG)])
 TIMEOUT_SECONDS = 20.0
-SWEEP_SECONDS = 5.0
-"""Shorter than that of the server, so that more sweeps meet running turns."""
 _SEAL_SECONDS = 1.0
+_TAKEN_SECONDS = 5.0
 _GRACE_SECONDS = 30.0
 
 
@@ -124,6 +122,11 @@ class Replica:
         await asyncio.wait([closing, self.died], timeout=_GRACE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         process.kill()
 
+    async def serve_due(self) -> None:
+        """Do what is due, and let the replicas end what they have taken meanwhile."""
+        await self._world.loop.spawn(self.process, self.chat.serve_due())
+        await asyncio.sleep(_TAKEN_SECONDS)
+
     async def stop(self, decision_id: str, user_id: str) -> None:
         """Let the user stop a turn at this replica."""
         with suppress(ServiceError):
@@ -161,24 +164,13 @@ class Replica:
         )
         settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY)
         tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock, head=self.head)
-        self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=(tree.seal,))
+        self.chat = ChatService(
+            self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=(tree.seal,), settler=settler
+        )
         world.watch.services[self.process] = self.chat
         world.watch.policies[self.process] = self.policy
-        world.loop.spawn(self.process, self._serve_due(self.chat))
+        world.loop.spawn(self.process, self.chat.serve_due_forever())
         world.loop.spawn(self.process, self._seal_forever(audit, tree))
-        world.loop.spawn(self.process, DueWorker(database, [settler.handler], self.clock).serve_forever())
-
-    async def _serve_due(self, chat: ChatService) -> None:
-        while True:
-            try:
-                await chat.serve_due()
-            except ServiceError:
-                pass
-            except Exception as error:
-                # The coroutine of a process that was killed is closed with the simulation, which ends its work.
-                if self.process.alive:
-                    self._world.history.violated(f"the sweep raises {error!r}")
-            await asyncio.sleep(SWEEP_SECONDS)
 
     async def _seal_forever(self, audit: DatabaseAuditWriter, tree: RecordTree) -> None:
         """Seal the log as the server does: soon after this process has closed a decision."""

@@ -26,8 +26,8 @@ from tests.simulation.watch import Watch
 
 _CLIENT_SECONDS = 40.0
 """The time in which the clients come to an end after everything has healed."""
-_SWEEP_SECONDS = 35.0
-"""A turn that was left open is closed within this time, by the ordinary sweep, even if its claim is committed late."""
+_DUE_SECONDS = 75.0
+"""What was left open is closed within this time by the workers of the replicas, even if its claim is committed late."""
 _FAULT_SECONDS = 0.5
 """The time between two draws of the faults that happen at a moment."""
 
@@ -118,7 +118,7 @@ async def _run(loop: SimulatedLoop, random: Random, faults: Faults, history: His
         task.cancel()
     _heal(world, replicas)
     await asyncio.wait(conversing, timeout=_CLIENT_SECONDS)
-    await asyncio.sleep(_SWEEP_SECONDS)
+    await asyncio.sleep(_DUE_SECONDS)
     for task in conversing:
         task.cancel()
     await check_outcome(world, replicas, clients, callers, people)

@@ -59,6 +59,8 @@ class Watch:
         """The policy of each process."""
         self.opened_by: dict[str, Process] = {}
         """The process that has opened each decision without a chat."""
+        self._due: set[str] = set()
+        """The decisions whose closing was made due, because they were old, or by the process that could not close them."""
         self._loop = loop
         self._database = database
         self._faults = faults
@@ -81,6 +83,11 @@ class Watch:
 
     def on_commit(self, process: Process, connection: Connection, changes: list[Change]) -> None:
         """Check the changes of a transaction that is about to be committed."""
+        for change in changes:
+            if change.table == "due":
+                self._check_abandoned(process, connection, change.decision_id, "makes due")
+                self._due.add(change.decision_id)
+        changes = [change for change in changes if change.table != "due"]
         of_requests = [change.decision_id for change in changes if change.table in _OF_REQUESTS]
         if of_requests:
             self._requests.on_commit(process.name, self.policies[process], connection, dict.fromkeys(of_requests))
@@ -98,7 +105,7 @@ class Watch:
                     # It has no attempts: whoever finishes it appends to its entries, whose numbers only one process gets.
                     self._attempts[decision_id, process].add(1)
                 if Change("decision_logs", "UPDATE", decision_id) in changes:
-                    self._check_abandoned(process, connection, decision_id)
+                    self._check_abandoned(process, connection, decision_id, "closes")
                 self._history.add(process.name, f"commits {name}: {', '.join(tables)}")
                 continue
             claim = _Claim(process, found.user_id, found.attempt, str(found.lease_until), found.state is TurnState.DONE)
@@ -148,13 +155,13 @@ class Watch:
             owner = before.process.name
             self._history.violated(f"{process.name} writes to {name}, which {owner} has claimed: {', '.join(tables)}")
 
-    def _check_abandoned(self, process: Process, connection: Connection, decision_id: str) -> None:
-        """Another process may close a decision without a chat only when it is old by the database's clock."""
+    def _check_abandoned(self, process: Process, connection: Connection, decision_id: str, does: str) -> None:
+        """Another process may close a decision without a chat only when it is old by the database's clock, or was made due."""
         wanted = select(decision_logs.c.created_at).where(decision_logs.c.decision_id == decision_id)
         age = self._database.clock.now() - connection.execute(wanted).scalar_one()
         early = age < ABANDONED_AFTER - _AROUND and not self._faults.database_jumps
-        if early and process is not self.opened_by[decision_id]:
-            self._history.violated(f"{process.name} closes {self.name(decision_id)} after {age}")
+        if early and process is not self.opened_by[decision_id] and decision_id not in self._due:
+            self._history.violated(f"{process.name} {does} {self.name(decision_id)} after {age}")
 
     def _check_taken_over(self, name: str, decision_id: str, before: _Claim, claim: _Claim) -> None:
         owner = before.process
