@@ -130,7 +130,7 @@ async def moved(desk: McpToolExecutor, clock: ManualClock) -> AsyncGenerator[tup
         await client.send("hello")
         await client.send("send FH-2087 to Holm 1")
         answer = await client.send("yes")
-        assert answer.decision.effects == ["order FH-2087 goes to Holm 1, 24937 Flensburg"], answer.reply
+        assert answer.decision.effects == ["Send order FH-2087 to 'Holm 1', '24937' 'Flensburg'"], answer.reply
         yield client, answer.decision_id
 
 

@@ -82,7 +82,7 @@ def _has_more_signers(before: Path | None, after: Path | None) -> bool:
     """True if other keys may sign approvals, or if these need no signature any more. Raises `ConfigurationError`."""
     if before is None or after is None:
         return before is not None
-    return _has_more(*(read_limited("file of approvers' keys", one).splitlines() for one in (before, after)))
+    return _has_more(*(read_limited("file of the approvers' keys", one).splitlines() for one in (before, after)))
 
 
 CALLS: Final = Row("the calls that it permits are compared")

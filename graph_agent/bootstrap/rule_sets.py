@@ -65,7 +65,7 @@ def parts_of_installation(settings: Settings) -> dict[str, str]:
     if (lock := lock_file_of(settings)) is not None and lock.exists():
         found["lock"] = _read("lock file", lock)
     if settings.approver_keys is not None:
-        found["approvers"] = _read("file of approvers' keys", settings.approver_keys)
+        found["approvers"] = _read("file of the approvers' keys", settings.approver_keys)
     return {name: text for name, text in found.items() if text}
 
 

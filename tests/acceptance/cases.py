@@ -132,7 +132,7 @@ class Sentence(_CaseModel):
             return None if _contains(outcome.text, "one (task )?at a time") else "the limit to one task is not explained"
         pending = outcome.decision.pending_action
         asked = "" if pending is None else pending.description
-        return None if asked == f"Delete '{self.task}'" else "the user was not asked before this task is deleted"
+        return None if asked == f"Delete task '{self.task}'" else "the user was not asked before this task is deleted"
 
     def given(self, sentence_class: SentenceClass, given: list[str]) -> list[str]:
         """Return the tasks that the user of this sentence has beforehand."""

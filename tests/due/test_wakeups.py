@@ -67,6 +67,7 @@ class Process:
 async def processes(
     migrated_postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[tuple[Process, Process, Process]]:
+    # So that only a notification can wake a worker.
     monkeypatch.setattr(worker_module, "LONGEST_SLEEP_SECONDS", NEVER)
     one, *others = all_processes = [Process(migrated_postgresql_url) for _ in range(3)]
     async with AsyncExitStack() as stack:

@@ -124,7 +124,7 @@ async def test_a_preview_is_requested_only_from_a_server_that_declares_it() -> N
 
     decision = await engine_of(calls(DELETE), server=WithoutPreviews()).process_message(asks("delete it"))
     assert decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-    assert decision.reply == f"Delete task\n  Task: '{TASK}'\nShould I go ahead? Please answer yes or no."
+    assert decision.reply == f"Delete task '{TASK}'. Should I go ahead? Please answer yes or no."
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from graph_agent.reply.forms import ANSWER, ASK_USER
 MAX_SHOWN: Final = 100
 VERBS: Final = {"Complete": "mark as done", "Delete": "delete", "Update": "change"}
 _INTENTS: Final = {verb: intent for intent, verb in VERBS.items()}
-_CONFIRMATION: Final = {"text": question("Delete '{}'"), "opens": "confirm", "last": "seen"}
+_CONFIRMATION: Final = {"text": question("Delete task '{}'"), "opens": "confirm", "last": "seen"}
 _NUMBERED: Final = re.compile(r"\d{1,3}\. (?:\[[ x]\] )?(.+)")
 _EXAMPLES: Final = {
     "add": "add call mom", "remind": "remind me to call mom", "show": "show my tasks", "list": "show my tasks",

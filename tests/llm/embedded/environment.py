@@ -83,7 +83,7 @@ class TaskConversation:
             return Turn("answer", "OK, I won't do that. Nothing was changed.")
         task = next(task for task in self.tasks if task["id"] == task_id)
         self.tasks.remove(task)
-        return Turn("answer", f"Done: deleted '{task['description']}'.")
+        return Turn("answer", f"Done: Delete task '{task['description']}'.")
 
     async def _run(self, message: str) -> Turn:
         messages = [*self.history, LLMMessage(role="user", content=message)]
@@ -108,7 +108,7 @@ class TaskConversation:
                 if call.name == "delete_task" and call.name not in self.failing:
                     self.pending = call.arguments["task_id"]
                     shown = next(task["description"] for task in self.tasks if task["id"] == self.pending)
-                    question = f"Delete '{shown}'. Should I go ahead? Please answer yes or no."
+                    question = f"Delete task '{shown}'. Should I go ahead? Please answer yes or no."
                     return Turn("confirm", question, None, tuple(batches))
                 answer = FunctionResponse(name=call.name, response=self.failing.get(call.name) or self._do(call))
                 messages.append(LLMMessage(role="function", function_response=answer))

@@ -42,7 +42,7 @@ _QUESTIONS = (
     "What should I add?",
     "Would you like to add 'milk, eggs and bread' as one task or as 3 separate tasks, or are you looking for existing ones?",
     "Which task should I delete?\n1. a\n2. b",
-    "Delete 'a'. Should I go ahead? Please answer yes or no.",
+    "Delete task 'a'. Should I go ahead? Please answer yes or no.",
     "Added 'a' to your list.",
 )
 _WORDS = sorted({word for template in all_templates() for word in re.findall(r"[a-z']+", template.sentence)})

@@ -114,7 +114,7 @@ async def test_a_part_that_is_not_understood_is_named_and_nothing_of_the_message
 async def test_two_deletions_are_taken_one_at_a_time() -> None:
     environment = TaskConversation.of("a1", "b2")
     turn = await environment.says("delete the a1 task and delete the b2 task")
-    assert (turn.kind, turn.text) == ("confirm", "Delete 'a1'. Should I go ahead? Please answer yes or no.")
+    assert (turn.kind, turn.text) == ("confirm", "Delete task 'a1'. Should I go ahead? Please answer yes or no.")
     assert environment.open == ["a1", "b2"]
 
 
@@ -148,7 +148,7 @@ async def test_a_task_that_has_not_all_the_words_is_only_asked_about() -> None:
     assert (turn.kind, turn.mutated) == ("question", False)
     assert turn.text == "I don't see 'dirty dishes' on your list. Is it 'wash the dishes' that I should delete?"
     turn = await environment.says("yes")
-    assert (turn.kind, turn.text) == ("confirm", "Delete 'wash the dishes'. Should I go ahead? Please answer yes or no.")
+    assert (turn.kind, turn.text) == ("confirm", "Delete task 'wash the dishes'. Should I go ahead? Please answer yes or no.")
 
 
 async def test_the_verb_alone_does_not_name_a_task() -> None:
