@@ -21,7 +21,8 @@ from tests.chat.environment import Environment, open_environment
 from tests.crashing_database import CrashingDatabase
 from tests.scripted_turns import calls
 
-IN_PLANS = Constitution.load(None).text.replace("- add_task: Create new tasks", "- add_task: Create new tasks (in plans)")
+_ADDS = '- add_task: "Add task[ {description}]"'
+IN_PLANS = Constitution.load(None).text.replace(_ADDS, f"{_ADDS} (in plans)")
 ASKS = """permit (principal, action, resource);
 @id("additions need a yes") forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };"""
 PLAN = calls(
