@@ -25,6 +25,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import KEY, found, tree_of, verified
 from tests.scripted_turns import TableServer, asks, calls, engine_of
 
+ROUNDS = 250
 SEALER = Sealer(KEY)
 MILK, BREAD = [("add_task", {"description": description}) for description in ("milk", "bread")]
 
@@ -55,7 +56,7 @@ def numbered(log: Database) -> list[tuple[int, str, ActivationKind]]:
 
 
 async def test_one_of_several_activations_at_once_wins_and_no_number_is_left_out(log: Database) -> None:
-    for expected in range(8):
+    for expected in range(ROUNDS):
         tries = [activate(log, rules(expected * 10 + number + 1), expected) for number in range(4)]
         results = await asyncio.gather(*tries, return_exceptions=True)
         won = [one for one in results if isinstance(one, Activation)]
@@ -63,7 +64,7 @@ async def test_one_of_several_activations_at_once_wins_and_no_number_is_left_out
         assert (len(won), {one.code for one in lost}, len(lost)) == (1, {ServiceErrorCode.RULES_CONFLICT}, 3)
         assert won[0].number == expected + 1
     stored = numbered(log)
-    assert [number for number, *_ in stored] == list(range(1, 9))
+    assert [number for number, *_ in stored] == list(range(1, ROUNDS + 1))
     assert all(before[1] != after[1] for before, after in pairwise(stored))
     await tree_of(log).seal()
     # Each activation is one leaf, the first one too.
