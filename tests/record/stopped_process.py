@@ -10,24 +10,28 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import suppress
 
 from graph_agent.clock import RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.rule_set import RuleSet
 from graph_agent.policy.signature import Signer
 from graph_agent.record import permit
+from graph_agent.record import writer as writer_module
 from graph_agent.record.permit import Permit
 from graph_agent.record.stops import find_open_stops
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.functions import FunctionTools
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.setup import EnginePorts
+from graph_agent.turn.setup import EngineOptions, EnginePorts
 from tests.record.trees import KEY
 
 RULES = "You pay.\n\n## Available Tools\n- pay: Pay (without confirmation)\n- look: Look (reads)\n"
+
+OWN = RuleSet({"constitution": RULES})
+"""The rules of these processes."""
 
 
 def plant(mistake: str) -> None:
@@ -39,6 +43,8 @@ def plant(mistake: str) -> None:
             Permit.require_none = lambda *_, **__: None  # type: ignore[method-assign]
         case "no permit":
             Permit.require = lambda *_: None  # type: ignore[method-assign]
+        case "no look at the floor":
+            vars(writer_module)["require_above_floor"] = lambda *_: None
 
 
 async def main(url: str, file: str, turns: str, mistake: str) -> None:
@@ -64,16 +70,20 @@ async def main(url: str, file: str, turns: str, mistake: str) -> None:
 
     writer = DatabaseAuditWriter(Database.open(url), record_key=KEY)
     ports = EnginePorts(audit=writer, ids=RandomIds(), signer=Signer(b"a key for tests only"))
-    engine = LLMAgentEngine(ScriptedAdapter([]), FunctionTools(pay, look), RULES, ports=ports)
+    options = EngineOptions(rule_set=OWN)
+    engine = LLMAgentEngine(ScriptedAdapter([]), FunctionTools(pay, look), RULES, ports=ports, options=options)
 
     async def run(user: str) -> None:
         for number in range(sys.maxsize):
             changes = [FunctionCall(name="pay", arguments={"amount": 10 * number + n}) for n in range(3)]
             reads = [FunctionCall(name="look", arguments={"item": 10 * number + n}) for n in range(8)]
-            with suppress(ServiceError):
+            refused = False
+            try:
                 await engine.call(user, [*changes, *reads], typed=True)
-            # While it is stopped, the others get the processor.
-            await asyncio.sleep(0.05 if writer.permit.stops else 0)
+            except ServiceError:
+                refused = True
+            # While nothing may be done, the others get the processor.
+            await asyncio.sleep(0.05 if refused or writer.permit.stops else 0)
 
     await asyncio.gather(*(run(f"user {n}") for n in range(int(turns))))
 

@@ -68,7 +68,7 @@ async def test_one_of_several_activations_at_once_wins_and_no_number_is_left_out
     assert all(before[1] != after[1] for before, after in pairwise(stored))
     await tree_of(log).seal()
     # Each activation is one leaf, the first one too.
-    assert ((await verified(log)).violations, (await verified(log)).size) == ([], 8)
+    assert ((await verified(log)).violations, (await verified(log)).size) == ([], ROUNDS)
 
 
 async def test_a_process_with_other_rules_decides_nothing_after_an_activation(log: Database) -> None:
