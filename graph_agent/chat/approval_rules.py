@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graph_agent.chat.closed_records import load_closed
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, service_unavailable
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ApprovalRequest
@@ -55,7 +56,7 @@ class AskingRules:
         found: list[CompiledPolicy] = []
         asked: ApprovalRequest | None = request
         while asked is not None:
-            record = await self._load(asked.decision_id)
+            record = await load_closed(self._engine.audit, asked.decision_id)
             if record is None:
                 return AskedRules(left=_NOT_KEPT)
             snapshot = await self._snapshot(record, asked)
@@ -93,13 +94,6 @@ class AskingRules:
             self._rebuilt[key] = snapshot
         differs = snapshot.policy.differences(asked.action.asked_under)
         return None if differs or asked.action.tool_name not in snapshot.policy.rules else snapshot
-
-    async def _load(self, decision_id: str) -> DecisionRecord | None:
-        try:
-            loaded = await self._engine.audit.load(decision_id)
-        except RecordUnavailableError as exc:
-            raise service_unavailable() from exc
-        return loaded if isinstance(loaded, DecisionRecord) else None
 
 
 def other_rules(request: ApprovalRequest, policy: CompiledPolicy, evidence: AnswerEvidence) -> list[str]:

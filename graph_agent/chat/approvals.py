@@ -20,6 +20,7 @@ from typing import Literal, TypeVar
 
 from graph_agent.chat.approval_looks import ApprovalLooks, Circumstances
 from graph_agent.chat.approval_rules import AskedRules, AskingRules, decided_elsewhere, other_rules
+from graph_agent.chat.closed_records import load_closed
 from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
@@ -116,7 +117,7 @@ class ApprovalService:
         stored = await self._requests.find(request_id)
         if stored is None or stored.closing_decision is None:
             return None
-        return await self._load(stored.closing_decision)
+        return await load_closed(self._stores.audit, stored.closing_decision)
 
     async def summaries(self, questions: Sequence[StoredQuestion]) -> list[QuestionSummary]:
         """Return questions to others for a list."""
@@ -442,18 +443,11 @@ class ApprovalService:
         decision_id: str | None = request.decision_id
         record: DecisionRecord | None = None
         while decision_id is not None:
-            record = await self._load(decision_id)
+            record = await load_closed(self._stores.audit, decision_id)
             closed = None if record is None else record.header.context.approval
             # A closing decision that found its object changed has opened its request anew.
             decision_id = None if closed is None else closed.request.decision_id
         return record
-
-    async def _load(self, decision_id: str) -> DecisionRecord | None:
-        try:
-            loaded = await self._stores.audit.load(decision_id)
-        except RecordUnavailableError as exc:
-            raise service_unavailable() from exc
-        return loaded if isinstance(loaded, DecisionRecord) else None
 
     async def _read(self, reading: Awaitable[T]) -> T:
         try:

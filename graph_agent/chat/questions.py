@@ -12,11 +12,12 @@ from functools import partial
 
 from graph_agent.chat.answer import ChatAnswer, StartedTurn
 from graph_agent.chat.approvals import ApprovalService
+from graph_agent.chat.closed_records import load_closed
 from graph_agent.chat.conversations.question_store import QuestionStore
 from graph_agent.chat.page_keys import key_of, next_after
 from graph_agent.chat.question_view import ApprovalView, QuestionList, QuestionSummary, summary_of_card
 from graph_agent.chat.session import ChatStores
-from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
+from graph_agent.errors import ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.models.record import DecisionRecord
@@ -200,7 +201,7 @@ class QuestionService:
 
     async def _answer_of_program(self, question: StoredQuestion, yes: bool, roles: tuple[str, ...]) -> ChatAnswer:
         """Run the turn of an answer to a question that was asked outside of chats, as by a graph: its resume reads the turn."""
-        record = await self._load(question.decision_id)
+        record = await load_closed(self._engine.audit, question.decision_id)
         if record is None:
             raise service_unavailable()
         # As it is signed: the record of the decision has it once asked, the row as it was asked last.
@@ -208,15 +209,8 @@ class QuestionService:
         return _plain_answer((await self._engine.answer(FinishedTurn(asked), yes=yes, roles=roles)).record)
 
     async def _load_plain(self, decision_id: str) -> ChatAnswer | None:
-        record = await self._load(decision_id)
+        record = await load_closed(self._engine.audit, decision_id)
         return None if record is None else _plain_answer(record)
-
-    async def _load(self, decision_id: str) -> DecisionRecord | None:
-        try:
-            loaded = await self._engine.audit.load(decision_id)
-        except RecordUnavailableError as exc:
-            raise service_unavailable() from exc
-        return loaded if isinstance(loaded, DecisionRecord) else None
 
     def _to_others(self) -> ApprovalService:
         if self._approvals is None:
