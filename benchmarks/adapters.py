@@ -1,4 +1,4 @@
-"""What an adapter costs per call beside the bare SDK and bare HTTP, and what a hundred calls at once do to the event loop.
+"""The cost of an adapter per call beside the bare SDK and bare HTTP, and the event loop under a hundred calls at once.
 
 The server answers at once and runs in another process, so that only the client's work is measured; the sides take turns.
 """

@@ -70,7 +70,7 @@ class Conversation:
 
 @dataclass(slots=True)
 class Changes:
-    """What has become of the changes of a conversation."""
+    """The outcome of the changes of a conversation."""
 
     rounds: Sequence[Sequence[FunctionCall]]
     done: list[FunctionCall] = field(default_factory=list)

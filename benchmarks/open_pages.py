@@ -1,4 +1,4 @@
-"""What open pages cost a server: `python -m benchmarks.open_pages [PAGES]`.
+"""The cost of open pages for a server: `python -m benchmarks.open_pages [PAGES]`.
 
 Each page asks what the list of decisions asks every five seconds, and whether something is stopped every ten.
 Printed is the CPU of the server for them.

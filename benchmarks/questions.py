@@ -1,4 +1,4 @@
-"""What questions and due work cost beside many others: the inbox, a look for due work, an approval up to its call, fairness.
+"""The cost of questions and due work beside many others: the inbox, a look for due work, an approval up to its call, fairness.
 
     python -m benchmarks.questions [--postgresql] [--rows 20000]
 

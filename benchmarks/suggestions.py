@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 
     cpu_seconds: float
     peak_megabytes: float
-    """How much the peak of the process has grown."""
+    """The growth of the peak of the process."""
     rules: int
     asked: int
 

@@ -52,7 +52,7 @@ SESSION = {
         says("I cannot give that much. Maren in the workshop can decide about it."),
     ],
 }
-"""What the customer writes, and what the model answers to it."""
+"""The customer's messages, and the model's response to each."""
 
 
 async def main() -> None:

@@ -78,7 +78,7 @@ payments = Table(
     Column("amount", Integer, nullable=False),
     Column("reason", String(200), nullable=False),
 )
-"""What is paid to the customer (a positive `amount`), or still to be paid by the customer (a negative one)."""
+"""The amount paid to the customer (positive), or still to be paid by the customer (negative)."""
 
 credits_given = Table(
     "credits_given",

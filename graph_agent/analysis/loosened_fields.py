@@ -1,6 +1,6 @@
 """The changes of a field of a policy, its tools, its servers or the settings that loosen it: one table for each type.
 
-`policy diff` reports what a row finds. A field without a row fails a test, so that nobody adds one without a decision.
+`policy diff` reports what a row finds. A field without a row fails a test, so that none is added without a decision.
 """
 
 from __future__ import annotations

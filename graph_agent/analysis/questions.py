@@ -207,7 +207,7 @@ _EFFECTS: Final = (
     [Verdict.RUNS, Verdict.ASKS],
     [Verdict.RUNS, Verdict.ASKS, Verdict.WAITS],
 )
-"""The decisions that each of the formulas of `Outcomes` stands for, if nobody has approved the call."""
+"""The decisions that each of the formulas of `Outcomes` stands for, without an approval of the call."""
 
 
 def explain(policy: CompiledPolicy, seconds: float) -> list[AnalysisResult]:

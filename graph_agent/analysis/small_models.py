@@ -36,7 +36,7 @@ class _Search:
         self._satisfy([(_first_preference(name, term), term) for name, term in self._sized(call.variables)])
 
     def _sized(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Yield the texts and numbers by name, without those of records and values that are absent: nobody reads them."""
+        """Yield the texts and numbers by name, without those of records and values that are absent, which are not read."""
         absent = tuple(
             f"{name.removesuffix('?')}." for name, term in variables.items() if name.endswith("?") and not self._holds(term)
         )

@@ -151,7 +151,7 @@ class SymbolicCall:
 
     @property
     def without_approvals(self) -> list[Any]:
-        """The conditions under which nobody has approved the call."""
+        """The conditions under which the call has no approval."""
         return [count == 0 for count in self.approvals]
 
     def approved_by(self, term: Any, number: int) -> Any:

@@ -116,7 +116,7 @@ async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa
     asked = await read_model(request, RulesRequest, MAX_RULES_BYTES)
     state = services(request)
     if asked == RulesRequest():
-        # Whoever reads the rules in force is about to try others on the last decisions.
+        # A client that reads the rules in force is about to try others on the last decisions.
         state.replays.prepare()
     return await _rules(state.runtime, asked)
 

@@ -2,7 +2,7 @@
 
 If all turns of a burst ran at once they would compete for one event loop, and all would reach their deadlines together.
 Therefore the others wait. A request whose turn could not begin in the first four fifths of its deadline is refused then, and no
-sooner: nobody knows before whether a turn will end in time for it.
+sooner: whether a turn will end in time for it is not known before.
 """
 
 from __future__ import annotations

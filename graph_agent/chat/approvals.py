@@ -2,9 +2,9 @@
 
 The rules of the process that decides a request and those under which it was asked both have to permit the call: weaker rules
 lower nothing, and stricter ones hold. A process that does not know what the others permit stores answers, and closes what has
-ended. Whoever claims the closing decision of a request runs it: the process that took an answer tries for some seconds, and it
-is due work, first of the processes with the rules under which it was asked, then of all. Both rules judge the call with the
-answers that are stored, in the commit of the claim.
+ended. The process that claims the closing decision of a request runs it: the one that took an answer tries for some seconds,
+and it is due work, first of the processes with the rules under which it was asked, then of all. Both rules judge the call
+with the answers that are stored, in the commit of the claim.
 """
 
 from __future__ import annotations
@@ -493,7 +493,7 @@ def _may_run(judges: Sequence[Judge], stored: StoredRequest) -> bool:
 
 
 def _refusal(request: ApprovalRequest, policy: CompiledPolicy, known: Circumstances | None) -> str:
-    """Return why rules do not permit a call, whoever of its approvers approves it; empty if they may."""
+    """Return why rules do not permit a call, whichever of its approvers approves it; empty if they may."""
     conditions = policy.conditions
     reads = conditions is not None and (conditions.reads_facts or conditions.needs_facts(request.action.tool_name))
     if reads and known is None:

@@ -88,7 +88,7 @@ class LeaseKeeper:
             renewed = None
         for claim in due:
             if renewed is None:
-                # By this process alone, before the database lets another one take over: nobody may act without a lease.
+                # By this process alone, before the database lets another one take over: no process may act without a lease.
                 lost = self._clock.monotonic() - claim.since >= LEASE.total_seconds()
             elif lost := claim.turn.decision_id not in renewed:
                 # A turn that ended during the renewal is not in `_kept` any more: its claim was released, not lost.

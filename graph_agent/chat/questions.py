@@ -33,7 +33,7 @@ from graph_agent.turn.finished import FinishedTurn
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user, as whom somebody answers or reads."""
+    """The user in whose name a question is answered or read."""
 
     user_id: str
     roles: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class GivenAnswer:
 
 
 _LOOK_SECONDS = 1.0
-"""The time between two looks at a question that somebody waits for."""
+"""The time between two looks at a question that a client waits for."""
 
 Admission = Callable[[Callable[[], Awaitable[StartedTurn]]], Awaitable[StartedTurn]]
 """Starts the turn of an answer, once there is room for it."""

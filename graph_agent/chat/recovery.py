@@ -3,7 +3,7 @@
 A turn is finished from its record, without asking the model: what its user has confirmed is still done, if the question has
 not expired. This process claims it first, so that the earlier owner can no longer write if it is not dead but slow.
 
-A decision without a turn has no lease. Once it is old, or its process knows that nobody runs it, a row makes it due to close
+A decision without a turn has no lease. Once it is old, or its process knows that it no longer runs, a row makes it due to close
 it: one process after another tries that, less and less often, and operators see what cannot be closed.
 """
 
@@ -65,7 +65,7 @@ class TurnRecovery:
         return DueHandler(WorkKind.DECISION, self._close_decision, slots=1, back_off=_BACK_OFF)
 
     async def put_left_open(self) -> None:
-        """Make it due to close the decisions without a turn that nobody runs any more. No row is written while they run."""
+        """Make it due to close the decisions without a turn that no longer run. No row is written while they run."""
         age = max(ABANDONED_AFTER, timedelta(seconds=2 * self._engine.config.timeout_seconds))
         try:
             async for page in self._stores.audit.open_decisions(age):
@@ -125,7 +125,7 @@ class TurnRecovery:
         try:
             decided_under = (await self._engine.snapshot_of(stored.header)).policy
         except (ConfigurationError, LookupError, ValueError):
-            # Nobody can continue it.
+            # No process can continue it.
             return False
         rules = decided_under.digests([closed.request.action.tool_name])
         policy = (await self._engine.prepare()).policy

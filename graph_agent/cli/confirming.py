@@ -15,7 +15,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be rem
 
 
 def require_terminal(*, yes: bool) -> None:
-    """Exit with a usage error if nobody can be asked."""
+    """Exit with a usage error if the user cannot be asked."""
     if not yes and not sys.stdin.isatty():
         wrong_usage("what is removed cannot be brought back: without a terminal, --yes confirms it")
 

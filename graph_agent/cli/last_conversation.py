@@ -1,6 +1,6 @@
 """`last` in the place of the id of a conversation: the newest one of the user.
 
-Apart from that of a decision, because whoever reads the log needs nothing that runs turns.
+Apart from that of a decision, because a command that reads the log needs nothing that runs turns.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def run_server(
 ) -> int:
     """Serve until a signal, and return the exit code. `on_started` is called with the model and why it was chosen.
 
-    `number` tells the workers of a server apart.
+    `number` distinguishes the workers of a server.
     The server also stops when the descriptor `stopped_by` becomes readable. Raises `ConfigurationError`.
     """
     settings, options = task.settings, task.options

@@ -72,7 +72,7 @@ def add(
 ) -> None:
     """Add a witness, and print the command that starts it.
 
-    A witness that somebody else runs has a KEY, which `graph-agent witness` prints. With --new the witness is made in FOLDER,
+    A witness of another organization has a KEY, which `graph-agent witness` prints. With --new the witness is made in FOLDER,
     and knows the key of the log: take the folder to the machine of the witness, and keep no copy of it.
     """
     if (key is None) == (folder is None) or (name is not None and folder is None):

@@ -16,7 +16,7 @@ MOST_LANES = 20
 """The lanes that metrics name; the others are counted together."""
 LABEL_LENGTH = 8
 LATE_SECONDS = 60.0
-"""Work that is due for longer than this is taken by nobody, or by too few."""
+"""Work that is due for longer than this is taken by no worker, or by too few."""
 _OTHERS = "other"
 
 
@@ -85,7 +85,7 @@ def find_rows(connection: Connection, *, stuck: bool, limit: int) -> list[DueRow
 
 
 def summary(depths: Mapping[Lane, Depth]) -> str:
-    """Return what waits in one line, with the lanes that nobody serves."""
+    """Return what waits in one line, with the lanes that no worker serves."""
     if not depths:
         return "nothing waits"
     return "; ".join(_line(lane, depth) for lane, depth in depths.items())

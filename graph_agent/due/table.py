@@ -5,13 +5,13 @@ The interface, each method in a transaction of its caller, such as the work of `
     due = DueTable(database)                                      # once in a process
     due.put(connection, WorkKind.END, question_id, user_id="ann", after=timedelta(hours=24))
     rows = due.take(connection, WorkKind.END, token=token)        # leased: each is due again after `LEASE`
-    due.done(connection, row)                                     # False: somebody else has it now, so roll back
+    due.done(connection, row)                                     # False: another process has it now, so roll back
     due.postpone(connection, row, NOTICE_BACK_OFF, error="...")   # False likewise; the last try makes it stuck
     due.release(connection, rows)                                 # a process that stops gives them back
     due.remove(connection, WorkKind.END, question_id)             # an event has made it needless
     due.retry(connection, WorkKind.END, question_id)              # an operator makes stuck work due
 
-A row names work and nothing that permits it: whoever does it reads and judges again. All times are those of the database.
+A row names work and nothing that permits it: the worker reads and judges again. All times are those of the database.
 `put` makes work due that is there already, and takes it from the worker that does it: what that one ends is older, so its
 `done` changes nothing, and the new event is not lost.
 

@@ -18,9 +18,9 @@ due = Table(
     Column("key", String(320), primary_key=True),
     # Which processes can do it: those that serve this lane.
     Column("lane", String(255), nullable=False),
-    # For whom it is done, so that one user's work does not delay another's; '' for nobody.
+    # The user for whom it is done, so that one user's work does not delay another's; '' for no user.
     Column("user_id", String(255), nullable=False),
-    # The end of the lease while somebody does it. NULL if it is stuck: it was tried for the last time.
+    # The end of the lease while a worker does it. NULL if it is stuck: it was tried for the last time.
     Column("due_at", UtcDateTime),
     # When `due_at` was set, by which a clock that was set back is seen.
     Column("set_at", UtcDateTime, nullable=False),

@@ -74,7 +74,7 @@ class OverdueHandler:
 
     name: str
     find: Callable[[], AsyncIterator[Hashable]]
-    """Yields all work that nobody does, the oldest first, in pages: what is left to later hides nothing that is newer."""
+    """Yields all work that no worker does, the oldest first, in pages: what is left to later hides nothing that is newer."""
     run: Callable[[Any], Awaitable[bool]]
     """Claims one work and does it; False if it is left to another process, or to later."""
     slots: int

@@ -29,7 +29,7 @@ class Answer(Generic[R_co]):
 
 
 def by_code(result: R) -> Answer[R]:
-    """Return an answer in which only code speaks, and quotes nobody."""
+    """Return an answer in which only code speaks, without a quotation."""
     return Answer(result, Origin.CODE)
 
 

@@ -108,7 +108,7 @@ class AdapterCall:
         return response
 
     def _warn_of_missing_declarations(self, request: LLMRequest, response: LLMResponse) -> None:
-        """Warn once if the model answers without a call because it was not told about the functions."""
+        """Warn once if the model answers without a call because it was not given the functions."""
         if (tokens := missing_declarations(request, response)) is not None:
             self._warned = True
             text = "the model read %d prompt tokens, too few for its %d functions: `graph-agent doctor` says what to do"

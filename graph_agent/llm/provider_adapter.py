@@ -204,7 +204,7 @@ class ProviderAdapter(RequestAdapter):
         return ""
 
     def unsendable(self, tools: Sequence[ToolDeclaration]) -> dict[str, str]:  # noqa: ARG002 (for subclasses)
-        """Return the names of the `tools` that this provider cannot be told about, each with the reason as a clause."""
+        """Return the names of the `tools` that cannot be declared to this provider, each with the reason as a clause."""
         return {}
 
     async def aclose(self) -> None:

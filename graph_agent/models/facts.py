@@ -104,7 +104,7 @@ class ShownFact(Frozen):
 
     name: str
     about: tuple[Any, ...] = ()
-    """The arguments of the read: what tells an object from others."""
+    """The arguments of the read: what distinguishes an object from others."""
     values: dict[str, Any] = Field(default_factory=dict)
     """The parts of an object that conditions read, by their path there; a value that is no object has the empty path."""
     missing: str = Field(default="", exclude_if=not_)

@@ -13,7 +13,7 @@ class Origin(StrEnum):
     OPERATOR = "operator"
     """The operator, in the constitution, a rule or a reviewed definition."""
     CODE = "code"
-    """The runtime. It quotes nobody: not the value of a fact, nor the words of a server."""
+    """The runtime. It quotes no other author: not the value of a fact, nor the words of a server."""
     MODEL = "model"
     """The model, or code in an earlier reply. If its conversation was tainted, so is what it has written there."""
     TRUSTED = "trusted"

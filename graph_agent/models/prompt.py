@@ -87,5 +87,5 @@ class Prompt:
 
     @property
     def foreign(self) -> bool:
-        """True if the model reads a text of a server that nobody trusts, so that every call after it is tainted."""
+        """True if the model reads a text of a server that is not trusted, so that every call after it is tainted."""
         return Origin.FOREIGN in self.origins

@@ -71,5 +71,5 @@ class Activation(NamedTuple):
     """The name of the machine whose process brought it."""
     kind: ActivationKind = ActivationKind.FOLLOWED
     by: str = ""
-    """The operator, as the command was told; nothing proves it."""
+    """The operator, as given to the command; nothing proves it."""
     reason: str = ""

@@ -25,7 +25,7 @@ class RefusedAddressError(ConnectionError):
 
 
 class InsecureUrlError(ConnectionError):
-    """The URL is plain `http:` and leads to another machine, which nobody has allowed."""
+    """The URL is plain `http:` and leads to another machine, which is not allowed."""
 
 
 def require_allowed_host(url: str) -> None:

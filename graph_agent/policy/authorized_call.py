@@ -34,7 +34,7 @@ class AuthorizedCall:
     key: SentKey | None = None
     """The operation key as the server takes it: such a call may be sent again."""
     read_back: OutcomeRead | None = None
-    """The read that tells whether the call took effect."""
+    """The read that shows whether the call took effect."""
     request: str | None = None
     """For a change without a ledger, the digest of exactly what is sent, to which server, and for whom."""
     seal: InitVar[object] = None
@@ -64,7 +64,7 @@ class AuthorizedCall:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRead:
-    """A permitted read that tells whether a change was made."""
+    """A permitted read that shows whether a change was made."""
 
     call: AuthorizedCall
     path: str

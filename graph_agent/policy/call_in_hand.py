@@ -75,7 +75,7 @@ class Setting:
     """The table of gates; empty for the shipped one."""
 
     def of_reads(self) -> Setting:
-        """Return the setting of the reads that are made for these calls: nobody is asked about one."""
+        """Return the setting of the reads that are made for these calls, about which no question is asked."""
         return Setting(
             policy=self.policy,
             user_id=self.user_id,

@@ -89,7 +89,7 @@ _COMMENT = re.compile(r"<!-- (?![\s-])[^<>]+(?<!-) -->")
 
 @dataclass(frozen=True, slots=True)
 class DoneIf:
-    """A fact that tells whether a change was made: it was, if the path selects a value in the result of its read."""
+    """A fact that shows whether a change was made: it was, if the path selects a value in the result of its read."""
 
     fact: str
     tool: str
@@ -169,7 +169,7 @@ class ToolGrant:
     key: KeyLocation | None = None
     """The part of a request that the runtime sets to the operation key: the server promises that a key takes effect once."""
     done_if: DoneIf | None = None
-    """The read that tells whether a call was made whose answer was lost."""
+    """The read that shows whether a call was made whose answer was lost."""
     undone_by: UndoneBy | None = None
     """The call that undoes one of this tool."""
     in_plans: InPlans | None = None
@@ -369,7 +369,7 @@ def _read_entry(line: str, number: int, facts: Mapping[str, Fact] | None) -> Too
     summary, markers, quoted = _split_markers(match["rest"], number, facts or NO_FACTS)
     if (seconds := markers.pop("complete", None)) is not None:
         if "done_if" not in markers:
-            raise ConstitutionError("(complete) stands beside (done if ...), about its read", number)
+            raise ConstitutionError("(complete) goes with (done if ...), about its read", number)
         if not LEAST_DELAY <= seconds <= MOST_DELAY:
             raise ConstitutionError(f"(complete after ...) takes {LEAST_DELAY} seconds to {MOST_DELAY // 60} minutes", number)
         markers["done_if"] = replace(markers["done_if"], complete_after=seconds)

@@ -244,7 +244,7 @@ def _authorized(hand: CallInHand, operation_key: str, rule: ToolRule) -> Authori
 
 
 def _outcome_read(setting: Setting, rule: ToolRule, arguments: dict[str, Any]) -> OutcomeRead | None:
-    """Return the read that tells whether a call was made; None without one, or if the rules do not permit it now.
+    """Return the read that shows whether a call was made; None without one, or if the rules do not permit it now.
 
     Conditions that name facts judge the call itself, and no read that the runtime makes about it.
     """

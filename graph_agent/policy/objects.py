@@ -1,6 +1,6 @@
 """The objects that calls name: decides which changes of a message the question about a later call has to mention.
 
-No schema says which argument names an object. Calls that cannot be told apart for certain may be about the same one.
+No schema says which argument names an object. Calls that cannot be distinguished for certain may be about the same one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_VALUES: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NamedObjects:
-    """The values of a call, and of its result, by which it can be told from another call."""
+    """The values of a call, and of its result, by which it can be distinguished from another call."""
 
     names: Mapping[str, frozenset[str]]
     """The values that name objects, by their canonical name: `task_id` for `taskId`, `task_ids` and the `id` of a `task`."""

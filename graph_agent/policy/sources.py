@@ -175,7 +175,7 @@ class PreparedText:
         if phrase and f" {phrase} " in self._line:
             return True
         day = _day(value.strip().lower())
-        # Only a whole day: a moment of a day that somebody names is not copied.
+        # Only a whole day: a moment of a day that a text names is not copied.
         return day is not None and day[1] is None and not {day[0], day[0]._replace(year=None)}.isdisjoint(self._days)
 
 
@@ -246,7 +246,7 @@ class SourceFinder:
             for part in self._parts_of(call.name) if found[name] else ():
                 if part.argument == name:
                     within = None if len(looked_up) > _MAX_VALUES else self._values_in(part, call.arguments, types, keys)
-                    # Of a part that cannot be told from the rest, the whole counts.
+                    # Of a part that cannot be distinguished from the rest, the whole counts.
                     parts[part.path] = found[name] if within is None else self._found(within, after)
         return CallSources(arguments={name: given for name, given in found.items() if given}, parts=parts, after=after)
 
@@ -283,7 +283,7 @@ class SourceFinder:
         return [FoundSource(source=source, tool=tool, item=item) for (source, tool), item in found.items()]
 
     def _keys(self, tool_name: str) -> frozenset[str]:
-        """Return the keys that the schema of a tool declares, at any depth: nobody has chosen them for this call."""
+        """Return the keys that the schema of a tool declares, at any depth: they were not chosen for this call."""
         if tool_name not in self._declared:
             rule = self._policy.rules.get(tool_name)
             parts = () if rule is None else walk(upgraded(rule.declaration.parameters))
@@ -294,7 +294,7 @@ class SourceFinder:
         value = of.value
         if value is None:
             return Source.MODEL, None
-        # A client that sends no messages speaks for its user, until something foreign was read: then nobody can tell.
+        # A client that sends no messages speaks for its user, until something foreign was read: then it is not known.
         given = self._context.typed or (bool(self._context.called) and not tainted)
         if given or (self._is_said(of.key, value, of.type) and not (tainted and _is_short(of.key, value, of.type))):
             return Source.USER, None
@@ -395,7 +395,7 @@ def _exact(value: str) -> str:
 
 
 def texts_of_result(result: ToolResult) -> Iterator[str]:
-    """Yield everything in a result that its server, or somebody who writes to it, has chosen."""
+    """Yield everything in a result that its server, or one who writes to it, has chosen."""
     yield from _texts(result.data)
     yield from filter(None, [result.error, *(one.note for one in result.content)])
 

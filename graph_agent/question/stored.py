@@ -107,7 +107,7 @@ class StoredQuestion(NewQuestion):
 
 
 class Macs:
-    """The MACs of questions and answers: what nobody can add who can only write to the database."""
+    """The MACs of questions and answers: which an attacker who can only write to the database cannot add."""
 
     def __init__(self, record_key: RecordKey) -> None:
         """The MACs are keyed by `record_key`; without one they are plain hashes, which show accidents only."""

@@ -1,4 +1,4 @@
-"""The tables of questions. Their constraints hold what must be true of every question, whoever writes."""
+"""The tables of questions. Their constraints hold what must be true of every question, whichever code writes it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Refused(StrEnum):
     """The same call was denied in the conversation, and its question would still be open."""
     NOT_FOUND = "not found"
     OWN = "own"
-    """Nobody answers a question of their own to others."""
+    """No user answers a question of their own to others."""
     NOT_ASKED = "not asked"
     """The question does not ask this role."""
     CLOSED = "closed"

@@ -132,7 +132,7 @@ SQLITE_INDEX = (
     # Without a copy of the words, and without their places in the text.
     "CREATE VIRTUAL TABLE search_index USING fts5(words, content='', columnsize=0, detail=none, tokenize='ascii')",
     f"CREATE TRIGGER search_opened AFTER INSERT ON decision_logs WHEN NEW.words IS NOT NULL BEGIN {_ADD} END",
-    # Also if somebody changes an id by hand: the words must go with the row.
+    # Also if an id is changed by hand: the words must go with the row.
     "CREATE TRIGGER search_closed AFTER UPDATE OF words, decision_id ON decision_logs "
     "WHEN NEW.words IS NOT OLD.words OR NEW.decision_id IS NOT OLD.decision_id "
     f"BEGIN {_REMOVE}{_ADD} END",

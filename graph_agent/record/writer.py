@@ -428,7 +428,7 @@ class DatabaseAuditWriter(AuditWriter):
         )
 
     def leave_open(self, decision_id: str, opening: DecisionOpening | None = None) -> None:
-        """Remember that nobody runs a decision any more; with `opening`, only if that was committed, and no other one.
+        """Remember that a decision no longer runs; with `opening`, only if that was committed, and no other one.
 
         It is left open because the database does not answer. So nothing can be stored about it now: the chat service of this
         process makes it due to be closed, or that of another one, once it is old enough.

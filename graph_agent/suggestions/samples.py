@@ -101,7 +101,7 @@ class Choices:
     """The distinct values of something, each with its calls and its users."""
 
     enough: int
-    """The users of one value that are told apart."""
+    """The users of one value that are counted one by one."""
     calls: dict[str, int] = field(default_factory=dict)
     users: dict[str, Users] = field(default_factory=dict)
     count: int = 0
@@ -144,7 +144,7 @@ class Choices:
         return sum(self.calls[value] for value in values) / self.count if self.count else 0.0
 
     def others(self, values: Collection[str]) -> tuple[int, Users]:
-        """Return the calls with other values, and their users: of a value that many have, as many as are told apart."""
+        """Return the calls with other values, and their users: of a value that many have, as many as are counted one by one."""
         found = Users()
         found.update(self._dropped)
         for value, users in self.users.items():

@@ -153,7 +153,7 @@ def from_settlement(answer: types.CallToolResult | types.InputRequiredResult | B
     """
     if isinstance(answer, types.CallToolResult) and _is_envelope(answer.structured_content):
         result = _from_envelope(answer.structured_content)
-        # Not by its result, which has this code also for a code that nobody knows.
+        # Not by its result, which has this code also for an unknown code.
         is_void = answer.structured_content["error_code"] == ToolErrorCode.TOOL_EXECUTION_ERROR
         # A server may send a void operation as an error of the tool, but never a success.
         if (result.success and not answer.is_error) or (is_void and not result.success and not result.unknown):

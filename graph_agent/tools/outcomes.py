@@ -38,7 +38,7 @@ async def learn_outcome(
 
     A ledger is asked without running the call. Where the server takes the operation key, the same call is sent again by
     `send_again`. Only its success is an outcome: a failure may be about the repetition alone, as that of a server which is
-    still busy with the first call, or does not answer now. A read, which `look` sends, tells what was done. The call was sent
+    still busy with the first call, or does not answer now. A read, which `look` sends, shows what was done. The call was sent
     `sent_before` seconds ago: after a while a read that finds everything proves that it was not done.
     """
     if call.ledger or not (call.key or call.read_back):

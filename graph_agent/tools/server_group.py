@@ -217,7 +217,7 @@ class McpServerGroup:
         )
 
     async def _started(self) -> list[bool]:
-        """Return for each server whether it is connected. One that takes long is reported, so that nobody waits in silence."""
+        """Return for each server whether it is connected. One that takes long is reported, so that the wait is explained."""
         starts = {name: asyncio.create_task(executor.start()) for name, executor in self.executors.items()}
         begun = asyncio.get_running_loop().time()
         try:

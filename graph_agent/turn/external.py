@@ -54,7 +54,7 @@ _OUTCOME_UNKNOWN_ERRORS = (TimeoutError, ConnectionError, EOFError, BaseExceptio
 """Exceptions after which a call may have taken effect."""
 
 NOT_SENT = (StoppedError, RulesReplacedError, RecordUnavailableError)
-"""Exceptions of a permit: an operator has stopped what was to be sent, or the database does not say that nobody has."""
+"""Exceptions of a permit: an operator has stopped what was to be sent, or the database does not say that none has."""
 
 NOT_STARTED = "not started: the turn had ended"
 STOPPED = "not sent: the operator has stopped this"

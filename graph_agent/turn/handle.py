@@ -1,4 +1,4 @@
-"""A running turn, as it is seen by whoever started it or listens to it: its steps, its cancellation and its result."""
+"""A running turn, as it is seen by the caller that started it or listens to it: its steps, its cancellation and its result."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class HookList(list[TurnHook]):
     def progress_shown(self, call: HookedToolCall | None = None) -> AbstractContextManager[None]:
         """Return a context in which progress is reported to the hooks, and to the listener of the caller of the turn.
 
-        Servers are asked for progress only if somebody shows it.
+        Servers are asked for progress only if a client shows it.
         """
         outer = progress_listener()
         if not self._shows_progress:

@@ -216,7 +216,7 @@ class TurnRun(TurnHandle[T]):
         current = await self._setup.prepare()
         entries = list(stored.entries)
         asks_model, follows_yes = self._start.asks_model, self._start.follows_yes
-        # Nobody repeats a closing decision, and it asks no model: it continues in any case.
+        # A closing decision is not repeated, and it asks no model: it continues in any case.
         asks_model = asks_model or stored.header.context.approval is not None
         try:
             snapshot = await self._setup.snapshot_of(stored.header)

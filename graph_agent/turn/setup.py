@@ -137,7 +137,7 @@ class TurnSetup:
             names = tuple(gate.name for gate in gates_of(self.graph))
             snapshot = PolicySnapshot(policy, self.config, self.prompt, names, self.rule_set)
             if snapshot.offers_plans and not self.ports.audit.keeps_mandates:
-                # A yes that nobody keeps would cover no call: each would be asked about again.
+                # A yes that is not stored would cover no call: each would be asked about again.
                 snapshot = replace(snapshot, config=self.config.replace(plans=False))
             self._snapshot = snapshot
         return self._snapshot

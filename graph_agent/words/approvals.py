@@ -20,7 +20,7 @@ def opened_reply(request: ApprovalRequest) -> str:
 
 
 def then_approved(needs: NeededApproval | None) -> str:
-    """Return the sentence about the people who have to approve a call after the yes; empty if nobody has to."""
+    """Return the sentence about the people who have to approve a call after the yes; empty if none has to."""
     if needs is None or not needs.roles:
         return ""
     rules = "; ".join(needs.rules)

@@ -48,7 +48,7 @@ _OF_REQUESTS = {
     ApprovalState.VOID: CardState.VOID,
 }
 _WITHOUT_YES = {CardState.WAITS: "Waits for approval", CardState.WORKING: "Approved"}
-"""The headings of a request for approval that nobody has said yes to before."""
+"""The headings of a request for approval without an earlier yes."""
 _SAID_WHOLE = frozenset({CardState.DONE, CardState.UNDONE, *_OF_REQUESTS.values()} - {CardState.WAITS, CardState.WORKING})
 """The states of a request in which its card says all of the closing decision."""
 

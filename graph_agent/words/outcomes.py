@@ -66,7 +66,7 @@ OF_TYPES: Mapping[str, str] = {
 
 
 class EndingKind(StrEnum):
-    """The kind of an ending: the category of its outcome, unless it is a question, which waits for somebody."""
+    """The kind of an ending: the category of its outcome, unless it is a question, which waits for an answer."""
 
     ASKED = "asked"
     SUCCESS = "success"
@@ -133,7 +133,7 @@ def kind_of_outcome(outcome: str) -> EndingKind:
 
 
 def words_of_ending(ending: Ending) -> str:
-    """Return how a decision came out. A question waits for somebody, and a no has done nothing, whatever the outcome says."""
+    """Return how a decision came out. A question waits for an answer, and a no has done nothing, whatever the outcome says."""
     if ending.unknown:
         return _UNKNOWN
     if ending.decision_type == DecisionType.REQUEST_CONFIRMATION:

@@ -164,7 +164,7 @@ def rule_of(call: TurnCall) -> str:
 def conditions_that_refused(gate: str | None, error: str | None) -> str | None:
     """Return the names of the conditions that refused a recorded call; None if they did not.
 
-    A record of before has no gate: then the start of its text tells.
+    A record of before has no gate: then the start of its text shows it.
     """
     text = error or ""
     by_conditions = text.startswith(NOT_PERMITTED) if gate is None else gate in BY_CONDITIONS

@@ -35,7 +35,7 @@ class _CaseModel(BaseModel):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one message ended with: the decision, and the user's tasks in the order of the printed list."""
+    """The end of one message: the decision, and the user's tasks in the order of the printed list."""
 
     decision: AgentDecision
     tasks: list[str]

@@ -1,4 +1,4 @@
-"""What the analysis says about conditions on facts: proofs hold for any results, and examples name those that they assume."""
+"""The analysis of conditions on facts: proofs hold for any results, and examples name those that they assume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan permits at most: nothing that runs under it is beyond what its card says, and what never runs is struck."""
+"""The most that a plan permits: nothing that runs under it is beyond what its card says, and what never runs is struck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the analysis says about policies: every example is confirmed by the guard, and every planted mistake is shown."""
+"""The answers of the analysis about policies: every example is confirmed by the guard, and every planted mistake is shown."""
 
 from __future__ import annotations
 

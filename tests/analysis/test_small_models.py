@@ -1,4 +1,4 @@
-"""How many questions an example costs: as many as what it must have, not as what its tool could have."""
+"""The number of questions of an example: as many as what it must have, not as what its tool could have."""
 
 from __future__ import annotations
 

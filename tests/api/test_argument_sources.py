@@ -1,4 +1,4 @@
-"""Where the arguments of recorded calls came from: over HTTP and in the file of a proof, also where no rule has read it."""
+"""The sources of the arguments of recorded calls: over HTTP and in the file of a proof, also where no rule has read it."""
 
 from __future__ import annotations
 

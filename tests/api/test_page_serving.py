@@ -1,4 +1,4 @@
-"""How the page is served, and who may send requests to the API."""
+"""The serving of the page, and the origins that may send requests to the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client that stays open receives: compressed JSON, and of a list only what is new."""
+"""The responses to a client that stays open: compressed JSON, and of a list only what is new."""
 
 from __future__ import annotations
 

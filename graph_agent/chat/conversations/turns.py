@@ -238,7 +238,7 @@ class TurnStore:
         except _ConflictError:
             raise busy() from None
         except DatabaseUnavailableError:
-            # It may be committed, and without a turn no lease shows that nobody runs it.
+            # It may be committed, and without a turn no lease shows that no process runs it.
             for opening in opened:
                 self._audit.leave_open(decision_id, opening)
             raise

@@ -71,7 +71,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
     if consent in (Consent.YES, Consent.NO) and _is_typed_elsewhere(turn, pending):
         consent, before = Consent.UNCLEAR, f"{NOT_ON_SCREEN} "
     if not in_time and consent is Consent.YES and pending.can_be_answered(turn.started_at):
-        # The process that took the yes has died: nobody expects any more that it is followed.
+        # The process that took the yes has died: its user does not expect any more that it is followed.
         return _void_answer(turn, AnswerState.LATE)
     if not in_time:
         if answers is not None or (consent in (Consent.YES, Consent.NO) and turn.context.shown is not None):

@@ -1,6 +1,6 @@
 """CHECK_ITERATIONS: counts the finished round and ends the loop at the limit, or if the model repeats itself.
 
-A round that only repeats earlier calls, with the same results, tells the model nothing new: it would go on until the limit. The
+A round that only repeats earlier calls, with the same results, gives the model nothing new: it would go on until the limit. The
 model is then asked once more, with the reply forms as the only functions, for its answer.
 """
 

@@ -81,7 +81,7 @@ async def _take(batch: Batch, place: int) -> None:
 
 
 async def _judged(batch: Batch, place: int) -> GuardVerdict:
-    """Return the verdict on the next call. In an interrupted turn no call is made, and nobody is asked."""
+    """Return the verdict on the next call. In an interrupted turn no call is made, and no question is asked."""
     if (judged := batch.came_true(place)) is None:
         hand = batch.hand(place)
         judged = await judge_now(hand, batch) or hand.skipped(ReasonCode.TURN_ENDED)

@@ -37,7 +37,7 @@ class NodeEvents(TurnHook):
         self._model = model
         self._running: dict[HookedModelCall, Any] = {}
         """The callbacks of each model call that is running."""
-        # Functions, not coroutines: a node that is cancelled leaves some that nobody awaits.
+        # Functions, not coroutines: a node that is cancelled leaves some that are never awaited.
         self._reports: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]] | None] = asyncio.Queue()
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ class CallFacts:
     values: dict[str, Any] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     about: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """The arguments of the reads by fact: what tells its object from others."""
+    """The arguments of the reads by fact: what distinguishes its object from others."""
 
     def add(self, found: Selected) -> None:
         self.values.update(found.values)
