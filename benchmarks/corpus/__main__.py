@@ -82,7 +82,7 @@ def _run(package: Package, root: Path, keep: Path | None) -> Row:
             shutil.copytree(folder / "work", keep / folder.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("home"))
         shutil.rmtree(folder, ignore_errors=True)
     row = Row(package, starts, None if chain is None else chain.found, time.monotonic() - begun)
-    print(row.markdown(), file=sys.stderr, flush=True)
+    print(f"{row.markdown()} {row.seconds / 60:.1f} min", file=sys.stderr, flush=True)
     for failure in [] if chain is None else chain.found.failures:
         print(f"    {failure}", file=sys.stderr, flush=True)
     return row
