@@ -23,9 +23,10 @@ from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration, select_declarations
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.testing import OrderDesk
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.desk import CONSTITUTION, NOT_SENT, ORDER, forbid, policy
 from tests.fact_lines import split
-from tests.order_desk import CONSTITUTION, DECLARATIONS, NOT_SENT, ORDER, OrderDesk, forbid, policy
 from tests.scripted_turns import done, grouped
 
 TURNS = 200
@@ -80,7 +81,7 @@ class _OneCallModel:
         return LLMResponse(function_calls=[FunctionCall(name, {"order_id": "W1"})], finish_reason="tool_calls")
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        return select_declarations(DECLARATIONS, tools)
+        return select_declarations(OrderDesk().declarations(), tools)
 
 
 @asynccontextmanager

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from graph_agent import ConfigurationError, FunctionTools, ServiceError, ToolResult
+from graph_agent import ConfigurationError, FunctionTools, McpToolExecutor, ServiceError, ToolResult
 from graph_agent.clock import ManualClock
+from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.testing import (
+    DeskServer,
+    OrderDesk,
     PlayedResult,
     PlayedTool,
     PlayedTools,
@@ -20,6 +23,7 @@ from graph_agent.testing import (
     open_installation,
     says,
 )
+from tests.permission import permitted
 
 CONSTITUTION = "You water plants.\n\n## Available Tools\n- water: Water a plant (requires confirmation)\n"
 
@@ -121,3 +125,65 @@ async def test_a_message_that_begins_no_turn_raises_the_error_of_the_service() -
     async with open_installation(FunctionTools(Plants().water), CONSTITUTION, []) as client:
         with pytest.raises(ServiceError):
             await client.send("")
+
+
+@pytest.mark.parametrize("protocol", ["in process", "over MCP"])
+async def test_the_desk_changes_its_data_and_notes_its_calls(protocol: str) -> None:
+    desk = OrderDesk()
+    model = [
+        calls("get_order", order_id="W1"),
+        calls("set_address", order_id="W1", address="Ash 3"),
+        says("Done."),
+        calls("add_note", text="called"),
+        says("Noted."),
+        calls("refund", order_id="W2", amount=5),
+    ]
+    async with McpToolExecutor(DeskServer(desk), trusted=True) as served:
+        tools = desk if protocol == "in process" else served
+        async with open_installation(tools, OrderDesk.CONSTITUTION, model) as client:
+            await client.send("to Ash 3")
+            await client.send("a note")
+            await client.send("pay it back")
+            await client.send("yes")
+        assert (await served.execute(permitted("get_order", {"order_id": "W9"}))).error_code is ToolErrorCode.NOT_FOUND
+        desk.sent.pop()
+    assert desk.made == [
+        *["get_order W1", "get_order W1", "set_address W1 Ash 3", "get_order W1"],
+        *["add_note called", "refund W2 5"],
+    ]
+    assert desk.changes == ["set_address W1 Ash 3", "add_note called", "refund W2 5"]
+    assert (desk.orders["W1"]["address"], desk.notes, desk.orders["W2"]["refunded"]) == (
+        {"street": "Ash 3"},
+        {"n1": "called"},
+        5,
+    )
+
+
+async def test_each_tool_of_the_desk_does_what_its_name_says() -> None:
+    desk = OrderDesk()
+    for tool, arguments in {
+        "cancel_order": {"order_id": "W1"},
+        "return_items": {"order_id": "W2", "method": "gift_1"},
+        "add_note": {"text": "called"},
+        "delete_note": {"note_id": "n1"},
+        "send_mail": {"text": "hello"},
+    }.items():
+        assert desk.call(tool, arguments).success
+    assert [one["status"] for one in desk.orders.values()] == ["cancelled", "returned"]
+    assert (desk.notes, desk.mails) == ({}, ["hello"])
+    assert desk.call("find_customer", {"mail": "bob@example.com"}).data == {"customer_id": "u2"}
+    assert desk.call("get_product", {"product_id": "p9"}).error_code is ToolErrorCode.NOT_FOUND
+    assert desk.call("exchange", {"order_id": "W2", "items": [{"product_id": "p1"}]}).success
+    assert desk.orders["W2"]["status"] == "exchanged"
+
+
+async def test_the_ledger_of_the_desk_makes_a_change_once_and_knows_its_outcome() -> None:
+    desk = OrderDesk(ledger=True)
+    call = permitted("refund", {"order_id": "W1", "amount": 5}, key="k")
+    assert await desk.execute(call) == await desk.execute(call) == await desk.settle(call)
+    assert (desk.orders["W1"]["refunded"], desk.keys) == (5, ["k"])
+    never_sent = permitted("refund", {"order_id": "W1", "amount": 7}, key="other")
+    assert (await desk.settle(never_sent)).error_code is ToolErrorCode.TOOL_EXECUTION_ERROR
+    assert not (await desk.execute(never_sent)).success
+    assert desk.orders["W1"]["refunded"] == 5
+    assert (await OrderDesk().settle(call)).unknown

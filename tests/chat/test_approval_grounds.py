@@ -16,10 +16,10 @@ from graph_agent.models.sources import Source
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import own, request_of, requests_of, respond, waiting
-from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
+from tests.desk import CONSTITUTION, ORDER, forbid, policy
 from tests.scripted_turns import calls
 
 CANCEL = ("cancel_order", {"order_id": "W2", "reason": "card_1"})
@@ -39,7 +39,7 @@ async def view_of(chat: ChatService, request: ApprovalRequest, user: str = "bob"
 
 async def test_an_approver_sees_where_arguments_come_from_and_what_the_rules_read(environment: Environment) -> None:
     desk = OrderDesk()
-    desk.tables["get_order"]["W-2002"] = desk.tables["get_order"]["W2"]
+    desk.orders["W-2002"] = desk.orders["W2"]
     cancel = ("cancel_order", {**CANCEL[1], "order_id": "W-2002"})
     chat = chat_of(environment, desk, calls(("get_order", {"order_id": "W1"})), calls(cancel))
     request = request_of(await chat.send("ann", "cancel W-2002, as I said"))
@@ -66,12 +66,12 @@ async def test_facts_of_now_are_shown_beside_those_of_then(environment: Environm
     desk = OrderDesk()
     chat = chat_of(environment, desk, calls(CANCEL))
     request = request_of(await chat.send("ann", "cancel W2"))
-    desk.tables["get_order"]["W2"]["status"] = "sent\u202e"
+    desk.orders["W2"]["status"] = "sent\u202e"
     shown = await view_of(chat, request)
     assert shown.facts == FACTS
     assert shown.facts_now == [ShownFact(name="order", about=("W2",), values={"status": "sent\u202e"})]
     assert 'A server says now: order "W2": status = "sent‹U+202E›"' in text_of(shown)
-    del desk.tables["get_order"]["W2"]
+    del desk.orders["W2"]
     clock.advance(minutes=1)
     gone = await view_of(chat, request)
     assert gone.facts_now == [ShownFact(name="order", about=("W2",), missing="not found")]
@@ -137,7 +137,7 @@ async def test_a_request_that_is_opened_anew_has_the_facts_of_then(environment: 
     desk = OrderDesk()
     chat = chat_of(environment, desk, calls(CANCEL))
     request = request_of(await chat.send("ann", "cancel W2"))
-    desk.tables["get_order"]["W2"]["status"] = "packed"
+    desk.orders["W2"]["status"] = "packed"
     await respond(chat, request)
     (renewed,) = await waiting(chat, "eve", ["manager"])
     assert renewed.facts == [ShownFact(name="order", about=("W2",), values={"status": "packed"})]

@@ -12,10 +12,11 @@ from graph_agent.models.record import DecisionRecord, EntryKind
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
+from graph_agent.testing import OrderDesk
 from tests.chat.environment import Environment
 from tests.chat.test_approval_grounds import CANCEL, UNSENT, chat_of, view_of
 from tests.chat.test_approvals import own, rename, request_of, respond, rules
-from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
+from tests.desk import CONSTITUTION, ORDER, forbid, policy
 from tests.scripted_turns import calls
 
 
@@ -114,14 +115,14 @@ async def test_a_request_that_waits_for_its_facts_is_read_ever_more_seldom(
     desk = OrderDesk()
     chat = chat_of(environment, desk, calls(CANCEL))
     request = request_of(await chat.send("ann", "cancel W2"))
-    desk.tables["get_order"]["W2"]["status"] = "sent"
+    desk.orders["W2"]["status"] = "sent"
     await respond(chat, request)
     read = len(desk.sent)
     for _ in range(120):
         clock.advance(minutes=1)
         await chat.serve_due()
     assert len(desk.sent) - read <= 7
-    desk.tables["get_order"]["W2"]["status"] = "delivered"
+    desk.orders["W2"]["status"] = "delivered"
     clock.advance(hours=3)
     await chat.serve_due()
     (closed,) = await own(chat, "ann")

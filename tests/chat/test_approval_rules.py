@@ -38,13 +38,12 @@ from graph_agent.question.tables import Asks, Evidence, answers
 from graph_agent.record.rule_sets import activate_rules
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.tree.leaves import Sealer
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from tests.chat.environment import Environment, open_environment
 from tests.chat.test_approvals import ADD, chat_of, messages, own, rename, request_of, requests_of, respond, rules, waiting
 from tests.chat.test_endings import until_messages_arrive
 from tests.chat.test_recovery import Stopped
-from tests.order_desk import CONSTITUTION as DESK
-from tests.order_desk import OrderDesk
+from tests.desk import CONSTITUTION as DESK
 from tests.scripted_turns import calls
 
 TWO = "context.approvals.manager >= 1 && context.approvals.finance >= 1"
@@ -227,7 +226,7 @@ async def test_without_the_record_that_asked_a_request_is_left_and_says_why(each
     ("differs", "why"),
     [
         (
-            {"tools": OrderDesk(traits_of={"cancel_order": {"title": "Strike order"}})},
+            {"tools": OrderDesk(changed_traits={"cancel_order": {"title": "Strike order"}})},
             "the definition of the tool 'cancel_order' was another one",
         ),
         ({"graph": build_graph(gates=with_gate(NEVER, before="dry run"))}, "its gates were others"),
@@ -243,10 +242,10 @@ async def test_what_cannot_be_compared_leaves_a_request(environment: Environment
     choices = {"conditions": None, "tools": desk, "constitution": DESK, **differs}
     answered = await respond(other(environment, **choices), request)
     assert f"it cannot be decided here: {why}. " in answered.decided_elsewhere
-    assert desk.written == []
+    assert desk.changes == []
     await wait_for_its_rules(environment)
     await chat.serve_due()
-    assert desk.written == ["cancel_order W2"]
+    assert desk.changes == ["cancel_order W2 card_1"]
 
 
 @pytest.mark.parametrize("activated", [False, True])

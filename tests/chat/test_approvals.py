@@ -32,10 +32,10 @@ from graph_agent.question.inbox import Which
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from graph_agent.task_server.store import tasks
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from tests.chat.environment import Environment
 from tests.chat.test_recovered_yes import yes_to
-from tests.order_desk import CONSTITUTION, ORDER, PENDING, OrderDesk, forbid, policy
+from tests.desk import CONSTITUTION, ORDER, PENDING, forbid, policy
 from tests.scripted_turns import calls
 
 RULES = """permit (principal, action, resource);

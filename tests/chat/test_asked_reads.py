@@ -16,11 +16,12 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
+from graph_agent.testing import OrderDesk
 from tests.chat.environment import Environment
 from tests.chat.test_approval_grounds import CANCEL, chat_of, view_of
 from tests.chat.test_approval_rules import wait_for_its_rules
 from tests.chat.test_approvals import request_of, requests_of, respond, waiting
-from tests.order_desk import CONSTITUTION, OrderDesk, forbid, policy
+from tests.desk import CONSTITUTION, forbid, policy
 from tests.scripted_turns import calls
 
 A_MANAGER = forbid("a manager cancels", "cancel_order", "context.approvals.manager >= 1")
@@ -49,26 +50,26 @@ async def test_what_only_the_rules_of_then_read_is_read_and_decides(each_environ
     environment, desk = each_environment, OrderDesk()
     request = request_of(await chat_of(environment, desk, calls(CANCEL)).send("ann", "cancel W2"))
     weaker = other(environment, desk, A_MANAGER)
-    desk.tables["get_order"]["W2"]["status"] = "sent"
+    desk.orders["W2"]["status"] = "sent"
     seen = await view_of(weaker, request)
     assert seen.yours is not None
     why = "a manager cancels (order 'W2': status = 'sent')"
     assert (seen.yours.effect, seen.yours.why, seen.decided_elsewhere) == ("refused", why, "")
     await respond(weaker, request)
-    assert desk.written == []
-    desk.tables["get_order"]["W2"]["status"] = "delivered"
+    assert desk.changes == []
+    desk.orders["W2"]["status"] = "delivered"
     clock.advance(minutes=2)
     await weaker.serve_due()
     # The question had shown what the rules of then read, and those of now read nothing: people are asked once more.
-    assert desk.written == []
+    assert desk.changes == []
     renewed = await renewal_of(weaker, request)
-    desk.tables["get_order"]["W2"]["status"] = "sent"
+    desk.orders["W2"]["status"] = "sent"
     await respond(weaker, renewed)
-    assert desk.written == []
-    desk.tables["get_order"]["W2"]["status"] = "delivered"
+    assert desk.changes == []
+    desk.orders["W2"]["status"] = "delivered"
     clock.advance(minutes=2)
     await weaker.serve_due()
-    assert desk.written == ["cancel_order W2"]
+    assert desk.changes == ["cancel_order W2 card_1"]
     made = await reads_of(environment)
     viewers = [one.header.context.look.viewer for one in made if one.header.context.look is not None]
     assert viewers == ["bob", "", "", "", ""]
@@ -93,25 +94,25 @@ async def test_a_read_that_the_rules_of_now_forbid_is_not_made(environment: Envi
 async def test_a_fact_of_the_same_name_means_what_each_set_of_rules_declares(environment: Environment) -> None:
     desk = OrderDesk()
     request = request_of(await chat_of(environment, desk, calls(CANCEL)).send("ann", "cancel W2"))
-    desk.tables["get_order"]["W2"]["status"] = "sent"
-    desk.tables["get_customer"]["W2"] = {"status": "delivered"}
-    renamed = "- order: get_customer(user_id = arguments.order_id)\n"
+    desk.orders["W2"]["status"] = "sent"
+    desk.customers["W2"] = {"status": "delivered"}
+    renamed = "- order: get_customer(customer_id = arguments.order_id)\n"
     needs = 'context.result has order && context.result.order.status != "sent" && context.approvals.manager >= 1'
     changed = other(environment, desk, forbid("a manager cancels", "cancel_order", needs), declared=renamed)
     await respond(changed, request)
-    assert desk.written == []
+    assert desk.changes == []
     # The reverse: the rules of then permit it, and those of now do not.
-    desk.tables["get_order"]["W2"]["status"], desk.tables["get_customer"]["W2"]["status"] = "delivered", "sent"
+    desk.orders["W2"]["status"], desk.customers["W2"]["status"] = "delivered", "sent"
     await wait_for_its_rules(environment)
     environment.clock.advance(minutes=2)  # type: ignore[attr-defined]  # it is a manual clock
     await changed.serve_due()
-    assert desk.written == []
+    assert desk.changes == []
 
 
 async def test_looks_under_the_rules_of_then_become_ever_more_seldom(environment: Environment, clock: ManualClock) -> None:
     desk = OrderDesk()
     request = request_of(await chat_of(environment, desk, calls(CANCEL)).send("ann", "cancel W2"))
-    desk.tables["get_order"]["W2"]["status"] = "sent"
+    desk.orders["W2"]["status"] = "sent"
     weaker = other(environment, desk, A_MANAGER)
     await respond(weaker, request)
     for _ in range(60):
@@ -119,7 +120,7 @@ async def test_looks_under_the_rules_of_then_become_ever_more_seldom(environment
         await weaker.serve_due()
     # After 1, 3, 7, 15 and 31 minutes.
     assert len(await reads_of(environment)) == 6
-    assert desk.written == []
+    assert desk.changes == []
     for _ in range(MAX_LOOKS + 2):
         clock.advance(seconds=timedelta(minutes=1).total_seconds() + 1)
         await view_of(weaker, request, "eve")
@@ -130,11 +131,11 @@ async def test_looks_under_the_rules_of_then_become_ever_more_seldom(environment
 @pytest.mark.parametrize("bound", [False, True])
 async def test_an_argument_that_the_runtime_fills_is_filled_by_the_rules_of_now(environment: Environment, bound: bool) -> None:
     desk = OrderDesk()
-    desk.tables["get_customer"]["ann"] = {"name": "Ann", "status": "active"}
-    text = CONSTITUTION.replace("(reads)", "(user_id is the signed-in user) (reads)", 2).replace(
-        "get_order: Get order (user_id is the signed-in user) (reads)", "get_order: Get order (reads)"
+    desk.customers["ann"] = {"name": "Ann", "status": "active"}
+    text = CONSTITUTION.replace("(reads)", "(customer_id is the signed-in user) (reads)", 2).replace(
+        "get_order: Get order (customer_id is the signed-in user) (reads)", "get_order: Get order (reads)"
     )
-    declared = "- customer: get_customer(user_id = principal)\n"
+    declared = "- customer: get_customer(customer_id = principal)\n"
     needs = 'context.result has customer && context.result.customer.status == "active" && context.approvals.manager >= 1'
     file = ConditionsFile(policy(declared, forbid("an active one", "cancel_order", needs)), roles=("finance", "manager"))
     chat = environment.chat(ScriptedAdapter([calls(CANCEL)]), conditions=file, tools=desk, constitution=text)
@@ -144,4 +145,4 @@ async def test_an_argument_that_the_runtime_fills_is_filled_by_the_rules_of_now(
     # Without the binding the read of then lacks its argument now.
     assert (await requests_of(changed).state(request.id, "ann")).state == ("approved" if bound else "open")
     sent = [arguments for tool, arguments in desk.sent if tool == "get_customer"]
-    assert sent == [{"user_id": "ann"}] * (2 if bound else 1)
+    assert sent == [{"customer_id": "ann"}] * (2 if bound else 1)

@@ -24,10 +24,10 @@ from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from graph_agent.turn.finished import FinishedTurn
-from tests import order_desk as desk
-from tests.scripted_turns import calls, done, failed
+from tests import desk
+from tests.scripted_turns import calls, failed
 
 SEEDS: Final = 400
 DIGESTS: Final = Path(__file__).with_name("random_conversations.json")
@@ -45,7 +45,7 @@ _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     desk.exchange("W2", "p2"),
     ("get_order", {"order_id": "W1"}),
     ("get_order", {"order_id": "W2"}),
-    ("get_customer", {"user_id": "u1"}),
+    ("get_customer", {"customer_id": "u1"}),
     ("get_product", {"product_id": "p1"}),
     # None of these may ever be sent.
     ("nothing", {}),
@@ -72,18 +72,6 @@ _MARKERS = (
 _FAILURES = (None, None, None, ToolErrorCode.TOOL_EXECUTION_ERROR, ToolErrorCode.TIMEOUT_ERROR)
 
 
-class PreviewingDesk(desk.OrderDesk):
-    """A desk that shows the order of a cancellation."""
-
-    async def preview(self, tool_name: str, parameters: dict[str, Any], *rest: Any, **more: Any) -> ToolResult:
-        del rest, more
-        assert tool_name == "cancel_order"
-        found = self.tables["get_order"].get(parameters["order_id"])
-        if found is None:
-            return failed(ToolErrorCode.NOT_FOUND, "there is no such order")
-        return done({"description": f"order {found['id']}, {found['status']}"})
-
-
 @dataclass
 class Played:
     """A conversation that was played to its end."""
@@ -95,7 +83,7 @@ class Played:
     """The limits per message, by tool."""
     asks: frozenset[str]
     """The tools that need the user's yes."""
-    desk: desk.OrderDesk
+    desk: OrderDesk
     cancelled: list[str]
     """The status of each order when its cancellation arrived at the desk."""
     turns: list[FinishedTurn] = field(default_factory=list)
@@ -149,7 +137,7 @@ async def play(seed: int) -> Played:
         for _ in range(_TURNS):
             asked = bool(run.turns) and run.turns[-1].decision.pending_action is not None
             if asked and rng.random() < 0.2:
-                played.desk.tables["get_order"][rng.choice(["W1", "W2"])]["status"] = rng.choice(["pending", "lost"])
+                played.desk.orders[rng.choice(["W1", "W2"])]["status"] = rng.choice(["pending", "lost"])
             if asked and rng.random() < 0.8:
                 await run.say("yes")
             else:
@@ -158,16 +146,15 @@ async def play(seed: int) -> Played:
     return played
 
 
-def _desk(rng: random.Random, seed: int) -> tuple[desk.OrderDesk, list[str]]:
+def _desk(rng: random.Random, seed: int) -> tuple[OrderDesk, list[str]]:
     cancelled: list[str] = []
-    previews = rng.random() < 0.3
-    made = PreviewingDesk(traits_of={"cancel_order": {"preview": True}}) if previews else desk.OrderDesk()
+    made = OrderDesk(previewed={"cancel_order"} if rng.random() < 0.3 else set())
     for tool in WRITES:
 
         def perform(given: dict[str, Any], tool: str = tool) -> ToolResult:
             # The same call fails in the same way whenever it is made.
             code = random.Random(f"{seed}{tool}{canonical_json(given)}").choice(_FAILURES)
-            order = made.tables["get_order"].get(given["order_id"])
+            order = made.orders.get(given["order_id"])
             if tool == "cancel_order":
                 cancelled.append("missing" if order is None else order["status"])
             if order is None:

@@ -8,10 +8,10 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition, RecordStatus, ToolInvocation
 from graph_agent.policy import guard
 from graph_agent.policy.call_in_hand import Setting
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.words.reasons import for_model
-from tests import order_desk as desk
+from tests import desk
 from tests.examples import examples
 from tests.invariants.random_conversations import SEEDS, WRITES, Played, digest_of, play, random_batch, stored_digests
 from tests.scripted_turns import calls
@@ -67,8 +67,9 @@ def _check_executed(one: ToolInvocation, sent: list[ToolInvocation], played: Pla
 
 def _check_conversation(played: Played) -> None:
     made = [one for turn in played.turns for one in turn.record.invocations if one.disposition is CallDisposition.EXECUTED]
-    written = [f"{one.tool_name} {one.parameters['order_id']}" for one in made if one.tool_name in WRITES]
-    assert played.desk.written == written
+    assert [one for one in played.desk.sent if one[0] in WRITES] == [
+        (one.tool_name, one.parameters) for one in made if one.tool_name in WRITES
+    ]
     assert "only a pending order" not in played.rules or set(played.cancelled) <= {"pending"}
     uses = sum(one.tool_name == "exchange" and one.tool_result.may_be_done for one in made)
     assert "day" not in played.rules or uses <= 2
@@ -92,8 +93,8 @@ async def test_a_batch_whose_calls_all_succeed_gets_the_verdicts_that_a_proof_fo
         )
         constitution = constitution.replace("Exchange items (without", "Exchange items (at most 1 per message) (without")
         requested = [(call.name, call.arguments) for call in batch]
-        orders = desk.OrderDesk()
-        orders.tables["get_order"]["W9"] = {"id": "W9", "status": "pending"}
+        orders = OrderDesk()
+        orders.orders["W9"] = {"id": "W9", "status": "pending"}
         run = desk.conversation(None, calls(*requested), says("Done."), desk=orders, constitution=constitution)
         turn = await run.say()
         policy = (await run.engine.prepare()).policy

@@ -16,20 +16,9 @@ from graph_agent.models.origin import Origin
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import EntryKind
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from graph_agent.turn.finished import FinishedTurn
-from tests.order_desk import (
-    CONSTITUTION,
-    ORDER,
-    PENDING,
-    Conversation,
-    OrderDesk,
-    cancel,
-    conversation,
-    forbid,
-    give_back,
-    policy,
-)
+from tests.desk import CONSTITUTION, ORDER, PENDING, Conversation, cancel, conversation, forbid, give_back, policy
 from tests.scripted_turns import asks, calls, done, failed
 
 FOREIGN = "MALLORY-4711"
@@ -77,7 +66,7 @@ class Path:
     scripted: tuple[Any, ...] = ()
     """The responses of the model in the turns before."""
     settings: dict[str, Any] = field(default_factory=dict)
-    desk: Callable[[WrittenDesk], None] = lambda desk: desk.tables["get_order"]["W1"].update(status=FOREIGN)
+    desk: Callable[[WrittenDesk], None] = lambda desk: desk.orders["W1"].update(status=FOREIGN)
 
 
 def answering(result: ToolResult, tool: str = "get_order") -> Callable[[WrittenDesk], None]:
@@ -86,7 +75,7 @@ def answering(result: ToolResult, tool: str = "get_order") -> Callable[[WrittenD
 
 def with_preview(desk: WrittenDesk) -> None:
     desk.seen = FOREIGN
-    desk.traits_of["cancel_order"] = {"preview": True}
+    desk.previewed.add("cancel_order")
 
 
 def kept(finished: FinishedTurn) -> list[Message]:
@@ -99,9 +88,9 @@ async def a_turn(run: Conversation) -> list[Message]:
 
 
 async def a_refused_yes(run: Conversation) -> list[Message]:
-    run.desk.tables["get_order"]["W1"]["status"] = "pending"
+    run.desk.orders["W1"]["status"] = "pending"
     asked = await run.engine.call("ann", [FunctionCall(*cancel("W1"))], conversation_id="c1")
-    run.desk.tables["get_order"]["W1"]["status"] = FOREIGN
+    run.desk.orders["W1"]["status"] = FOREIGN
     return kept(await run.engine.answer(asked, yes=True))
 
 
@@ -203,7 +192,7 @@ def tainted(run: Conversation) -> list[bool]:
 async def test_a_call_that_obeys_a_foreign_text_asks_its_user(name: str) -> None:
     run = await obeyed(PATHS[name])
     assert FOREIGN in read_before_the_call(run) or name == "the same batch"
-    assert "return_items W2" not in run.desk.written
+    assert "return_items W2" not in run.desk.changes
     assert tainted(run)[-1]
 
 
@@ -230,7 +219,7 @@ async def test_what_code_says_quotes_no_foreign_text(name: str) -> None:
 async def test_a_trusted_result_taints_nothing() -> None:
     trusted = CONSTITUTION.replace("- get_order: Get order (reads)", "- get_order: Get order (reads) (trusted results)")
     run = await obeyed(replace(PATHS["a result"], settings={"constitution": trusted}))
-    assert run.desk.written == ["return_items W2"]
+    assert run.desk.changes == [f"return_items W2 {FOREIGN}"]
     assert Origin.TRUSTED in prompt_of(run).origins
 
 

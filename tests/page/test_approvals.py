@@ -17,11 +17,12 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.canonical import canonical_json
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES
+from graph_agent.testing import OrderDesk
 from tests.api.test_approvals import SIGN_IN, headers
 from tests.chat.environment import Environment
 from tests.chat.test_approval_grounds import UNSENT
 from tests.chat.test_approvals import rules
-from tests.order_desk import CONSTITUTION, ORDER, OrderDesk, forbid, policy
+from tests.desk import CONSTITUTION, ORDER, forbid, policy
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
@@ -191,7 +192,7 @@ HIDDEN_TEXT = "paid twice  (see\n1,250.00) \u202eevil"
 @pytest.fixture
 def desk() -> OrderDesk:
     orders = {"W-2002": {"status": "delivered <b>", "note": HIDDEN_TEXT}}
-    return OrderDesk(tables={"get_order": orders})
+    return OrderDesk(orders=orders)
 
 
 @pytest.fixture
@@ -230,7 +231,7 @@ def test_the_inbox_counts_and_shows_what_waits_with_its_sources_and_facts(desk_s
         expect(card.locator(".by-server")).to_have_text(["status: delivered <b>"])
         assert findings(bob) == []
         assert bob.evaluate("document.documentElement.scrollWidth") <= width
-        desk.tables["get_order"]["W-2002"]["status"] = "returned"
+        desk.orders["W-2002"]["status"] = "returned"
         card.get_by_role("link", name="Read all of it").click()
         expect(bob.get_by_role("heading", name="Question", exact=True)).to_be_visible()
         value = bob.locator("dt", has_text="reason").locator("+ dd")

@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, expect
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.canonical import canonical_json
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES
-from tests.order_desk import CONSTITUTION, OrderDesk
+from graph_agent.testing import OrderDesk
+from tests.desk import CONSTITUTION
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings

@@ -10,7 +10,7 @@ from graph_agent.analysis.questions import Answer, prove
 from graph_agent.policy.cedar.call_facts import CallFacts
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation
 from graph_agent.policy.cedar.fact_values import of_arguments
-from tests.order_desk import forbid
+from tests.desk import forbid
 from tests.policy.cedar_shop import ShopTool, policy_of, schema
 
 ITEM = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from graph_agent.models.decision import ConfirmationAnswer, DecisionType
-from graph_agent.testing import says
-from tests.order_desk import CONSTITUTION, NOT_SENT, ORDER, Conversation, OrderDesk, cancel, conversation, policy
-from tests.scripted_turns import asks, calls, done
+from graph_agent.testing import OrderDesk, says
+from tests.desk import CONSTITUTION, NOT_SENT, ORDER, Conversation, cancel, conversation, policy
+from tests.scripted_turns import asks, calls
 
 SENTENCE = CONSTITUTION.replace(
     "- cancel_order: Cancel order (without confirmation)",
@@ -19,15 +19,8 @@ DUE = "2027-01-15T10:00Z"
 SAME_WORDS = "2027-01-15T10:00:00Z"
 
 
-class DescribingDesk(OrderDesk):
-    """A desk that describes the order of a call."""
-
-    async def preview(self, tool_name: str, parameters: dict[str, Any], *_: Any, **__: Any) -> Any:
-        return done({"description": f"{tool_name} {self.tables['get_order'][parameters['order_id']]['status']}"})
-
-
 def change(run: Conversation, **values: Any) -> None:
-    run.desk.tables["get_order"]["W1"] |= values
+    run.desk.orders["W1"] |= values
 
 
 def asking(rules: str, desk: OrderDesk | None = None) -> Conversation:
@@ -38,7 +31,7 @@ def asking(rules: str, desk: OrderDesk | None = None) -> Conversation:
 
 def is_asked_again(run: Conversation) -> bool:
     last = run.turns[-1].decision
-    assert (last.decision_type is DecisionType.REQUEST_CONFIRMATION) == (not run.desk.written)
+    assert (last.decision_type is DecisionType.REQUEST_CONFIRMATION) == (not run.desk.changes)
     return last.decision_type is DecisionType.REQUEST_CONFIRMATION and "has changed since I asked" in last.reply
 
 
@@ -59,7 +52,7 @@ async def test_what_was_read_for_the_sentence_and_for_the_conditions_is_compared
 
 
 async def test_what_the_server_describes_is_compared() -> None:
-    desk = DescribingDesk(traits_of={"cancel_order": {"preview": True}})
+    desk = OrderDesk(previewed={"cancel_order"})
     run = asking(policy(ORDER), desk)
     await run.say()
     change(run, status="packed")
@@ -75,4 +68,4 @@ async def test_the_arguments_are_those_that_were_asked_about(by_button: bool) ->
     answer = ConfirmationAnswer(pending_action=pending.id, yes=True) if by_button else None
     forged = pending.replace(arguments={"order_id": "W2"})
     await run.engine.run(asks("yes", pending_confirmation=forged, answers=answer))
-    assert run.desk.written == []
+    assert run.desk.changes == []

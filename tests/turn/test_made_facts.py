@@ -9,8 +9,8 @@ import pytest
 from graph_agent.errors import ConstitutionError
 from graph_agent.models.record import EntryKind
 from graph_agent.policy.constitution import Constitution
-from graph_agent.testing import says
-from tests.order_desk import Conversation, OrderDesk, conversation, exchange, forbid, give_back, policy
+from graph_agent.testing import OrderDesk, says
+from tests.desk import Conversation, conversation, exchange, forbid, give_back, policy
 from tests.scripted_turns import calls
 
 ORDER = "- order: get_order(order_id = arguments.order_id)\n"
@@ -24,7 +24,7 @@ ENOUGH = forbid(
 
 def desk(**order: Any) -> OrderDesk:
     made = OrderDesk()
-    made.tables["get_order"]["W1"] |= order
+    made.orders["W1"] |= order
     return made
 
 
@@ -45,14 +45,14 @@ CARDS = [
 @pytest.mark.parametrize(("card", "is_made"), [("gift_1", True), ("gift_2", False), ("unknown", False), ("twice", False)])
 async def test_an_argument_picks_one_element(card: str, is_made: bool) -> None:
     run = await asked(policy(LEFT, ENOUGH), give_back("W1", card), cards=CARDS)
-    assert bool(run.desk.written) is is_made
+    assert bool(run.desk.changes) is is_made
 
 
 async def test_each_call_of_a_batch_has_the_element_that_its_own_argument_picks() -> None:
     both = [give_back("W1", "gift_2"), give_back("W1", "gift_1")]
     run = conversation(policy(LEFT, ENOUGH), calls(*both), says("."), desk=desk(cards=CARDS))
     finished = await run.say()
-    assert run.desk.made == ["get_order W1", "get_order W1", "return_items W1"]
+    assert run.desk.made == ["get_order W1", "get_order W1", "return_items W1 gift_1"]
     reads = [entry.result for entry in finished.record.entries if entry.kind is EntryKind.READ]
     assert [(read["compared"], read["values"]["left"]) for read in reads] == [
         ({"method": "gift_2"}, "3.10"),
@@ -65,7 +65,7 @@ async def test_each_call_of_a_batch_has_the_element_that_its_own_argument_picks(
 
 async def test_an_element_without_what_the_path_compares_refuses_the_call() -> None:
     run = await asked(policy(LEFT, ENOUGH), give_back("W1", "gift_1"), cards=[{"left": 99}, *CARDS])
-    assert run.desk.written == []
+    assert run.desk.changes == []
     assert "does not have what the filter of its path compares" in run.turns[0].decision.notices[0]
 
 
@@ -86,7 +86,7 @@ async def test_values_are_added_up_exactly(prices: list[Any], is_made: bool) -> 
     rule = forbid("the lines are the total", "return_items", f"{known} && {same}")
     declared = ORDER + "- sum_of: sum order $.lines[*].price\n"
     run = await asked(policy(declared, rule), give_back("W1", "card_1"), lines=[{"price": one} for one in prices])
-    assert bool(run.desk.written) is is_made
+    assert bool(run.desk.changes) is is_made
 
 
 @pytest.mark.parametrize(("price", "is_made"), [(9.99, True), ("9.99", True), (10, False), ("ten", False), (None, False)])
@@ -94,7 +94,7 @@ async def test_a_price_is_multiplied_with_a_number_of_pieces(price: Any, is_made
     declared = ORDER + "- pieces: count arguments $.items[*]\n- due: order.price * pieces\n"
     rule = forbid("below 20", "exchange", 'context.result has due && context.result.due.lessThan(decimal("20.0"))')
     run = await asked(policy(declared, rule), exchange("W1", "p1", "p2"), price=price)
-    assert bool(run.desk.written) is is_made
+    assert bool(run.desk.changes) is is_made
 
 
 async def test_the_arguments_of_a_call_are_added_up_without_a_read() -> None:

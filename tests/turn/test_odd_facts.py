@@ -22,8 +22,8 @@ from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.lossy_server import LossyServer
+from tests.desk import ORDER, cancel, conversation, forbid, policy
 from tests.fact_lines import split
-from tests.order_desk import ORDER, cancel, conversation, forbid, policy
 from tests.record.trees import KEY, tree_of, verified
 from tests.scripted_turns import asks, calls, done, failed, grouped
 
@@ -70,7 +70,7 @@ async def test_a_value_that_json_has_no_number_or_text_for_is_recorded_and_repla
     result = ToolResult(success=True, data={"text": text}, content=[ContentItem(kind=ContentKind.TEXT)])
     run.desk.answers = {"get_order": lambda _: result, "cancel_order": lambda _: done()}
     finished = await run.say()
-    assert bool(run.desk.written) is is_made
+    assert bool(run.desk.changes) is is_made
     for entry in finished.record.entries:
         assert entry.kind is not EntryKind.READ or json.loads(json.dumps(entry.result, allow_nan=False)) == entry.result
     await tree_of(log).seal()
@@ -167,4 +167,4 @@ async def test_the_newest_result_is_read_alike_in_its_turn_and_in_a_later_one(
     for _ in range(1 if in_one_turn else len(results) + 1):
         await run.say()
         clock.advance(seconds=1)
-    assert bool(run.desk.written) is is_made
+    assert bool(run.desk.changes) is is_made

@@ -22,12 +22,12 @@ from graph_agent.policy.call_in_hand import GuardVerdict
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import Constitution
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from graph_agent.words.reasons import for_model
+from tests.desk import CONSTITUTION, ORDER, cancel, conversation, forbid, policy
 from tests.fact_lines import split
 from tests.fact_reading import OneAnswer, facts_of
 from tests.judging import judge_batch
-from tests.order_desk import CONSTITUTION, DECLARATIONS, ORDER, OrderDesk, cancel, conversation, forbid, policy
 from tests.scripted_turns import calls, done, failed
 from tests.turn.facts_reference import ABSENT, REASONS, UNKNOWN, Rules, random_order, random_rules, with_holes
 
@@ -93,9 +93,9 @@ def _in_text(dice: random.Random, order: dict[str, Any]) -> tuple[ToolResult, An
 
 def policy_of(rules: str) -> CompiledPolicy:
     desk = OrderDesk()
-    traits = {tool.name: desk.traits(tool.name) for tool in DECLARATIONS}
+    traits = {tool.name: desk.traits(tool.name) for tool in desk.declarations()}
     facts, rules = split(rules)
-    policy = compile_policy(Constitution.parse(f"{CONSTITUTION}\n{facts}"), DECLARATIONS, traits)
+    policy = compile_policy(Constitution.parse(f"{CONSTITUTION}\n{facts}"), desk.declarations(), traits)
     found = policy.with_conditions(ConditionsFile(rules))
     assert found.conditions is not None
     found.conditions.require_valid()
@@ -151,7 +151,7 @@ async def check_turns(seeds: Sequence[int]) -> None:
         await run.say()
         expected = [rules.verdict(rules.values(json_of_it, {"order_id": "W1", **given})) for given in (first, other)]
         if "awaiting" not in expected:
-            assert len(desk.written) == expected.count("permitted"), seed
+            assert len(desk.changes) == expected.count("permitted"), seed
 
 
 def test_random_conditions_and_results_decide_as_the_reference_and_a_record_do() -> None:

@@ -17,15 +17,15 @@ from graph_agent.validation.case_writer import dump_fixtures, fixture_from_recor
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
+from tests.desk import CONSTITUTION, ORDER, cancel, conversation, exchange, forbid, policy
 from tests.fact_lines import split
-from tests.order_desk import CONSTITUTION, ORDER, cancel, conversation, exchange, forbid, policy
 from tests.scripted_turns import calls, done
 
 _READ = "get_order(order_id = arguments.order_id)"
 _OF_CANCEL = 'principal, action == Action::"cancel_order", resource'
 RESULT: dict[str, Any] = {
     "status": "pending",
-    "user_id": "u1",
+    "customer_id": "u1",
     "note": None,
     "payments": [{"method": "card", "paid": True}, {"method": "gift", "paid": False}, {"method": "card", "paid": True}],
 }
@@ -126,7 +126,7 @@ async def test_the_reads_of_the_runtime_and_the_calls_of_the_model_get_each_thei
 
 async def test_a_read_that_is_filled_with_the_user_is_made_for_the_user_of_the_case() -> None:
     rules = policy(
-        "- own: get_customer(user_id = principal) $.cards[*]\n",
+        "- own: get_customer(customer_id = principal) $.cards[*]\n",
         forbid("own", "cancel_order", 'context.result has own && context.result.own.contains("c1")'),
     )
     run = conversation(rules, calls(cancel("W1")), says("."))
@@ -143,7 +143,7 @@ async def test_each_read_of_a_list_has_its_own_values() -> None:
         forbid("all", "exchange", "context.result has available && !context.result.available.contains(false)"),
     )
     run = conversation(rules, calls(exchange("W1", "p1", "p2")), says("."))
-    run.desk.tables["get_product"] = {"p1": {"available": True}, "p2": {"available": False}}
+    run.desk.products = {"p1": {"available": True}, "p2": {"available": False}}
     record = (await run.say()).record
     texts = (await run.engine.prepare()).texts
     fixture = fixture_from_records([record], tools=recorded_tools([record], texts), texts=texts)
@@ -152,7 +152,7 @@ async def test_each_read_of_a_list_has_its_own_values() -> None:
 
 
 async def test_a_case_has_what_was_read_around_a_change_that_can_be_undone() -> None:
-    marker = "(undone by return_items(order_id = arguments.order_id, method = order.user_id) for 1 hour)"
+    marker = "(undone by return_items(order_id = arguments.order_id, method = order.customer_id) for 1 hour)"
     constitution = CONSTITUTION.replace("Cancel order (without", f"Cancel order {marker} (without")
     rules = needs("", 'context.result has order && context.result.order.status == "pending"')
     run = conversation(rules, calls(cancel("W1")), says("Done."), constitution=constitution)
@@ -161,8 +161,8 @@ async def test_a_case_has_what_was_read_around_a_change_that_can_be_undone() -> 
     texts = (await run.engine.prepare()).texts
     fixture = fixture_from_records([record], tools=recorded_tools([record], texts), texts=texts)
     assert [read.values for read in fixture.turns[0].reads] == [
-        {"$.user_id": "u1", "$": {"status": "pending"}},
-        {"$.user_id": "u1", "$": {"status": "changed"}},
+        {"$.customer_id": "u1", "$": {"status": "pending"}},
+        {"$.customer_id": "u1", "$": {"status": "cancelled"}},
     ]
     facts, conditions = split(rules)
     model = ScriptedAdapter([calls(cancel("W1")), says("Done.")])

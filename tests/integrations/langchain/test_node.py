@@ -20,8 +20,8 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.desk import ONLY_PENDING, cancel, conversation, forbid
 from tests.integrations.langchain.chat_model import THREAD, answer_to, graph_with, resume, said
-from tests.order_desk import ONLY_PENDING, cancel, conversation, forbid
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of
 
 DELETE = calls(("delete_task", {"task_id": "t1"}))
@@ -90,7 +90,7 @@ async def test_a_node_reads_the_facts_again_after_the_yes() -> None:
     graph = graph_with(as_node(run.engine))
     (asked,) = (await graph.ainvoke(said("cancel W1"), THREAD))["__interrupt__"]
     assert run.desk.made == ["get_order W1"]
-    run.desk.tables["get_order"]["W1"]["status"] = "delivered"
+    run.desk.orders["W1"]["status"] = "delivered"
     ended = await graph.ainvoke(resume(asked, True), THREAD)
     assert run.desk.made == ["get_order W1", "get_order W1"]
     (notice,) = ended["messages"][-1].response_metadata["decision"]["notices"]

@@ -1,11 +1,4 @@
-"""The public way to test your own tools: a whole installation in memory, its client, and the fakes of the model and the tools.
-
-    model = [calls("book_table", table=7), says("Booked.")]
-    async with open_installation(FunctionTools(book_table), constitution, model) as client:
-        answer = await client.send("book table 7")
-
-Guard, confirmations, conditions, record and chat are those of a server; nothing needs a key, a network or a file.
-"""
+"""A whole installation in memory, its client, and short functions for the script of its model."""
 
 from __future__ import annotations
 
@@ -17,8 +10,7 @@ from typing import Any
 from graph_agent.bootstrap.stores import open_stores, temporary_settings
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
-from graph_agent.clock import ManualClock, SequentialIds
-from graph_agent.llm.scripted import ScriptedAdapter, ScriptExhaustedError, Step
+from graph_agent.llm.scripted import ScriptedAdapter, Step
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.policy.cedar.conditions import ConditionsFile
@@ -28,23 +20,8 @@ from graph_agent.question.confirmations import ConfirmationStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.tools.functions import FunctionTools
-from graph_agent.tools.played import PlayedResult, PlayedTool, PlayedTools
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EngineOptions, EnginePorts
-
-__all__ = [
-    "ManualClock",
-    "PlayedResult",
-    "PlayedTool",
-    "PlayedTools",
-    "ScriptExhaustedError",
-    "ScriptedAdapter",
-    "SequentialIds",
-    "TestClient",
-    "calls",
-    "open_installation",
-    "says",
-]
 
 _TURN_SECONDS = 600.0
 
