@@ -17,8 +17,8 @@ def blocks(language: str, text: str = README) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_pictures_are_drawn_from_the_table() -> None:
-    assert blocks("mermaid", (ROOT / "docs/architecture.md").read_text()) == [diagram.state_machine(), diagram.tool_turn()]
+def test_the_picture_is_drawn_from_the_table() -> None:
+    assert blocks("mermaid", (ROOT / "docs/architecture.md").read_text()) == [diagram.state_machine()]
 
 
 def test_the_reference_documents_every_variable_and_the_readme_no_other() -> None:
