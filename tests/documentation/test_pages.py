@@ -14,7 +14,10 @@ PARTS = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |\||\n#+ ")
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+")
 SHORTEST = 12
 """A sentence with fewer words may say the same on two pages, such as *Stop all processes*."""
-FILE = re.compile(r"(?<![\w/.-])(?:graph_agent/[\w/-]+(?:\.\w+|(?<=/))|(?:tests|examples|benchmarks|deploy|diagrams|docs|ui)/[\w./-]*[\w/])")
+FILE = re.compile(
+    r"(?<![\w/.-])"
+    r"(?:graph_agent/[\w/-]+(?:\.\w+|(?<=/))|(?:tests|examples|benchmarks|deploy|diagrams|docs|ui)/[\w./-]*[\w/])"
+)
 IN_PACKAGE = re.compile(r"`([a-z_]+/[\w/]+\.(?:py|yaml|txt))`")
 MADE_BY_READERS = {"deploy/.env", "deploy/config/variables.env"}
 
