@@ -11,6 +11,7 @@ assert desk.orders["W1"]["status"] == "cancelled"
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -118,15 +119,15 @@ class OrderDesk:
 
     def get_order(self, order_id: str) -> dict[str, Any]:
         """Get order (reads)"""
-        return dict(_found(self.orders, order_id))
+        return deepcopy(_found(self.orders, order_id))
 
     def get_customer(self, customer_id: str) -> dict[str, Any]:
         """Get customer (reads)"""
-        return dict(_found(self.customers, customer_id))
+        return deepcopy(_found(self.customers, customer_id))
 
     def get_product(self, product_id: str) -> dict[str, Any]:
         """Get product (reads)"""
-        return dict(_found(self.products, product_id))
+        return deepcopy(_found(self.products, product_id))
 
     def find_customer(self, mail: str) -> dict[str, Any]:
         """Find customer by mail address (reads)"""

@@ -10,22 +10,22 @@ import httpx
 import pytest
 
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.testing import says
-from tests.address_desk import CONSTITUTION, AddressDesk
+from graph_agent.testing import OrderDesk, says
 from tests.chat.environment import Environment
+from tests.desk import UNDOABLE, street
 from tests.scripted_turns import calls
 
 SCRIPT = [calls(("set_address", {"order_id": "W1", "address": "Birch 9"})), says("Done.")]
 
 
 @pytest.fixture
-def desk() -> AddressDesk:
-    return AddressDesk()
+def desk() -> OrderDesk:
+    return OrderDesk()
 
 
 @pytest.fixture
-def http(environment: Environment, desk: AddressDesk, served: Callable[..., httpx.AsyncClient]) -> httpx.AsyncClient:
-    return served(environment.runtime(ScriptedAdapter(SCRIPT), tools=desk, constitution=CONSTITUTION))
+def http(environment: Environment, desk: OrderDesk, served: Callable[..., httpx.AsyncClient]) -> httpx.AsyncClient:
+    return served(environment.runtime(ScriptedAdapter(SCRIPT), tools=desk, constitution=UNDOABLE))
 
 
 async def changed(http: httpx.AsyncClient) -> dict[str, Any]:
@@ -33,7 +33,7 @@ async def changed(http: httpx.AsyncClient) -> dict[str, Any]:
     return found
 
 
-async def test_a_change_is_undone_over_http(http: httpx.AsyncClient, desk: AddressDesk) -> None:
+async def test_a_change_is_undone_over_http(http: httpx.AsyncClient, desk: OrderDesk) -> None:
     made = await changed(http)
     path = f"/api/decisions/{made['decision_id']}/undo"
     state = (await http.get(path)).json()
@@ -47,7 +47,7 @@ async def test_a_change_is_undone_over_http(http: httpx.AsyncClient, desk: Addre
     assert (await http.post(path, headers={"Idempotency-Key": "k"})).json() == asked.json()
 
     undone = (await http.post("/api/chat", json={"answers": {"pending_action": pending["id"], "yes": True}})).json()
-    assert desk.streets["W1"] == "Elm 1"
+    assert street(desk) == "Elm 1"
     refused = await http.post(path)
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "NOT_UNDOABLE")
     assert refused.json()["error"]["message"].endswith(f"(decision {undone['decision_id']} has undone it already).")

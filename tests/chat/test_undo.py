@@ -21,13 +21,13 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.replays.replayer import Replayer
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
 from graph_agent.turn.sent_calls import SentCalls
-from tests.address_desk import CONSTITUTION, AddressDesk, move, note, schema
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import own, request_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
 from tests.chat.test_recovery import Stopped
+from tests.desk import UNDOABLE, move, note, street
 from tests.scripted_turns import calls, done, failed
 from tests.settling import settle_all
 
@@ -35,14 +35,13 @@ _COMMITS = 12
 """An upper bound of the commits of the answer to the question."""
 
 
-def chat_of(environment: Environment, desk: AddressDesk, *script: Any, **engine: Any) -> ChatService:
-    return environment.chat(ScriptedAdapter(list(script)), tools=desk, constitution=CONSTITUTION, **engine)
+def chat_of(environment: Environment, desk: OrderDesk, *script: Any, **engine: Any) -> ChatService:
+    return environment.chat(ScriptedAdapter(list(script)), tools=desk, constitution=UNDOABLE, **engine)
 
 
-async def changed(environment: Environment, desk: AddressDesk, *made: Any, user: str = "ann") -> ChatAnswer:
+async def changed(environment: Environment, desk: OrderDesk, *made: Any, user: str = "ann") -> ChatAnswer:
     """Let the model make these calls in a conversation of its own."""
-    wanted = [(call.name, call.arguments) for call in made or [move("W1", "Birch 9")]]
-    return await chat_of(environment, desk, calls(*wanted), says("Done.")).send(user, "please")
+    return await chat_of(environment, desk, calls(*made or [move("W1", "Birch 9")]), says("Done.")).send(user, "please")
 
 
 async def is_intact(environment: Environment) -> bool:
@@ -58,7 +57,7 @@ async def is_intact(environment: Environment) -> bool:
 
 
 async def test_an_undo_is_asked_about_in_the_conversation_of_its_change_and_done_once(each_environment: Environment) -> None:
-    environment, desk = each_environment, AddressDesk()
+    environment, desk = each_environment, OrderDesk()
     made = await changed(environment, desk)
     chat = chat_of(environment, desk)
     asked = await chat.undo("ann", made.decision_id)
@@ -68,7 +67,7 @@ async def test_an_undo_is_asked_about_in_the_conversation_of_its_change_and_done
         == "Undo: Set address\n  Address: 'Birch 9' → 'Elm 1'\n  Order: 'W1'\nShould I go ahead? Please answer yes or no."
     )
     undone = await chat.send("ann", answers=yes_to(asked))
-    assert desk.streets["W1"] == "Elm 1"
+    assert street(desk) == "Elm 1"
     with pytest.raises(ServiceError, match=f"decision {undone.decision_id} has undone it already") as refused:
         await chat.undo("ann", made.decision_id)
     assert refused.value.code is ServiceErrorCode.NOT_UNDOABLE
@@ -85,23 +84,23 @@ async def test_an_undo_is_asked_about_in_the_conversation_of_its_change_and_done
 
 
 async def test_the_same_request_gets_the_same_question_also_after_the_undo(environment: Environment) -> None:
-    desk = AddressDesk()
+    desk = OrderDesk()
     made = await changed(environment, desk)
     chat = chat_of(environment, desk)
     asked = await chat.undo("ann", made.decision_id, idem_key="k")
     assert await chat.undo("ann", made.decision_id, idem_key="k") == asked
     await chat.send("ann", answers=yes_to(asked))
     assert await chat.undo("ann", made.decision_id, idem_key="k") == asked
-    assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+    assert desk.changes == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
 async def test_two_tabs_and_two_servers_undo_a_change_once(each_environment: Environment) -> None:
     """The question of the second tab replaces that of the first; two decisions outside of a chat race for the change."""
-    environment, desk = each_environment, AddressDesk()
+    environment, desk = each_environment, OrderDesk()
     for number in range(6):
         desk.notes.clear()
         made = await changed(environment, desk, note(f"note {number}"))
-        engines = [environment.engine(tools=desk, constitution=CONSTITUTION) for _ in range(2)]
+        engines = [environment.engine(tools=desk, constitution=UNDOABLE) for _ in range(2)]
         chats = [chat_of(environment, desk) for _ in range(2)]
         asked = [await chat.undo("ann", made.decision_id) for chat in chats]
         direct = [await engine.undo(made.decision_id, "ann") for engine in engines]
@@ -110,14 +109,14 @@ async def test_two_tabs_and_two_servers_undo_a_change_once(each_environment: Env
             *(engine.answer(one, yes=True) for engine, one in zip(engines, direct, strict=True)),
             return_exceptions=True,
         )
-        assert desk.written[-2:] == [f"add_note note {number}", "delete_note n1"]
+        assert desk.changes[-2:] == [f"add_note note {number}", "delete_note n1"]
     assert await is_intact(environment)
 
 
 async def test_an_undo_that_a_rule_lets_wait_is_done_once_it_is_approved_and_claims_the_change_only_then(
     each_environment: Environment,
 ) -> None:
-    environment, desk, needed = each_environment, AddressDesk(), rules("delete_note", name="deletions need a manager")
+    environment, desk, needed = each_environment, OrderDesk(), rules("delete_note", name="deletions need a manager")
     made = await changed(environment, desk, note("call back"))
     chat = chat_of(environment, desk, conditions=needed)
     asked = await chat.undo("ann", made.decision_id)
@@ -137,7 +136,7 @@ async def test_an_undo_that_a_rule_lets_wait_is_done_once_it_is_approved_and_cla
 
 
 async def test_a_rule_that_forbids_the_undoing_call_refuses_the_undo(environment: Environment) -> None:
-    desk = AddressDesk()
+    desk = OrderDesk()
     made = await changed(environment, desk, note("call back"))
     refusing = rules("delete_note", approved="false", name="notes are kept")
     refused = await chat_of(environment, desk, conditions=refusing).undo("ann", made.decision_id)
@@ -148,7 +147,7 @@ async def test_a_rule_that_forbids_the_undoing_call_refuses_the_undo(environment
 
 async def test_what_an_undo_restores_is_no_word_of_the_user_for_a_rule_about_sources(environment: Environment) -> None:
     """The rule refuses the undo before the question, and not after the yes."""
-    desk = AddressDesk()
+    desk = OrderDesk()
     made = await changed(environment, desk)
     own = ConditionsFile(
         "permit (principal, action, resource);"
@@ -157,7 +156,7 @@ async def test_what_an_undo_restores_is_no_word_of_the_user_for_a_rule_about_sou
     )
     refused = await chat_of(environment, desk, conditions=own).undo("ann", made.decision_id)
     assert refused.decision.notices == ["Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'). Own words."]
-    assert desk.streets["W1"] == "Birch 9"
+    assert street(desk) == "Birch 9"
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -167,10 +166,10 @@ async def test_an_undo_is_sent_once_wherever_its_process_stops(
     """What may have been sent is reported as unknown and keeps its claim; what certainly was not is done, or can be."""
     environment = each_environment
     for n in range(1, _COMMITS):
-        user, desk = f"user{n}", AddressDesk()
+        user, desk = f"user{n}", OrderDesk()
         made = await changed(environment, desk, user=user)
         asked = await chat_of(environment, desk).undo(user, made.decision_id)
-        left = Stopped(environment, n, after=after, model=ScriptedAdapter([]), tools=desk, constitution=CONSTITUTION)
+        left = Stopped(environment, n, after=after, model=ScriptedAdapter([]), tools=desk, constitution=UNDOABLE)
         if not await left.send(user, answers=yes_to(asked)):
             await left.wake_up()
             break
@@ -179,8 +178,8 @@ async def test_an_undo_is_sent_once_wherever_its_process_stops(
         await chat.serve_due()
         await left.wake_up()
         again = await undone_again(chat, user, made.decision_id)
-        assert desk.written.count("set_address W1 Elm 1") <= 1, f"commit {n}"
-        if desk.streets["W1"] != "Elm 1":
+        assert desk.changes.count("set_address W1 Elm 1") <= 1, f"commit {n}"
+        if street(desk) != "Elm 1":
             # It is not known whether it was sent, or the object is as the change has left it and can be undone.
             assert again is None, f"commit {n}"
     assert 3 < n < _COMMITS
@@ -202,22 +201,22 @@ async def test_a_process_that_stops_in_a_change_leaves_nothing_that_is_undone_wr
 ) -> None:
     """The object is changed by others before the turn continues: what is read only then is not what the change has left."""
     for n in range(1, _COMMITS):
-        user, desk = f"user{n}", AddressDesk()
+        user, desk = f"user{n}", OrderDesk()
         script = ScriptedAdapter([calls(("set_address", {"order_id": "W1", "address": "Birch 9"})), says("Done.")])
-        left = Stopped(environment, n, after=after, model=script, tools=desk, constitution=CONSTITUTION)
+        left = Stopped(environment, n, after=after, model=script, tools=desk, constitution=UNDOABLE)
         if not await left.send(user, "please", idem_key="k"):
             await left.wake_up()
             break
-        if desk.streets["W1"] == "Birch 9":
-            desk.streets["W1"] = "Cedar 7"
+        if street(desk) == "Birch 9":
+            desk.orders["W1"]["address"]["street"] = "Cedar 7"
         clock.advance(seconds=36)
         chat = chat_of(environment, desk, *([says("Done.")] * 4))
         await chat.serve_due()
         await left.wake_up()
         for record in await environment.records():
-            if record.header.context.user_id == user and desk.streets["W1"] == "Cedar 7":
+            if record.header.context.user_id == user and street(desk) == "Cedar 7":
                 assert await undone_again(chat, user, record.header.decision_id) is None, f"commit {n}"
-        assert desk.streets["W1"] in ("Elm 1", "Birch 9", "Cedar 7")
+        assert street(desk) in ("Elm 1", "Birch 9", "Cedar 7")
     assert 3 < n < _COMMITS
 
 
@@ -231,7 +230,7 @@ _BY = {
 
 
 @dataclass
-class LosingDesk(AddressDesk):
+class LosingDesk(OrderDesk):
     """A desk that adds a note under its text, and loses all answers about it while it is `losing`."""
 
     by: str = "ledger"
@@ -243,7 +242,8 @@ class LosingDesk(AddressDesk):
     def declarations(self) -> list[ToolDeclaration]:
         key = {"key": {"type": "string"}} if self.by == "key" else {}
         text = {"type": "object", "properties": {"text": {"type": "string"}, **key}, "required": ["text", *key]}
-        find = ToolDeclaration(name="find_notes", description="Find notes", parameters=schema("text"))
+        found = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        find = ToolDeclaration(name="find_notes", description="Find notes", parameters=found)
         deletes = next(tool for tool in super().declarations() if tool.name == "delete_note")
         return [ToolDeclaration(name="add_note", description="Add a note", parameters=text), find, deletes]
 
@@ -301,22 +301,22 @@ async def test_a_change_that_was_asked_for_instead_of_answering_the_question_of_
     environment: Environment,
 ) -> None:
     environment.use_clock(ManualClock())
-    clock, desk = environment.clock, AddressDesk()
+    clock, desk = environment.clock, OrderDesk()
     assert isinstance(clock, ManualClock)
     made = await changed(environment, desk)
     chat = chat_of(environment, desk, calls(("set_address", {"order_id": "W2", "address": "Cedar 7"})), says("Done."))
     await chat.undo("ann", made.decision_id)
     clock.advance(seconds=301)
     other = await chat.send("ann", "send W2 to Cedar 7", conversation_id=made.conversation_id)
-    assert desk.streets["W2"] == "Cedar 7"
+    assert street(desk, "W2") == "Cedar 7"
     await chat.send("ann", answers=yes_to(await chat.undo("ann", other.decision_id)))
-    assert desk.streets == {"W1": "Birch 9", "W2": "Oak 2", "W3": "Ash 3"}
+    assert (street(desk), street(desk, "W2")) == ("Birch 9", "Oak 2")
     assert await is_intact(environment)
 
 
 async def test_each_question_has_its_own_state_also_beside_the_undo_that_was_confirmed(environment: Environment) -> None:
     environment.use_clock(ManualClock())
-    clock, desk = environment.clock, AddressDesk()
+    clock, desk = environment.clock, OrderDesk()
     assert isinstance(clock, ManualClock)
     made = await changed(environment, desk)
     chat = chat_of(environment, desk, calls(("delete_note", {"note_id": "n1"})), says("Hm."), says("Hm."))
@@ -335,7 +335,7 @@ async def test_each_question_has_its_own_state_also_beside_the_undo_that_was_con
 
 async def test_a_question_is_declined_or_expires(environment: Environment) -> None:
     environment.use_clock(ManualClock())
-    clock, desk = environment.clock, AddressDesk()
+    clock, desk = environment.clock, OrderDesk()
     assert isinstance(clock, ManualClock)
     delete = calls(("delete_note", {"note_id": "n1"}))
     chat = chat_of(environment, desk, delete, delete, says("Hm."))

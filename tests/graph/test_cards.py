@@ -10,9 +10,9 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import AfterYes, AnswerState, DecisionType, OutcomeCategory, PendingAction, PendingCall
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolResult
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
+from tests.desk import asked, cancel, card_desk, card_talk, get, note_on, refund
 from tests.scripted_turns import calls, done, failed
-from tests.shop import Shop, asked, cancel, desk, get, note, pay_back
 
 END, EXPLAIN, GO_ON = AfterYes
 FAILED = failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The gift card balance is not enough.")
@@ -30,20 +30,20 @@ def conversation(finished: Any) -> list[Any]:
 
 @pytest.mark.parametrize("after_yes", AfterYes)
 async def test_one_yes_confirms_all_calls_of_a_card_in_their_order(after_yes: AfterYes) -> None:
-    talk = desk(calls(cancel("1"), note("2"), pay_back("3")), says("All is done."), after_yes=after_yes)
+    talk = card_talk(calls(cancel("1"), note_on("2"), refund("3")), says("All is done."), after_yes=after_yes)
     question = await talk.say("cancel and pay back")
-    assert asked(question) == [("cancel_order", "1"), ("note", "2"), ("pay_back", "3")]
+    assert asked(question) == [("cancel_order", "1"), ("add_note", "2"), ("refund", "3")]
     assert question.decision.reply == (
-        "3 actions, in this order:\n1. Cancel order: 'order 1 (placed)'\n2. Note\n  Order: '2'\n  Text: 'called'\n"
-        "3. Pay back\n  Order: '3'\nShould I go ahead with all of them? Please answer yes or no."
+        "3 actions, in this order:\n1. Cancel order: 'order 1 (placed)'\n2. Add note\n  Order: '2'\n  Text: 'called'\n"
+        "3. Refund\n  Amount: 5\n  Order: '3'\nShould I go ahead with all of them? Please answer yes or no."
     )
-    assert talk.shop.sent == []
+    assert talk.desk.sent == []
 
     pending = question.decision.pending_action
     assert pending is not None
     ended = await talk.say("yes")
-    assert talk.shop.made == asked(question)
-    assert talk.shop.keys == [pending.id, f"{pending.id}:2", f"{pending.id}:3"]
+    assert talk.made == asked(question)
+    assert talk.desk.keys == [pending.id, f"{pending.id}:2", f"{pending.id}:3"]
     assert (ended.decision.decision_type, ended.decision.outcome_category) == (
         DecisionType.EXECUTE_PENDING,
         OutcomeCategory.TASK_COMPLETED,
@@ -55,13 +55,13 @@ async def test_one_yes_confirms_all_calls_of_a_card_in_their_order(after_yes: Af
 
 
 async def test_before_the_first_asked_call_all_runs_and_what_follows_it_waits() -> None:
-    talk = desk(calls(get("1"), note("1"), cancel("2"), get("2"), note("3")), says("Done."), after_yes=EXPLAIN)
+    talk = card_talk(calls(get("1"), note_on("1"), cancel("2"), get("2"), note_on("3")), says("Done."), after_yes=EXPLAIN)
     question = await talk.say("go")
-    assert (talk.shop.made, asked(question)) == (
-        [("get_order", "1"), ("note", "1")],
-        [("cancel_order", "2"), ("note", "3")],
+    assert (talk.made, asked(question)) == (
+        [("get_order", "1"), ("add_note", "1")],
+        [("cancel_order", "2"), ("add_note", "3")],
     )
-    assert talk.what() == ["executed", "executed", "awaiting", "skipped", "awaiting"]
+    assert talk.dispositions() == ["executed", "executed", "awaiting", "skipped", "awaiting"]
     # A read was left out: the model goes on after the yes.
     assert question.decision.pending_action is not None
     assert question.decision.pending_action.then is GO_ON
@@ -69,11 +69,11 @@ async def test_before_the_first_asked_call_all_runs_and_what_follows_it_waits() 
 
 
 async def test_the_same_call_is_asked_about_once_and_a_surplus_is_refused_before() -> None:
-    talk = desk(calls(cancel("1"), cancel("1"), pay_back("1"), pay_back("2"), pay_back("3")))
+    talk = card_talk(calls(cancel("1"), cancel("1"), refund("1"), refund("2"), refund("3")))
     question = await talk.say("go")
-    assert asked(question) == [("cancel_order", "1"), ("pay_back", "1"), ("pay_back", "2")]
-    assert talk.what() == ["awaiting", "skipped", "awaiting", "awaiting", "refused"]
-    assert question.decision.notices == ["Not done: pay back (order '3'). At most 2 per message (constitution)."]
+    assert asked(question) == [("cancel_order", "1"), ("refund", "1"), ("refund", "2")]
+    assert talk.dispositions() == ["awaiting", "skipped", "awaiting", "awaiting", "refused"]
+    assert question.decision.notices == ["Not done: refund (amount 5, order '3'). At most 2 per message (constitution)."]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_the_same_call_is_asked_about_once_and_a_surplus_is_refused_before
     ],
 )
 async def test_a_call_that_cannot_be_shown_in_full_is_asked_about_alone(batch: list[str], shown: list[str]) -> None:
-    talk = desk(calls(*map(cancel, batch)), shop=Shop(shows=False))
+    talk = card_talk(calls(*map(cancel, batch)), desk=OrderDesk(ledger=True))
     question = await talk.say("go")
     assert [order for _, order in asked(question)] == shown
     pending = question.decision.pending_action
@@ -93,20 +93,21 @@ async def test_a_call_that_cannot_be_shown_in_full_is_asked_about_alone(batch: l
 
 
 async def test_an_object_that_an_unasked_change_has_touched_is_asked_about_with_a_line_that_says_so() -> None:
-    talk = desk(calls(note("1"), cancel("2"), cancel("1")))
+    talk = card_talk(calls(note_on("1"), cancel("2"), cancel("1")))
     question = await talk.say("go")
-    assert question.decision.reply.startswith("Already done: Note (order '1', text 'called'). 2 actions, in this order:")
+    assert question.decision.reply.startswith("Already done: Add note (order '1', text 'called'). 2 actions, in this order:")
 
 
 async def test_a_confirmed_change_does_not_count_as_changed_before_a_later_question() -> None:
-    talk = desk(calls(cancel("1")), calls(pay_back("1")), says("Done."), after_yes=GO_ON)
+    talk = card_talk(calls(cancel("1")), calls(refund("1")), says("Done."), after_yes=GO_ON)
     await talk.say("go")
     question = await talk.say("yes")
-    assert asked(question) == [("pay_back", "1")]
+    assert asked(question) == [("refund", "1")]
     assert question.decision.pending_action is not None
     assert question.decision.pending_action.changed_before == ""
     assert question.decision.reply == (
-        "Done: Cancel order: 'order 1 (placed)'.\n\nPay back\n  Order: '1'\nShould I go ahead? Please answer yes or no."
+        "Done: Cancel order: 'order 1 (placed)'.\n\nRefund\n  Amount: 5\n  Order: '1'\n"
+        "Should I go ahead? Please answer yes or no."
     )
     assert question.decision.effects == ["Cancel order: 'order 1 (placed)'"]
 
@@ -114,12 +115,12 @@ async def test_a_confirmed_change_does_not_count_as_changed_before_a_later_quest
 @pytest.mark.parametrize("after_yes", AfterYes)
 @pytest.mark.parametrize("outcome", [FAILED, done({"text": "Error: no balance"})])
 async def test_it_stops_at_the_first_call_that_is_not_certainly_done(outcome: ToolResult, after_yes: AfterYes) -> None:
-    shop = Shop(outcomes={"2": outcome}, ledger=False)
-    talk = desk(calls(cancel("1"), cancel("2"), cancel("3")), says("The second failed."), after_yes=after_yes, shop=shop)
+    desk = card_desk({"2": outcome}, ledger=False)
+    talk = card_talk(calls(cancel("1"), cancel("2"), cancel("3")), says("The second failed."), after_yes=after_yes, desk=desk)
     await talk.say("go")
     ended = await talk.say("yes")
-    assert talk.shop.made == [("cancel_order", "1"), ("cancel_order", "2")]
-    assert talk.what() == ["executed", "executed", "skipped"]
+    assert talk.made == [("cancel_order", "1"), ("cancel_order", "2")]
+    assert talk.dispositions() == ["executed", "executed", "skipped"]
     third = "Not done: cancel order: 'order 3 (placed)' (the action before it was not done)."
     assert ended.decision.decision_type is DecisionType.EXECUTE_PENDING
     assert ended.decision.outcome_category is OutcomeCategory.TASK_COMPLETED
@@ -135,11 +136,11 @@ async def test_it_stops_at_the_first_call_that_is_not_certainly_done(outcome: To
 
 @pytest.mark.parametrize("after_yes", AfterYes)
 async def test_after_an_unknown_outcome_code_has_the_last_word(after_yes: AfterYes) -> None:
-    shop = Shop(outcomes={"2": UNKNOWN}, ledger=False)
-    talk = desk(calls(cancel("1"), cancel("2"), cancel("3")), after_yes=after_yes, shop=shop)
+    desk = card_desk({"2": UNKNOWN}, ledger=False)
+    talk = card_talk(calls(cancel("1"), cancel("2"), cancel("3")), after_yes=after_yes, desk=desk)
     await talk.say("go")
     ended = await talk.say("yes")
-    assert talk.shop.made == [("cancel_order", "1"), ("cancel_order", "2")]
+    assert talk.made == [("cancel_order", "1"), ("cancel_order", "2")]
     assert ended.decision.reply.split("\n\n")[-2:] == [
         "Not known whether this was done: Cancel order: 'order 2 (placed)'. Please check before you try again.",
         "Not done: cancel order: 'order 3 (placed)' (the action before it was not done).",
@@ -149,58 +150,52 @@ async def test_after_an_unknown_outcome_code_has_the_last_word(after_yes: AfterY
 
 
 async def test_if_one_object_has_changed_nothing_runs_and_the_whole_card_is_asked_anew() -> None:
-    talk = desk(calls(cancel("1"), note("9"), cancel("2")))
+    talk = card_talk(calls(cancel("1"), note_on("9"), cancel("2")))
     first = await talk.say("go")
-    talk.shop.states["2"] = "packed"
+    talk.desk.orders["2"]["status"] = "packed"
     again = await talk.say("yes")
-    assert (asked(again), talk.shop.sent) == (asked(first), [])
+    assert (asked(again), talk.desk.sent) == (asked(first), [])
     assert again.decision.reply.startswith("It has changed since I asked, so nothing was done. 3 actions, in this order:")
     assert "order 2 (packed)" in again.decision.reply
     assert again.decision.confirmed == ""
     await talk.say("yes")
-    assert talk.shop.made == asked(first)
+    assert talk.made == asked(first)
 
 
 @pytest.mark.parametrize("gone", ["1", "2"])
 async def test_if_one_object_is_gone_the_rest_is_asked_anew(gone: str) -> None:
-    talk = desk(calls(cancel("1"), cancel("2"), note("3")))
+    talk = card_talk(calls(cancel("1"), cancel("2"), note_on("3")))
     await talk.say("go")
-    talk.shop.states[gone] = ""
+    del talk.desk.orders[gone]
     again = await talk.say("yes")
     left = ("cancel_order", "2" if gone == "1" else "1")
-    assert (asked(again), talk.shop.sent) == ([left, ("note", "3")], [])
+    assert (asked(again), talk.desk.sent) == ([left, ("add_note", "3")], [])
     assert again.decision.notices == [f"Not done: cancel order (order '{gone}'). It was not found."]
 
 
 async def test_an_object_that_changes_while_the_card_runs_is_asked_about_with_the_rest() -> None:
-    shop = Shop()
-
-    class Changing(Shop):
-        async def execute(self, *arguments: Any, **named: Any) -> ToolResult:
-            self.states["2"] = "packed"
-            return await super().execute(*arguments, **named)
-
-    shop = Changing()
-    talk = desk(calls(cancel("1"), cancel("2"), note("3")), shop=shop)
+    desk = card_desk()
+    desk.before = lambda _: desk.orders["2"].update(status="packed")
+    talk = card_talk(calls(cancel("1"), cancel("2"), note_on("3")), desk=desk)
     await talk.say("go")
     again = await talk.say("yes")
-    assert (shop.made, asked(again)) == ([("cancel_order", "1")], [("cancel_order", "2"), ("note", "3")])
+    assert (talk.made, asked(again)) == ([("cancel_order", "1")], [("cancel_order", "2"), ("add_note", "3")])
     assert again.decision.reply.startswith(
         "Done: Cancel order: 'order 1 (placed)'.\n\n"
         "This has changed since I asked, so it was not done. 2 actions, in this order:\n1. Cancel order: 'order 2 (packed)'"
     )
     assert again.decision.confirmed == talk.turns[0].decision.pending_action.id  # type: ignore[union-attr]  # it asked
     await talk.say("yes")
-    assert shop.made == [("cancel_order", "1"), ("cancel_order", "2"), ("note", "3")]
+    assert talk.made == [("cancel_order", "1"), ("cancel_order", "2"), ("add_note", "3")]
 
 
 async def test_the_model_reads_what_was_done_before_the_question_and_after_the_yes() -> None:
-    talk = desk(calls(note("0"), cancel("1")), says("Both are done."), after_yes=GO_ON)
+    talk = card_talk(calls(note_on("0"), cancel("1")), says("Both are done."), after_yes=GO_ON)
     await talk.say("go")
     ended = await talk.say("yes")
     assert conversation(ended)[-5:] == [
         ("user", "yes"),
-        ("assistant", [note("0")[1], cancel("1")[1]]),
+        ("assistant", [note_on("0")[1], cancel("1")[1]]),
         ("function", {"success": True, "note": "done already, before the user was asked"}),
         ("function", {"success": True, "data": {"order_id": "1"}}),
         ("assistant", ended.decision.reply),
@@ -208,30 +203,35 @@ async def test_the_model_reads_what_was_done_before_the_question_and_after_the_y
 
 
 async def test_one_yes_is_for_one_run_of_each_call() -> None:
-    repeated = [note("0"), cancel("1"), note("5")]
-    script = [calls(note("0"), cancel("1"), note("5")), calls(*repeated), calls(*repeated), says("Done.")]
-    talk = desk(*script, after_yes=GO_ON)
+    repeated = [note_on("0"), cancel("1"), note_on("5")]
+    script = [calls(note_on("0"), cancel("1"), note_on("5")), calls(*repeated), calls(*repeated), says("Done.")]
+    talk = card_talk(*script, after_yes=GO_ON)
     await talk.say("go")
     ended = await talk.say("yes")
-    assert talk.shop.made == [("note", "0"), ("cancel_order", "1"), ("note", "5")]
-    assert talk.what()[:5] == ["executed", "executed", "refused", "repeated", "repeated"]
-    assert ended.decision.notices[0] == "Not done: note (order '0', text 'called'). It was done before I asked you."
+    assert talk.made == [("add_note", "0"), ("cancel_order", "1"), ("add_note", "5")]
+    assert talk.dispositions()[:5] == ["executed", "executed", "refused", "repeated", "repeated"]
+    assert ended.decision.notices[0] == "Not done: add note (order '0', text 'called'). It was done before I asked you."
 
 
 async def test_what_was_done_before_an_earlier_question_is_not_repeated_after_a_later_one() -> None:
-    script = [calls(note("0"), cancel("1")), calls(cancel("2")), calls(note("0"), cancel("1"), cancel("2")), says("Done.")]
-    talk = desk(*script, after_yes=GO_ON)
+    script = [
+        calls(note_on("0"), cancel("1")),
+        calls(cancel("2")),
+        calls(note_on("0"), cancel("1"), cancel("2")),
+        says("Done."),
+    ]
+    talk = card_talk(*script, after_yes=GO_ON)
     await talk.say("go")
     await talk.say("yes")
     await talk.say("yes")
-    assert talk.shop.made == [("note", "0"), ("cancel_order", "1"), ("cancel_order", "2")]
-    assert talk.what() == ["executed", "refused", "refused", "repeated"]
+    assert talk.made == [("add_note", "0"), ("cancel_order", "1"), ("cancel_order", "2")]
+    assert talk.dispositions() == ["executed", "refused", "refused", "repeated"]
 
 
 async def test_anything_else_that_is_asked_makes_a_new_card() -> None:
-    shop = Shop(outcomes={"2": FAILED})
+    desk = card_desk({"2": FAILED})
     script = [calls(cancel("1"), cancel("2"), cancel("3")), calls(cancel("3")), says("The third too.")]
-    talk = desk(*script, shop=shop)
+    talk = card_talk(*script, desk=desk)
     await talk.say("go")
     question = await talk.say("yes")
     assert asked(question) == [("cancel_order", "3")]
@@ -241,7 +241,7 @@ async def test_anything_else_that_is_asked_makes_a_new_card() -> None:
     assert pending is not None
     assert [one.arguments["order_id"] for one in pending.done_before] == ["1"]
     ended = await talk.say("yes")
-    assert shop.made == [("cancel_order", "1"), ("cancel_order", "2"), ("cancel_order", "3")]
+    assert talk.made == [("cancel_order", "1"), ("cancel_order", "2"), ("cancel_order", "3")]
     assert ended.decision.decision_type is DecisionType.EXECUTE_PENDING
 
 
@@ -256,7 +256,7 @@ async def test_anything_else_that_is_asked_makes_a_new_card() -> None:
     ],
 )
 async def test_the_type_says_how_the_turn_ended_and_the_effects_what_was_done(last: LLMResponse, decided: Any) -> None:
-    talk = desk(calls(cancel("1"), cancel("2")), last, after_yes=GO_ON)
+    talk = card_talk(calls(cancel("1"), cancel("2")), last, after_yes=GO_ON)
     question = await talk.say("go")
     ended = await talk.say("yes")
     assert ended.decision.decision_type is decided
@@ -267,48 +267,48 @@ async def test_the_type_says_how_the_turn_ended_and_the_effects_what_was_done(la
 
 
 async def test_if_the_model_fails_after_the_yes_code_reports_and_says_that_it_could_not_go_on() -> None:
-    shop = Shop(outcomes={"2": FAILED})
-    script = [calls(cancel("1"), cancel("2"), cancel("3")), calls(note("7")), LLMResponse(finish_reason="error")]
-    talk = desk(*script, shop=shop)
+    desk = card_desk({"2": FAILED})
+    script = [calls(cancel("1"), cancel("2"), cancel("3")), calls(note_on("7")), LLMResponse(finish_reason="error")]
+    talk = card_talk(*script, desk=desk)
     await talk.say("go")
     ended = await talk.say("yes")
     assert ended.decision.reply.split("\n\n")[-4:] == [
         "Not done: cancel order: 'order 2 (placed)' (it failed).",
         "Not done: cancel order: 'order 3 (placed)' (the action before it was not done).",
         "I could not go on after that.",
-        "Already done: Note (order '7', text 'called').",
+        "Already done: Add note (order '7', text 'called').",
     ]
     assert ended.decision.notices == []
     assert ended.decision.outcome_category is OutcomeCategory.TASK_COMPLETED
 
 
 async def test_the_confirmed_calls_are_the_first_round_of_the_limit() -> None:
-    script = [calls(cancel("1")), *(calls(note(str(n))) for n in range(3))]
-    talk = desk(*script, after_yes=GO_ON, max_iterations=3)
+    script = [calls(cancel("1")), *(calls(note_on(str(n))) for n in range(3))]
+    talk = card_talk(*script, after_yes=GO_ON, max_iterations=3)
     await talk.say("go")
     ended = await talk.say("yes")
-    assert talk.shop.made == [("cancel_order", "1"), ("note", "0"), ("note", "1")]
+    assert talk.made == [("cancel_order", "1"), ("add_note", "0"), ("add_note", "1")]
     assert ended.record.iterations == 3
     assert "That request is too complex." in ended.decision.reply
 
 
 @pytest.mark.parametrize("then", AfterYes)
 async def test_with_one_round_the_turn_ends_with_the_confirmed_calls(then: AfterYes) -> None:
-    talk = desk(calls(cancel("1")), after_yes=then, max_iterations=1)
+    talk = card_talk(calls(cancel("1")), after_yes=then, max_iterations=1)
     await talk.say("go")
     assert (await talk.say("yes")).decision.reply.startswith("Done: Cancel order")
 
 
 @pytest.mark.parametrize("after_yes", AfterYes)
 async def test_after_a_no_nothing_is_done_and_the_model_is_not_asked(after_yes: AfterYes) -> None:
-    talk = desk(calls(cancel("1"), cancel("2")), after_yes=after_yes)
+    talk = card_talk(calls(cancel("1"), cancel("2")), after_yes=after_yes)
     await talk.say("go")
     ended = await talk.say("no")
-    assert (ended.decision.decision_type, talk.shop.sent) == (DecisionType.CANCEL_PENDING, [])
+    assert (ended.decision.decision_type, talk.desk.sent) == (DecisionType.CANCEL_PENDING, [])
 
 
 async def test_a_card_is_used_up_expires_and_is_dropped_as_one() -> None:
-    talk = desk(calls(cancel("1"), cancel("2")), says("Which ones?"))
+    talk = card_talk(calls(cancel("1"), cancel("2")), says("Which ones?"))
     question = await talk.say("go")
     other = await talk.say("what is the weather?")
     assert other.decision.notices == [
@@ -318,7 +318,7 @@ async def test_a_card_is_used_up_expires_and_is_dropped_as_one() -> None:
     pending = question.decision.pending_action
     assert pending is not None
     late = await talk.engine.answer(question, yes=True)
-    assert (late.decision.void_answer, talk.shop.sent) == (AnswerState.USED, [])
+    assert (late.decision.void_answer, talk.desk.sent) == (AnswerState.USED, [])
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ async def test_a_card_is_used_up_expires_and_is_dropped_as_one() -> None:
     ],
 )
 async def test_every_part_of_a_card_is_signed(changes: dict[str, Any]) -> None:
-    talk = desk(calls(note("0"), cancel("1"), cancel("2")), says("Nothing is waiting."), after_yes=EXPLAIN)
+    talk = card_talk(calls(note_on("0"), cancel("1"), cancel("2")), says("Nothing is waiting."), after_yes=EXPLAIN)
     question = await talk.say("go")
     pending = question.decision.pending_action
     assert pending is not None
@@ -339,11 +339,11 @@ async def test_every_part_of_a_card_is_signed(changes: dict[str, Any]) -> None:
         question.record.header.context.replace(message="yes", pending_confirmation=pending.replace(**changes))
     )
     assert forged.decision.reply == "Nothing is waiting."
-    assert talk.shop.made == [("note", "0")]
+    assert talk.made == [("add_note", "0")]
 
 
 def test_a_card_begins_with_its_first_call_and_has_several() -> None:
-    call = PendingCall(tool_name="note", arguments={}, description="Note")
+    call = PendingCall(tool_name="add_note", arguments={}, description="Note")
     named = {
         "id": "p",
         "tool_name": "cancel_order",

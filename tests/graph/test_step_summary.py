@@ -7,9 +7,8 @@ from graph_agent.models.decision import AfterYes
 from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.address_desk import move
+from tests.desk import cancel, card_talk, move
 from tests.scripted_turns import calls
-from tests.shop import cancel, desk
 from tests.turn.test_undo import Desk
 
 
@@ -29,7 +28,7 @@ async def test_reads_of_the_runtime_are_summarized_as_calls() -> None:
 
 
 async def test_the_report_from_which_the_model_goes_on_is_summarized_as_text() -> None:
-    talk = desk(calls(cancel("1")), says("All is done."), after_yes=AfterYes.GO_ON)
+    talk = card_talk(calls(cancel("1")), says("All is done."), after_yes=AfterYes.GO_ON)
     await talk.say("cancel it")
     found = await summaries(talk.engine, await talk.say("yes"))
     assert found["report"].startswith("Done: Cancel order: 'order 1 (placed)'")

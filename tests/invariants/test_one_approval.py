@@ -14,13 +14,12 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import AfterYes, DecisionType
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.authorized_call import AuthorizedCall
-from graph_agent.testing import says
+from graph_agent.testing import OrderDesk, says
+from tests.desk import CARDS, cancel, card_desk, card_talk, get, note_on, refund
 from tests.scripted_turns import calls, failed
-from tests.shop import CONSTITUTION, Shop, cancel, desk, get, note, pay_back
 
 ORDERS = st.sampled_from(["1", "2", "3"])
-CALLS = st.one_of(*(st.builds(make, ORDERS) for make in (cancel, pay_back, note, get)))
+CALLS = st.one_of(*(st.builds(make, ORDERS) for make in (cancel, refund, note_on, get)))
 BATCHES = st.lists(st.lists(CALLS, min_size=1, max_size=5).map(lambda batch: calls(*batch)), min_size=1, max_size=14)
 OUTCOMES = st.dictionaries(
     ORDERS,
@@ -28,17 +27,17 @@ OUTCOMES = st.dictionaries(
     max_size=2,
 )
 ANSWERS = st.lists(st.sampled_from(["yes", "yes", "no", "cancel something else"]), min_size=1, max_size=6)
-CONFIRMED = {line.split(":")[0].removeprefix("- ") for line in CONSTITUTION.splitlines() if "requires confirmation" in line}
+CONFIRMED = {line.split(":")[0].removeprefix("- ") for line in CARDS.splitlines() if "requires confirmation" in line}
 
 
-class Changing(Shop):
-    """A shop whose second cancelled order of all changes the states of the others."""
+def _change_states(desk: OrderDesk) -> None:
+    """Let the state of an order change before every third call."""
 
-    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
-        result = await super().execute(call, deadline=deadline)
-        if len(self.sent) % 3 == 0:
-            self.states["2"] = f"changed {len(self.sent)} times"
-        return result
+    def change(_: str) -> None:
+        if len(desk.sent) % 3 == 2:
+            desk.orders["2"]["status"] = f"changed {len(desk.sent)} times"
+
+    desk.before = change
 
 
 def _call(tool_name: str, arguments: Any) -> str:
@@ -51,31 +50,33 @@ def test_each_yes_is_for_one_effect_of_each_call_that_it_was_shown_for(
     batches: list[Any], outcomes: dict[str, ToolResult], answers: list[str], after_yes: AfterYes, changing: bool
 ) -> None:
     async def play() -> None:
-        shop = (Changing if changing else Shop)(outcomes=outcomes, ledger=False)
-        talk = desk(*batches, *[says("Done.")] * 30, after_yes=after_yes, shop=shop)
+        desk = card_desk(outcomes, ledger=False)
+        if changing:
+            _change_states(desk)
+        talk = card_talk(*batches, *[says("Done.")] * 30, after_yes=after_yes, desk=desk)
         finished = await talk.say("go")
         permitted: Counter[str] = Counter()
         for answer in answers:
-            pending, before = finished.decision.pending_action, len(shop.sent)
+            pending, before = finished.decision.pending_action, len(desk.sent)
             finished = await talk.say(answer)
-            sent = shop.sent[before:]
+            sent = [(*call, key) for call, key in zip(desk.sent, desk.keys, strict=True)][before:]
             confirmed = pending is not None and finished.turn is not None and finished.turn.confirmed is not None
             shown = {pending.operation_key(n): one for n, one in enumerate(pending.each, 1)} if pending and confirmed else {}
             permitted.update(_call(one.tool_name, one.arguments) for one in shown.values())
             keys = [key for *_, key in sent if key in shown]
             assert keys == list(shown)[: len(keys)], "the calls of a card run in their order, without gaps"
-            for tool_name, arguments, _, key in sent:
+            for tool_name, arguments, key in sent:
                 if key in shown:
                     assert (shown[key].tool_name, shown[key].arguments) == (tool_name, arguments)
                 else:
                     assert tool_name not in CONFIRMED, "it was not confirmed"
             done_before = () if not confirmed or pending is None else pending.done_before
             earlier = {_call(one.tool_name, one.arguments) for one in done_before}
-            assert earlier.isdisjoint(_call(tool, arguments) for tool, arguments, _, key in sent if key not in shown and key)
+            assert earlier.isdisjoint(_call(tool, arguments) for tool, arguments, key in sent if key not in shown and key)
             assert (finished.decision.decision_type is DecisionType.CANCEL_PENDING) <= (not sent)
-        effects = Counter(_call(tool, arguments) for tool, arguments, *_ in shop.sent if tool in CONFIRMED)
+        effects = Counter(_call(tool, arguments) for tool, arguments in desk.sent if tool in CONFIRMED)
         assert effects <= permitted
-        assert max(Counter(key for key in shop.keys if key is not None).values(), default=1) == 1
+        assert max(Counter(key for key in desk.keys if key is not None).values(), default=1) == 1
         for turn in talk.turns:
             ran = [one for one in turn.record.invocations if one.disposition is CallDisposition.EXECUTED and one.success]
             writes = Counter(_call(one.tool_name, one.parameters) for one in ran if one.tool_name != "get_order")

@@ -19,9 +19,9 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.record.settlements import Settlement, store_settlement
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.settings import Settings
-from graph_agent.testing import says
-from tests.address_desk import CONSTITUTION, AddressDesk
+from graph_agent.testing import OrderDesk, says
 from tests.chat.environment import Environment
+from tests.desk import UNDOABLE, street
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_small_screens import barriers
@@ -41,8 +41,8 @@ BOTH = [
 
 
 @pytest.fixture
-def desk() -> AddressDesk:
-    return AddressDesk()
+def desk() -> OrderDesk:
+    return OrderDesk()
 
 
 @pytest.fixture
@@ -52,17 +52,17 @@ def script() -> list[LLMResponse]:
 
 
 @pytest.fixture
-def site(browser: Browser, tmp_path: Path, template: Path, desk: AddressDesk, script: list[LLMResponse]) -> Iterator[Site]:
+def site(browser: Browser, tmp_path: Path, template: Path, desk: OrderDesk, script: list[LLMResponse]) -> Iterator[Site]:
     """A server whose changes of addresses can be undone for thirty minutes."""
 
     def make(environment: Environment) -> Runtime:
-        return environment.runtime(ScriptedAdapter(script), tools=desk, constitution=CONSTITUTION)
+        return environment.runtime(ScriptedAdapter(script), tools=desk, constitution=UNDOABLE)
 
     with open_site(browser, tmp_path, template, make) as site:
         yield site
 
 
-def test_a_change_is_undone_after_a_question(site: Site, desk: AddressDesk) -> None:
+def test_a_change_is_undone_after_a_question(site: Site, desk: OrderDesk) -> None:
     with site.page(viewport={"width": 320, "height": 568}) as page:
         say(page, "send it to Birch 9")
         say(page, "write to them")
@@ -73,11 +73,11 @@ def test_a_change_is_undone_after_a_question(site: Site, desk: AddressDesk) -> N
         card = page.get_by_label("Confirmation")
         expect(card).to_contain_text("Elm 1")
         expect(undo).to_have_count(0)
-        assert desk.streets["W1"] == "Birch 9"
+        assert street(desk) == "Birch 9"
         card.get_by_role("button", name="Confirm").click()
         expect(card).to_have_attribute("data-state", "done")
         expect(card.get_by_role("heading")).to_have_text("Undo: done")
-        assert desk.streets["W1"] == "Elm 1"
+        assert street(desk) == "Elm 1"
         expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
         # The link comes with the end of the turn.
         expect(page.locator(".message.assistant").get_by_role("link", name="Decision")).to_have_count(4)
@@ -94,16 +94,16 @@ def test_a_change_is_undone_after_a_question(site: Site, desk: AddressDesk) -> N
         expect(page.locator(f"dd a[href='{links[0]}']")).to_be_visible()
 
 
-def test_after_a_no_the_change_stays_and_can_still_be_undone(site: Site, desk: AddressDesk) -> None:
+def test_after_a_no_the_change_stays_and_can_still_be_undone(site: Site, desk: OrderDesk) -> None:
     with site.page() as page:
         say(page, "send it to Birch 9")
         page.get_by_role("button", name=re.compile("^Undo")).click()
         page.get_by_role("button", name="Decline").click()
         expect(page.get_by_role("button", name=re.compile("^Undo"))).to_be_visible()
-        assert desk.streets["W1"] == "Birch 9"
+        assert street(desk) == "Birch 9"
 
 
-def test_of_two_pages_the_second_one_learns_that_it_was_undone(site: Site, desk: AddressDesk) -> None:
+def test_of_two_pages_the_second_one_learns_that_it_was_undone(site: Site, desk: OrderDesk) -> None:
     with site.page(refusals=True) as page:
         say(page, "send it to Birch 9")
         button = page.get_by_role("button", name=re.compile("^Undo"))
@@ -117,10 +117,10 @@ def test_of_two_pages_the_second_one_learns_that_it_was_undone(site: Site, desk:
         button.click()
         expect(page.get_by_role("alert")).to_contain_text("has undone it already")
         expect(button).to_have_count(0)
-        assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+        assert desk.changes == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
-def test_two_tabs_that_ask_at_the_same_time_undo_once(site: Site, desk: AddressDesk) -> None:
+def test_two_tabs_that_ask_at_the_same_time_undo_once(site: Site, desk: OrderDesk) -> None:
     # The second answer may be refused while the first one is worked on.
     with site.page(refusals=True) as page:
         say(page, "send it to Birch 9")
@@ -135,20 +135,20 @@ def test_two_tabs_that_ask_at_the_same_time_undo_once(site: Site, desk: AddressD
             confirm.evaluate("button => button.click()")
         for one in (page, second):
             expect(one.locator(".card")).to_have_attribute("data-state", "done")
-        assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+        assert desk.changes == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
-def test_what_others_have_changed_since_is_not_undone_and_the_reply_says_so(site: Site, desk: AddressDesk) -> None:
+def test_what_others_have_changed_since_is_not_undone_and_the_reply_says_so(site: Site, desk: OrderDesk) -> None:
     with site.page() as page:
         say(page, "send it to Birch 9")
-        desk.streets["W1"] = "Oak 1"
+        desk.orders["W1"]["address"]["street"] = "Oak 1"
         page.get_by_role("button", name=re.compile("^Undo")).click()
         expect(page.locator(".message.assistant").last).to_contain_text("It has changed since")
-        assert desk.streets["W1"] == "Oak 1"
+        assert street(desk) == "Oak 1"
 
 
 @pytest.mark.parametrize("script", [NOTE], ids=["note"])
-def test_a_change_can_be_undone_once_its_outcome_is_learned(site: Site, desk: AddressDesk, tmp_path: Path) -> None:
+def test_a_change_can_be_undone_once_its_outcome_is_learned(site: Site, desk: OrderDesk, tmp_path: Path) -> None:
     desk.answers["add_note"] = lambda _: failed(ToolErrorCode.TIMEOUT_ERROR)
     desk.notes["n1"] = "call back"
     undo = re.compile("^Undo")
@@ -179,12 +179,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def timed_site(browser: Browser, tmp_path: Path, template: Path, desk: AddressDesk, clock: ManualClock) -> Iterator[Site]:
+def timed_site(browser: Browser, tmp_path: Path, template: Path, desk: OrderDesk, clock: ManualClock) -> Iterator[Site]:
     """A server that does not tell the page its time, so that the page counts by the browser's."""
 
     def make(environment: Environment) -> Runtime:
         environment.use_clock(clock)
-        return environment.runtime(ScriptedAdapter(SCRIPT), tools=desk, constitution=CONSTITUTION)
+        return environment.runtime(ScriptedAdapter(SCRIPT), tools=desk, constitution=UNDOABLE)
 
     with open_site(browser, tmp_path, template, make, date_header=False) as site:
         yield site
@@ -220,7 +220,7 @@ def second_tab(page: Page) -> tuple[Page, list[Locator]]:
 
 
 def test_a_button_that_is_pressed_after_its_time_gets_the_reason_of_the_server(
-    timed_site: Site, desk: AddressDesk, clock: ManualClock
+    timed_site: Site, desk: OrderDesk, clock: ManualClock
 ) -> None:
     with timed_site.page(refusals=True, viewport={"width": 320, "height": 568}) as page:
         say(page, "send it to Birch 9")
@@ -235,14 +235,14 @@ def test_a_button_that_is_pressed_after_its_time_gets_the_reason_of_the_server(
             expect(button).to_have_count(0)
             assert tab.evaluate("document.documentElement.scrollWidth") == 320
             assert barriers(tab) == []
-        assert desk.written == ["set_address W1 Birch 9"]
+        assert desk.changes == ["set_address W1 Birch 9"]
         page.reload()
         expect(page.locator(".receipt")).to_have_count(1)
         expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
 
 
 def test_a_question_whose_undo_is_over_is_answered_with_a_sentence(
-    timed_site: Site, desk: AddressDesk, clock: ManualClock
+    timed_site: Site, desk: OrderDesk, clock: ManualClock
 ) -> None:
     with timed_site.page(refusals=True) as page:
         say(page, "send it to Birch 9")
@@ -254,10 +254,10 @@ def test_a_question_whose_undo_is_over_is_answered_with_a_sentence(
         confirm.click()
         expect(page.locator(".message.assistant").last).to_contain_text("That question has expired, so nothing was done.")
         expect(page.get_by_role("button", name=re.compile("^Undo"))).to_have_count(0)
-        assert desk.written == ["set_address W1 Birch 9"]
+        assert desk.changes == ["set_address W1 Birch 9"]
 
 
-def test_after_an_undo_with_the_keyboard_the_button_is_gone_in_every_tab(site: Site, desk: AddressDesk) -> None:
+def test_after_an_undo_with_the_keyboard_the_button_is_gone_in_every_tab(site: Site, desk: OrderDesk) -> None:
     with site.page(viewport={"width": 320, "height": 568}) as page:
         say(page, "send it to Birch 9")
         other, buttons = second_tab(page)
@@ -275,7 +275,7 @@ def test_after_an_undo_with_the_keyboard_the_button_is_gone_in_every_tab(site: S
         for tab, button in zip((page, other), buttons, strict=True):
             expect(tab.locator(".card")).to_have_attribute("data-state", "done")
             expect(button).to_have_count(0)
-        assert desk.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+        assert desk.changes == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
 STAYS = "This stays as it is: send mail (text 'hello') (it cannot be undone)."
@@ -326,14 +326,14 @@ def test_the_page_the_replay_and_the_saved_file_say_what_a_decision_undoes(site:
 
 
 @pytest.mark.parametrize("yes", [True, False])
-def test_an_undo_that_was_not_done_is_not_said_to_undo(site: Site, desk: AddressDesk, *, yes: bool) -> None:
+def test_an_undo_that_was_not_done_is_not_said_to_undo(site: Site, desk: OrderDesk, *, yes: bool) -> None:
     with site.page() as page:
         say(page, "send it to Birch 9")
         page.get_by_role("button", name=re.compile("^Undo")).click()
         answer = page.get_by_role("button", name="Confirm" if yes else "Decline")
         expect(answer).to_be_enabled()
         if yes:
-            desk.streets["W1"] = "Oak 1"
+            desk.orders["W1"]["address"]["street"] = "Oak 1"
         answer.click()
         expect(page.locator(".card")).to_have_attribute("data-state", "not_done" if yes else "declined")
         answers = page.locator(".message.assistant")

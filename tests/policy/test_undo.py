@@ -9,11 +9,12 @@ import pytest
 
 from graph_agent.errors import ConstitutionError, ToolGrantError
 from graph_agent.models.facts import FactRead
-from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import BeforeRead, Constitution, UndoneBy, Where
 from graph_agent.policy.undo import NotUndoableError, filled, in_words, with_restored
-from tests.address_desk import CONSTITUTION, DECLARATIONS, READS
+from graph_agent.testing import OrderDesk
+from tests.desk import UNDOABLE
 
 ORDER = "order: get_order(order_id = arguments.order_id)"
 UNDO = "(undone by set_address(order_id = arguments.order_id, address = order.address) for 30 minutes)"
@@ -23,12 +24,13 @@ def policy(line: str, fact: str = ORDER, **more: str) -> CompiledPolicy:
     lines = {"get_order": "Get order (reads)", "set_address": f"Move it (without confirmation) {line}", **more}
     tools = [f"- {name}: {rest}" for name, rest in lines.items()]
     text = "\n".join(["## Available Tools", *tools, "## Facts", f"- {fact}"])
-    traits = {one.name: ToolTraits(read_only=one.name in READS) for one in DECLARATIONS}
-    return compile_policy(Constitution.parse(text), DECLARATIONS, traits)
+    desk = OrderDesk()
+    traits = {name: desk.traits(name) for name in desk.get_available_tools()}
+    return compile_policy(Constitution.parse(text), desk.declarations(), traits)
 
 
 def test_a_line_says_what_undoes_a_change_and_for_how_long() -> None:
-    (_, move, note, *_) = Constitution.parse(CONSTITUTION).grants
+    (_, move, note, *_) = Constitution.parse(UNDOABLE).grants
     order = ("order_id", Where("arguments", "order_id"))
     assert move.undone_by == UndoneBy(
         "set_address",

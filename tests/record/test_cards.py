@@ -23,26 +23,26 @@ from graph_agent.record.settlements import find_unknown_call, settle_key, succes
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.testing import says
 from graph_agent.words.said import brief_of
+from tests.desk import cancel, card_desk, card_talk, note_on
 from tests.frozen_clock import pass_time
 from tests.replayed_turns import replayed
 from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, asks, calls, failed
-from tests.shop import Shop, cancel, desk, note
 
-NAMES = ("cancel_order", "note")
+NAMES = ("cancel_order", "add_note")
 SINCE = ManualClock().now() - timedelta(days=1)
 UNKNOWN = failed(ToolErrorCode.TIMEOUT_ERROR, "no answer")
 
 
 async def test_an_unknown_second_call_of_a_card_is_settled_under_its_own_key(log: Database) -> None:
-    shop = Shop(outcomes={"2": UNKNOWN}, ledger=False)
+    desk = card_desk({"2": UNKNOWN}, ledger=False)
     card = calls(cancel("1"), cancel("2"), cancel("3"))
-    talk = desk(card, after_yes=AfterYes.GO_ON, shop=shop, clock=ManualClock(), audit=DatabaseAuditWriter(log))
+    talk = card_talk(card, after_yes=AfterYes.GO_ON, desk=desk, clock=ManualClock(), audit=DatabaseAuditWriter(log))
     await talk.say("go")
     ended = await talk.say("yes")
     keys = [settle_key(ended.record.header.decision_id, sequence) for sequence in (1, 2, 3)]
     unknown = [await log.read(partial(find_unknown_call, key=key)) for key in keys]
-    assert [None if call is None else call.operation_key for call in unknown] == [None, shop.keys[1], None]
+    assert [None if call is None else call.operation_key for call in unknown] == [None, desk.keys[1], None]
 
 
 QUESTION = calls(("ask_user", {"question": "Anything else?", "reason": "missing_context"}))
@@ -60,12 +60,12 @@ async def test_the_log_shows_what_was_confirmed_however_the_turn_went_on(
     log: Database, last: LLMResponse, decided: DecisionType
 ) -> None:
     settings: dict[str, Any] = {"clock": ManualClock(), "audit": DatabaseAuditWriter(log)}
-    script = [calls(cancel("1"), cancel("2")), calls(note("5")), last]
-    talk = desk(*script, after_yes=AfterYes.GO_ON, **settings)
+    script = [calls(cancel("1"), cancel("2")), calls(note_on("5")), last]
+    talk = card_talk(*script, after_yes=AfterYes.GO_ON, **settings)
     question = await talk.say("go")
     ended = await talk.say("yes")
     assert ended.decision.decision_type is decided
-    assert [call.operation_key async for page in successful_calls(log, NAMES, SINCE) for call in page] == talk.shop.keys
+    assert [call.operation_key async for page in successful_calls(log, NAMES, SINCE) for call in page] == talk.desk.keys
 
     decision_id = ended.record.header.decision_id
     trace = await log.read(partial(read_trace, decision_id=decision_id))
@@ -84,31 +84,31 @@ async def test_a_process_killed_anywhere_on_a_card_leaves_each_call_made_at_most
     log: Database,
 ) -> None:
     """The process dies after each commit of the turn, and another one ends the turn."""
-    card, clock, outcomes = [cancel("1"), note("2"), cancel("3")], ManualClock(), set()
+    card, clock, outcomes = [cancel("1"), note_on("2"), cancel("3")], ManualClock(), set()
     for writes in itertools.count():
         shared = {"clock": clock, "confirmations": MemoryConfirmations(), "signer": Signer(SECRET), "ids": RandomIds()}
-        shop, after = Shop(ledger=False), [calls(*card), says("Done.")]
-        talk = desk(calls(*card), after_yes=AfterYes.GO_ON, shop=shop, audit=DatabaseAuditWriter(log), **shared)
+        desk, after = card_desk(ledger=False), [calls(*card), says("Done.")]
+        talk = card_talk(calls(*card), after_yes=AfterYes.GO_ON, desk=desk, audit=DatabaseAuditWriter(log), **shared)
         pending = (await talk.say("go")).decision.pending_action
         context = asks("yes", pending_confirmation=pending)
 
         writer = CrashingWriter(DatabaseAuditWriter(log), writes)
-        dying = desk(*after, after_yes=AfterYes.GO_ON, shop=shop, audit=writer, **shared).engine
+        dying = card_talk(*after, after_yes=AfterYes.GO_ON, desk=desk, audit=writer, **shared).engine
         with suppress(ServiceError):
             await pass_time(clock, dying.run(context, decision_id=(decision_id := RandomIds().new())))
-        healthy = desk(*after, after_yes=AfterYes.GO_ON, shop=shop, audit=DatabaseAuditWriter(log), **shared).engine
+        healthy = card_talk(*after, after_yes=AfterYes.GO_ON, desk=desk, audit=DatabaseAuditWriter(log), **shared).engine
         ended = await pass_time(clock, healthy.finish(decision_id, ask_model=True))
-        assert shop.made == [(name, arguments["order_id"]) for name, arguments in card][: len(shop.made)]
+        assert talk.made == [(name, arguments["order_id"]) for name, arguments in card][: len(talk.made)]
         assert pending is not None
-        assert shop.keys == [pending.operation_key(number) for number in range(1, len(shop.made) + 1)]
+        assert desk.keys == [pending.operation_key(number) for number in range(1, len(talk.made) + 1)]
         if ended is None:
-            assert (writes, shop.sent) == (0, [])
+            assert (writes, desk.sent) == (0, [])
             continue
         await replayed(healthy, ended)
         unknown = [one for one in ended.record.invocations if one.tool_result.unknown]
         assert len(unknown) <= 1
         assert not unknown or ended.decision.reply.endswith("Done.") is False
-        outcomes.add((len(shop.made), bool(unknown)))
+        outcomes.add((len(talk.made), bool(unknown)))
         if not writer.crashed.is_set():
             break
     assert ended is not None

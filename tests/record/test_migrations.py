@@ -16,8 +16,8 @@ from graph_agent.record.stops import find_open_stops
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.testing import says
+from tests.desk import cancel, card_talk
 from tests.scripted_turns import calls
-from tests.shop import cancel, desk
 
 
 def test_the_tables_are_exactly_those_that_the_models_declare(database: Database) -> None:
@@ -85,7 +85,7 @@ def _columns(connection: Connection) -> Any:
 
 async def test_a_database_without_the_questions_of_decisions_gets_them_from_the_records(database: Database) -> None:
     migrate(database, "graph_agent.record")
-    talk = desk(calls(cancel("1")), says("Bye."), clock=ManualClock(), audit=DatabaseAuditWriter(database))
+    talk = card_talk(calls(cancel("1")), says("Bye."), clock=ManualClock(), audit=DatabaseAuditWriter(database))
     for text in ("go", "yes", "thanks"):
         await talk.say(text)
     named = select(decision_logs.c.message, decision_logs.c.question)

@@ -1,21 +1,161 @@
-"""Rules about facts against a desk whose tools refuse what is wrong: how many of these calls are not even sent."""
+"""Rules about facts for calls that were written before any rule: all that are wrong are refused before they are sent.
+
+The domain is another one than `OrderDesk`: its flights, split payments and vouchers are what facts must say. Those of
+`APART` were looked at only when the rules were finished.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import pytest
 
 from graph_agent.analysis.comparison import compare
 from graph_agent.analysis.questions import Change
+from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.llm import FunctionCall
+from graph_agent.models.llm import FunctionCall, ToolDeclaration
+from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.policy.cedar_shop import ShopTool, policy_of
-from tests.scripted_turns import grouped
-from tests.support_desk import APART, READS, RIGHT, TOOLS, WRONG, SupportDesk
+from tests.scripted_turns import TableServer, done, failed, grouped
+
+TEXT: dict[str, Any] = {"type": "string"}
+NUMBER: dict[str, Any] = {"type": "number", "minimum": 0}
+COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
+
+
+def schema(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+PAYMENTS = {"type": "array", "items": schema(method=TEXT, amount=NUMBER)}
+FLIGHTS = {"type": "array", "items": schema(flight=TEXT, date=TEXT)}
+LINES = {"type": "array", "items": schema(sku=TEXT, quantity=COUNT)}
+READS: Mapping[str, str] = {"get_order": "order", "get_customer": "customer", "get_product": "product", "get_flight": "flight"}
+TOOLS: Mapping[str, dict[str, Any]] = {
+    **{tool: schema(**{name: TEXT}) for tool, name in READS.items() if tool != "get_flight"},
+    "get_flight": schema(flight=TEXT, date=TEXT),
+    "pay_order": schema(order=TEXT, method=TEXT, amount=NUMBER),
+    "split_payment": schema(order=TEXT, payments=PAYMENTS),
+    "refund": schema(order=TEXT, method=TEXT, amount=NUMBER),
+    "add_item": schema(order=TEXT, product=TEXT, quantity=COUNT, amount=NUMBER),
+    "change_items": schema(order=TEXT, product=TEXT, items=TEXTS, new_items=TEXTS, method=TEXT),
+    "buy": schema(customer=TEXT, lines=LINES, method=TEXT, amount=NUMBER),
+    "book": schema(
+        customer=TEXT, flights=FLIGHTS, passengers=TEXTS, bags=COUNT, insurance={"type": "boolean"}, payments=PAYMENTS
+    ),
+    "cancel": schema(order=TEXT, reason=TEXT),
+    "use_voucher": schema(customer=TEXT, order=TEXT, voucher=TEXT),
+}
+DECLARATIONS: Final = tuple(ToolDeclaration(name=name, description=name, parameters=one) for name, one in TOOLS.items())
+
+
+def _tables() -> dict[str, dict[str, Any]]:
+    """Return what the reads of the desk answer, by the tool and its argument."""
+
+    def order(status: str, total: float, method: str, **items: str) -> dict[str, Any]:
+        listed = [{"item": name, "product": product} for name, product in items.items()]
+        return {"status": status, "customer": "ann", "total": total, "paid_with": method, "items": listed}
+
+    def variant(item: str, price: float, *, stock: int = 9) -> dict[str, Any]:
+        return {"item": item, "price": price, "stock": stock}
+
+    return {
+        "get_order": {
+            "W1": order("pending", 120.5, "card_1", i1="lamp"),
+            "W2": order("delivered", 80, "gift_2", i3="mug", i4="mug"),
+            "W3": order("sent", 40, "card_1", i5="mug"),
+        },
+        "get_customer": {
+            "ann": {
+                "methods": [
+                    {"id": "card_1", "kind": "card"},
+                    {"id": "gift_2", "kind": "gift", "balance": 95.25},
+                    {"id": "gift_3", "kind": "gift", "balance": 8},
+                ],
+                "vouchers": [{"id": "v1", "state": "open", "from": 100}, {"id": "v2", "state": "used", "from": 10}],
+            }
+        },
+        "get_product": {
+            "lamp": {
+                "price": 60.25,
+                "stock": 5,
+                "variants": [variant("i1", 60.25), variant("i2", 75), variant("i6", 60, stock=0)],
+            },
+            "mug": {"price": 20, "stock": 100, "variants": [variant("i3", 20), variant("i4", 20), variant("i5", 18.5)]},
+        },
+        "get_flight": {"F1": {"price": 110, "seats": 4}, "F2": {"price": 95, "seats": 2}},
+    }
+
+
+def _split(**amounts: float) -> list[dict[str, Any]]:
+    return [{"method": name, "amount": amount} for name, amount in amounts.items()]
+
+
+def _lines(**quantities: int) -> list[dict[str, Any]]:
+    return [{"sku": name, "quantity": quantity} for name, quantity in quantities.items()]
+
+
+def _call(tool: str, **given: Any) -> FunctionCall:
+    return FunctionCall(name=tool, arguments=given)
+
+
+def _book(
+    payments: list[dict[str, Any]], *flights: str, people: int = 1, bags: int = 0, insurance: bool = False
+) -> FunctionCall:
+    return _call(
+        "book",
+        customer="ann",
+        flights=[{"flight": one, "date": "2026-05-20"} for one in flights],
+        passengers=[f"person {number}" for number in range(people)],
+        bags=bags,
+        insurance=insurance,
+        payments=payments,
+    )
+
+
+WRONG: Final = (
+    _call("pay_order", order="W1", method="gift_2", amount=120.5),
+    _call("pay_order", order="W1", method="card_9", amount=120.5),
+    _call("split_payment", order="W1", payments=_split(card_1=60, gift_2=60)),
+    _call("refund", order="W3", method="card_1", amount=40),
+    _call("add_item", order="W1", product="mug", quantity=3, amount=50),
+    _call("change_items", order="W1", product="lamp", items=["i1"], new_items=["i6"], method="card_1"),
+    _call("buy", customer="ann", lines=_lines(lamp=1, mug=2), method="card_1", amount=100),
+    _book(_split(card_1=205), "F1", "F2", people=2),
+    _call("use_voucher", customer="ann", order="W1", voucher="v2"),
+)
+"""Wrong calls by which the rules were written."""
+APART: Final = (
+    _call("pay_order", order="W1", method="gift_3", amount=120.5),
+    _call("split_payment", order="W1", payments=_split(card_1=110.5, gift_3=10)),
+    _call("split_payment", order="W2", payments=_split(gift_2=80.01)),
+    _call("refund", order="W2", method="gift_2", amount=80.5),
+    _call("add_item", order="W1", product="lamp", quantity=6, amount=361.5),
+    _call("change_items", order="W1", product="lamp", items=["i3"], new_items=["i2"], method="card_1"),
+    _call("buy", customer="ann", lines=_lines(mug=5), method="gift_2", amount=100),
+    _book(_split(card_1=140), "F1", bags=1),
+    _book(_split(card_1=285), "F2", people=3),
+    _call("use_voucher", customer="ann", order="W2", voucher="v1"),
+)
+"""Further wrong calls."""
+RIGHT: Final = (
+    _call("pay_order", order="W1", method="card_1", amount=120.5),
+    _call("split_payment", order="W1", payments=_split(card_1=30.25, gift_2=90.25)),
+    _call("refund", order="W2", method="gift_2", amount=80),
+    _call("add_item", order="W1", product="lamp", quantity=2, amount=120.5),
+    _call("change_items", order="W1", product="lamp", items=["i1"], new_items=["i2"], method="card_1"),
+    _call("buy", customer="ann", lines=_lines(lamp=1, mug=2), method="card_1", amount=100.25),
+    _book(_split(card_1=410), "F1", "F2", people=2),
+    _book(_split(card_1=160, gift_2=30), "F1", bags=1, insurance=True),
+    _call("use_voucher", customer="ann", order="W1", voucher="v1"),
+)
+"""Calls that are right."""
 
 FACTS = """
 - order: get_order(order = arguments.order)
@@ -143,15 +283,29 @@ def test_diff_does_not_compare_sums_of_other_products() -> None:
     assert (found.name, found.answer, found.why) == ("buy", Change.NOT_COMPARED, "the fact 'price' is declared otherwise")
 
 
+def _desk() -> TableServer:
+    """Return a desk whose reads answer from the tables, and whose changes succeed."""
+    tables = _tables()
+
+    def read(tool: str) -> Callable[[dict[str, Any]], ToolResult]:
+        def answer(given: dict[str, Any]) -> ToolResult:
+            found = tables[tool].get(given[READS[tool]])
+            return failed(ToolErrorCode.NOT_FOUND, "there is no such object") if found is None else done(found)
+
+        return answer
+
+    return TableServer({tool: read(tool) for tool in READS}, ledger=False, served=DECLARATIONS)
+
+
 async def refused(calls: Sequence[FunctionCall]) -> list[FunctionCall]:
     """Return the calls that are refused before their tool is called."""
     found = []
     for call in calls:
-        desk = SupportDesk()
+        desk = _desk()
         constitution = f"{CONSTITUTION}\n## Facts\n{FACTS}"
         engine = LLMAgentEngine(ScriptedAdapter([]), desk, constitution, **grouped(conditions=ConditionsFile(RULES)))
         await engine.call("ann", [call])
-        if not desk.changes:
+        if all(tool in READS for tool, *_ in desk.sent):
             found.append(call)
     return found
 

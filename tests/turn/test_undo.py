@@ -24,10 +24,11 @@ from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.replays.report import ReplayReport
+from graph_agent.testing import OrderDesk
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.undo import undoable
-from tests.address_desk import CONSTITUTION, MAIL, AddressDesk, move, note
+from tests.desk import MAIL, UNDOABLE, Call, move, note, street
 from tests.replayed_turns import replayed
 from tests.scripted_turns import SECRET, done, failed, grouped
 
@@ -35,13 +36,13 @@ from tests.scripted_turns import SECRET, done, failed, grouped
 class Desk:
     """An engine of the desk. Each of its decisions is replayed, and must give the same."""
 
-    def __init__(self, constitution: str = CONSTITUTION, **settings: Any) -> None:
-        self.server, self.clock = AddressDesk(), ManualClock()
+    def __init__(self, constitution: str = UNDOABLE, **settings: Any) -> None:
+        self.server, self.clock = OrderDesk(), ManualClock()
         given = {"clock": self.clock, "ids": SequentialIds(), "signer": Signer(SECRET), **settings}
         self.engine = LLMAgentEngine(ScriptedAdapter([]), self.server, constitution, **grouped(**given))
 
-    async def call(self, *calls: FunctionCall, user: str = "ann") -> FinishedTurn:
-        return await replayed(self.engine, await self.engine.call(user, calls))
+    async def call(self, *calls: Call, user: str = "ann") -> FinishedTurn:
+        return await replayed(self.engine, await self.engine.call(user, [FunctionCall(*one) for one in calls]))
 
     async def undo(self, of: FinishedTurn, user: str = "ann") -> FinishedTurn:
         return await replayed(self.engine, await self.engine.undo(of.record.header.decision_id, user))
@@ -84,17 +85,17 @@ async def test_a_change_is_undone_after_a_yes_and_only_once() -> None:
     undoes = asked.record.header.context.undoes
     assert undoes is not None
     assert (undoes.decision_id, undoes.calls[0].sequence) == (id_of(changed), 1)
-    assert desk.server.written == ["set_address W1 Birch 9"]
+    assert desk.server.changes == ["set_address W1 Birch 9"]
 
     undone = await desk.answer(asked)
-    assert desk.server.streets["W1"] == "Elm 1"
-    assert undone.decision.effects == ["Undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'); added: ok yes"]
+    assert street(desk.server) == "Elm 1"
+    assert undone.decision.effects == ["Undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1')"]
     assert await desk.refused(changed) == (
         "NOT_UNDOABLE: Nothing can be undone: set address (address 'Birch 9', order 'W1') "
         f"(decision {id_of(undone)} has undone it already)."
     )
     assert (await desk.refused(undone)).endswith("(it was an undo itself).")
-    assert desk.server.written == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
+    assert desk.server.changes == ["set_address W1 Birch 9", "set_address W1 Elm 1"]
 
 
 STREETS = ConditionsFile(
@@ -126,14 +127,14 @@ async def test_what_a_condition_reads_is_what_an_undo_restores_and_is_read_once_
     assert reads(asked) == [read_of("Birch 9")]
     await desk.answer(asked)
     assert [tool for tool, _ in desk.server.sent] == ["get_order", "get_order", "set_address"]
-    assert desk.server.streets["W1"] == "Elm 1"
+    assert street(desk.server) == "Elm 1"
 
 
 async def test_an_undo_is_compared_with_what_its_condition_has_read() -> None:
     desk = Desk(conditions=EXISTS)
     changed = await desk.call(move("W1", "Birch 9"))
     asked = await desk.undo(changed)
-    desk.server.streets["W1"] = "Cedar 7"
+    desk.server.orders["W1"]["address"]["street"] = "Cedar 7"
     desk.server.sent.clear()
     late = await desk.answer(asked)
     assert late.decision.reply.endswith(CONFLICT)
@@ -143,12 +144,12 @@ async def test_an_undo_is_compared_with_what_its_condition_has_read() -> None:
     desk = Desk(conditions=STREETS)
     changed = await desk.call(move("W1", "Birch 9"))
     asked = await desk.undo(changed)
-    desk.server.streets["W1"] = "Ash 8"
+    desk.server.orders["W1"]["address"]["street"] = "Ash 8"
     again = await desk.answer(asked)
     assert again.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
     late = await desk.answer(again)
     assert CONFLICT.replace("Cedar 7", "Ash 8") in late.decision.reply
-    assert desk.server.streets["W1"] == "Ash 8"
+    assert street(desk.server) == "Ash 8"
 
 
 @pytest.mark.parametrize("conditions", [None, EXISTS])
@@ -166,7 +167,7 @@ async def test_what_was_read_after_a_change_is_what_the_next_one_of_the_same_obj
         {"address.street": "Elm 1"},
     ]
     await desk.answer(asked)
-    assert desk.server.streets["W1"] == "Elm 1"
+    assert street(desk.server) == "Elm 1"
 
 
 async def test_what_was_read_before_an_earlier_change_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +183,7 @@ async def test_what_was_read_before_an_earlier_change_is_not_restored(monkeypatc
 async def test_a_decision_is_the_same_under_conditions_that_name_what_an_undo_has_read() -> None:
     desk = Desk(conditions=STREETS)
     changed = await desk.call(move("W1", "Birch 9"), move("W1", "Oak 4"))
-    plain = "\n".join(line.partition(" (undone by")[0] for line in CONSTITUTION.splitlines())
+    plain = "\n".join(line.partition(" (undone by")[0] for line in UNDOABLE.splitlines())
     report = await desk.what_if(changed, plain)
     assert (report.differences, report.departure) == ((), None)
 
@@ -191,7 +192,7 @@ async def test_a_value_from_the_result_undoes_a_creation() -> None:
     desk = Desk()
     changed = await desk.call(note("call back"))
     await desk.answer(await desk.undo(changed))
-    assert desk.server.written == ["add_note call back", "delete_note n1"]
+    assert desk.server.changes == ["add_note call back", "delete_note n1"]
     assert desk.server.notes == {}
 
 
@@ -199,9 +200,9 @@ async def test_a_no_takes_nothing() -> None:
     desk = Desk()
     changed = await desk.call(move("W1", "Birch 9"))
     await desk.answer(await desk.undo(changed), yes=False)
-    assert desk.server.streets["W1"] == "Birch 9"
+    assert street(desk.server) == "Birch 9"
     await desk.answer(await desk.undo(changed))
-    assert desk.server.streets["W1"] == "Elm 1"
+    assert street(desk.server) == "Elm 1"
 
 
 async def test_only_the_person_who_made_a_change_undoes_it() -> None:
@@ -222,7 +223,7 @@ async def test_an_undo_after_its_time_is_refused_and_its_question_ends_with_it()
     expired = await desk.answer(asked)
     assert expired.decision.reply == "That question has expired, so nothing was done. Please ask me again."
     assert (await desk.refused(changed)).endswith("(the time in which it could be undone ended at 2026-01-05 09:30 UTC).")
-    assert desk.server.streets["W1"] == "Birch 9"
+    assert street(desk.server) == "Birch 9"
 
 
 CONFLICT = "It has changed since (get order W1): address.street is now 'Cedar 7', this change had left it at 'Birch 9'."
@@ -232,13 +233,13 @@ async def test_what_others_have_changed_since_is_not_overwritten() -> None:
     desk = Desk()
     changed = await desk.call(move("W1", "Birch 9"))
     asked = await desk.undo(changed)
-    desk.server.streets["W1"] = "Cedar 7"
+    desk.server.orders["W1"]["address"]["street"] = "Cedar 7"
     late = await desk.answer(asked)
     assert late.decision.reply == f"Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'). {CONFLICT}"
     again = await desk.undo(changed)
     assert again.decision.decision_type is not DecisionType.REQUEST_CONFIRMATION
     assert again.decision.notices == [f"Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1'). {CONFLICT}"]
-    assert desk.server.streets["W1"] == "Cedar 7"
+    assert street(desk.server) == "Cedar 7"
 
 
 UNCOMPARED = (
@@ -290,8 +291,8 @@ async def test_a_card_is_undone_in_reverse_order_and_what_cannot_be_is_named() -
         "Should I go ahead with all of them? Please answer yes or no."
     )
     await desk.answer(asked)
-    assert desk.server.written[4:] == ["set_address W1 Birch 9", "delete_note n1", "set_address W1 Elm 1"]
-    assert (desk.server.streets["W1"], desk.server.notes) == ("Elm 1", {})
+    assert desk.server.changes[4:] == ["set_address W1 Birch 9", "delete_note n1", "set_address W1 Elm 1"]
+    assert (street(desk.server), desk.server.notes) == ("Elm 1", {})
 
 
 async def test_an_undo_of_several_stops_at_the_first_one_that_is_not_done_and_the_rest_can_be_undone_later() -> None:
@@ -301,16 +302,16 @@ async def test_an_undo_of_several_stops_at_the_first_one_that_is_not_done_and_th
     desk.server.answers["delete_note"] = lambda _: failed(ToolErrorCode.TOOL_REFUSED, "not now")
     stopped = await desk.answer(asked)
     assert stopped.decision.reply == (
-        "Done: Undo: Set address (address 'Cedar 7' → 'Oak 2', order 'W2').\n  Ok: yes\n\n"
+        "Done: Undo: Set address (address 'Cedar 7' → 'Oak 2', order 'W2').\n\n"
         "Not done: undo: Add note (note 'n1') (it failed).\n\nThe tool says:\n> not now\n\n"
         "Not done: undo: Set address (address 'Birch 9' → 'Elm 1', order 'W1') (the action before it was not done)."
     )
-    assert desk.server.streets == {"W1": "Birch 9", "W2": "Oak 2", "W3": "Ash 3"}
+    assert (street(desk.server), street(desk.server, "W2")) == ("Birch 9", "Oak 2")
     del desk.server.answers["delete_note"]
     again = await desk.undo(changed)
     assert "This stays as it is: set address (address 'Cedar 7', order 'W2') (decision" in again.decision.reply
     await desk.answer(again)
-    assert desk.server.streets == {"W1": "Elm 1", "W2": "Oak 2", "W3": "Ash 3"}
+    assert (street(desk.server), street(desk.server, "W2")) == ("Elm 1", "Oak 2")
     assert desk.server.notes == {}
 
 
@@ -321,7 +322,7 @@ async def test_two_questions_about_the_same_undo_do_it_once() -> None:
     undone = await desk.answer(first)
     late = await desk.answer(second)
     assert late.decision.reply == (f"Not done: undo: Add note (note 'n1'). Decision {id_of(undone)} has undone it already.")
-    assert desk.server.written == ["add_note call back", "delete_note n1"]
+    assert desk.server.changes == ["add_note call back", "delete_note n1"]
 
 
 async def test_an_undo_whose_outcome_is_unknown_keeps_others_from_it_and_one_that_failed_does_not() -> None:
@@ -352,7 +353,7 @@ async def test_a_read_that_fails_prevents_the_undo_and_not_the_change() -> None:
         answers[number] = failed(ToolErrorCode.TIMEOUT_ERROR)
         desk.server.answers["get_order"] = lambda _, answers=answers: answers.pop(0)  # type: ignore[misc]
         changed = await desk.call(move("W1", "Birch 9"))
-        assert desk.server.streets["W1"] == "Birch 9"
+        assert street(desk.server) == "Birch 9"
         assert (await desk.refused(changed)).endswith("(it is not known how it was before).")
 
 
@@ -376,7 +377,7 @@ async def test_an_undo_replays_under_other_rules() -> None:
     changed = await desk.call(move("W1", "Birch 9"))
     asked = await desk.undo(changed)
     undone = await desk.answer(asked)
-    plain = "\n".join(line.partition(" (undone by")[0] for line in CONSTITUTION.splitlines())
+    plain = "\n".join(line.partition(" (undone by")[0] for line in UNDOABLE.splitlines())
     for finished in (changed, asked, undone):
         assert not (await desk.what_if(finished, plain)).differences
     without = "\n".join(line for line in plain.splitlines() if not line.startswith("- set_address"))
@@ -384,11 +385,11 @@ async def test_an_undo_replays_under_other_rules() -> None:
 
 
 async def test_a_read_that_the_record_does_not_have_changes_nothing_in_a_replay_under_a_constitution_with_the_marker() -> None:
-    plain = "\n".join(line.partition(" (undone by")[0] for line in CONSTITUTION.splitlines())
+    plain = "\n".join(line.partition(" (undone by")[0] for line in UNDOABLE.splitlines())
     desk = Desk(plain)
     changed = await desk.call(move("W1", "Birch 9"))
     assert reads(changed) == []
-    report = await desk.what_if(changed, CONSTITUTION)
+    report = await desk.what_if(changed, UNDOABLE)
     assert (report.differences, report.departure) == ((), None)
 
 
@@ -421,7 +422,7 @@ async def test_a_call_whose_outcome_was_settled_as_done_is_undone_with_the_settl
     asked = await desk.undo(changed)
     assert "Note: 'n1'" in asked.decision.reply
     undone = await desk.answer(asked)
-    assert (desk.server.notes, desk.server.written) == ({}, ["add_note call back", "delete_note n1"])
+    assert (desk.server.notes, desk.server.changes) == ({}, ["add_note call back", "delete_note n1"])
     assert f"(decision {id_of(undone)} has undone it already)" in await desk.refused(changed)
 
 
