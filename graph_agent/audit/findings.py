@@ -180,6 +180,8 @@ def _answer(record: DecisionRecord, pending: PendingAction) -> str:
         return "was given by the user's own answer."
     if decision.decision_type is DecisionType.CANCEL_PENDING:
         return "was declined by the user."
+    if EntryKind.MINT in {entry.kind for entry in record.entries}:
+        return "was given by the user's own answer: the plan is in force."
     if decision.pending_action is not None and decision.pending_action.id == pending.id:
         return "was asked for again: the answer was unclear."
     if asked_anew:
@@ -189,6 +191,8 @@ def _answer(record: DecisionRecord, pending: PendingAction) -> str:
 
 def _model_calls(record: DecisionRecord) -> Iterator[str]:
     model_entries = [entry for entry in record.entries if entry.kind is EntryKind.MODEL]
+    # The turn then ends with a reply to a failure although its last answer was used.
+    is_interrupted = record.decision.failure is None and any(entry.kind is EntryKind.INTERRUPT for entry in record.entries)
     for number, entry in enumerate(model_entries, start=1):
         response = LLMResponse.model_validate(entry.result)
         if response.finish_reason == "error":
@@ -198,7 +202,7 @@ def _model_calls(record: DecisionRecord) -> Iterator[str]:
         elif response.finish_reason == "max_tokens":
             calls = len(response.function_calls or [])
             yield f"The answer of model call {number} was cut off at the token limit; its {calls} tool calls were discarded."
-        elif number == len(model_entries) and "ERROR_RESPONSE" in record.states:
+        elif number == len(model_entries) and "ERROR_RESPONSE" in record.states and not is_interrupted:
             yield f"The answer of model call {number} could not be used: {_unusable(response, record)}."
 
 

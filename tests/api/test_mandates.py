@@ -65,6 +65,13 @@ async def listed(http: httpx.AsyncClient, query: str = "", headers: dict[str, st
     return found
 
 
+async def test_the_decision_after_the_yes_says_that_the_plan_is_in_force(http: httpx.AsyncClient) -> None:
+    asked = await say(http, "add bread and milk")
+    agreed = await say(http, "yes", asked["conversation_id"])
+    shown = (await http.get(f"/api/decisions/{agreed['decision_id']}", headers=ANN)).json()
+    assert "was given by the user's own answer: the plan is in force." in shown["findings"][0]
+
+
 async def test_a_user_revokes_a_plan_and_the_next_call_asks(http: httpx.AsyncClient) -> None:
     plan = await agree(http)
     said = 'Add task: description = "bread" or "milk"; up to 2 times'

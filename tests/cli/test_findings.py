@@ -154,6 +154,8 @@ def test_a_turn_that_waits_between_two_states_beyond_its_deadline_has_no_call_in
     output = shown(story)
     assert "The turn's deadline passed.\n" in output
     assert "in progress" not in output
+    # The answer of the model was used.
+    assert "could not be used" not in output
 
 
 def test_the_model_refused(shown: Shown) -> None:
