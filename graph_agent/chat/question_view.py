@@ -11,7 +11,7 @@ from graph_agent.models.approval import ApprovalAnswer, ApprovalState, ApproverI
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.card import Card
-from graph_agent.models.decision import ApprovalRequest, PendingAction
+from graph_agent.models.decision import ApprovalRequest, DecisionContext, PendingAction
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.models.sources import CallSources, Source
@@ -213,10 +213,7 @@ def view_of(
 ) -> ApprovalView:
     """Return everything that an approver is shown. `asked` is the decision in which the call was requested."""
     request, action = stored.request, stored.request.action
-    context = None if asked is None else asked.header.context
-    message = "" if context is None else context.message
-    said = () if context is None else context.message_history
-    history = [one.content for one in said if one.role == "user" and one.origin is None]
+    message, history = ("", []) if asked is None else _asked_by(asked.header.context, confirmed=request.confirmed)
     return ApprovalView(
         **dict(summary_of(stored, policy, decided_elsewhere)),
         arguments=action.arguments,
@@ -243,6 +240,14 @@ def view_of(
 def shown_answer(answer: ApprovalAnswer) -> ShownAnswer:
     """Return an answer as others see it."""
     return ShownAnswer(**{name: getattr(answer, name) for name in ShownAnswer.model_fields})
+
+
+def _asked_by(context: DecisionContext, *, confirmed: bool) -> tuple[str, list[str]]:
+    """Return the message that asked for the call, and the user's messages before it; a yes only answers the question."""
+    said = [one.content for one in context.message_history if one.role == "user" and one.origin is None]
+    # Each time that it was asked again, another answer stands between.
+    since = 0 if context.pending_confirmation is None or not confirmed else context.pending_confirmation.asked
+    return (said[-since], said[:-since]) if 0 < since <= len(said) else (context.message, said)
 
 
 def _origins(request: ApprovalRequest, sources: CallSources, policy: CompiledPolicy) -> dict[str, str]:

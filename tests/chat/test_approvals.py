@@ -15,7 +15,7 @@ from sqlalchemy import Connection, update
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.approvals import ApprovalService
-from graph_agent.chat.question_view import QuestionSummary
+from graph_agent.chat.question_view import ApprovalView, QuestionSummary
 from graph_agent.chat.questions import Person
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
@@ -203,6 +203,10 @@ async def test_a_yes_comes_first_and_is_kept_while_the_call_waits(each_environme
     request = request_of(waits)
     assert request.confirmed
     assert "Nothing has been done yet" in waits.reply
+    # The approver reads what asked for the call, and not the yes.
+    view = await chat.questions.view(request.id, Person("bob", ("manager",)))
+    assert isinstance(view, ApprovalView)
+    assert (view.message, view.earlier_messages) == ("delete bread", [])
     late = await chat.send("ann", "Yes.", answers=yes_to(asked))
     assert late.reply == "That question has already been answered, so nothing was done now."
     await respond(chat, request)
