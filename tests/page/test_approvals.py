@@ -55,7 +55,7 @@ def test_two_managers_approve_and_the_open_chat_shows_what_was_done(site: Site) 
     with site.page(refusals=True) as ann, site.page(refusals=True) as bob, site.page(refusals=True) as eve:
         sign_in(ann, "ann")
         say(ann, "add a task to buy bread")
-        card = ann.get_by_role("region", name="Approval")
+        card = ann.get_by_role("article", name="Approval")
         expect(card.get_by_role("heading")).to_have_text("Waits for approval")
         expect(card.get_by_text("It waits for another person with the role finance or manager: two people.")).to_be_visible()
         expect(card.get_by_role("button", name="Withdraw")).to_be_visible()
@@ -75,12 +75,12 @@ def test_two_managers_approve_and_the_open_chat_shows_what_was_done(site: Site) 
         expect(card).to_contain_text("buy bread")
         expect(card.get_by_role("button", name="Withdraw")).to_have_count(0)
         # No yes was asked for or given, and what code says is not shown as said by the user; the tasks are current.
-        expect(ann.get_by_role("region", name="Confirmation")).to_have_count(0)
+        expect(ann.get_by_role("article", name="Confirmation")).to_have_count(0)
         assert ann.locator(".message.user:not(.event)").all_inner_texts() == ["add a task to buy bread"]
         expect(ann.locator(".tasks li")).to_have_text("buy bread")
         ann.reload()
         expect(card).to_contain_text("buy bread")
-        expect(ann.get_by_role("region", name="Confirmation")).to_have_count(0)
+        expect(ann.get_by_role("article", name="Confirmation")).to_have_count(0)
         # The card says all of it.
         expect(ann.locator(".message.event")).to_have_count(0)
         expect(ann.locator(".message")).to_have_count(2)
@@ -101,7 +101,7 @@ def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int) 
             assert bob.evaluate("document.documentElement.scrollWidth") <= width
             deny.click()
             expect(bob.get_by_role("heading", name="Denied")).to_be_visible()
-        card = ann.get_by_role("region", name="Approval")
+        card = ann.get_by_role("article", name="Approval")
         expect(card.get_by_text("'bob' says: 'not now'")).to_be_visible()
         expect(card.get_by_text("Denied by 'bob' as manager.")).to_be_visible()
         expect(card).to_have_attribute("data-state", "denied")
@@ -146,7 +146,7 @@ def test_a_withdrawn_request_can_no_longer_be_answered_in_the_view_of_its_approv
         expect(ann.get_by_role("heading", name="Withdrawn")).to_be_visible()
         expect(bob.get_by_role("heading", name="Withdrawn")).to_be_visible()
         expect(bob.get_by_role("button", name="Approve")).to_have_count(0)
-        expect(ann.get_by_role("region", name="Confirmation")).to_have_count(0)
+        expect(ann.get_by_role("article", name="Confirmation")).to_have_count(0)
 
 
 class _LaterThatDay:

@@ -54,7 +54,7 @@ def test_aisvs_9_2_2_a_hostile_value_changes_no_word_of_a_card_and_hides_nothing
     assert len(canonical_json(reason).encode()) < MAX_ARGUMENT_BYTES
     with site.page(viewport={"width": 390, "height": 780}) as page:
         say(page, "cancel it")
-        card = page.get_by_role("region", name="Confirmation")
+        card = page.get_by_role("article", name="Confirmation")
         expect(card.get_by_role("heading")).to_have_text("Waits for your yes")
         words = card.locator(".sentence").evaluate(
             "one => [...one.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data)"

@@ -10,6 +10,7 @@ from graph_agent.models.card import Card, CardState
 from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.testing import TestClient, calls, open_installation, says
+from tests.chat.test_approvals import request_of, respond
 
 CONSTITUTION = """You lend things.
 
@@ -17,7 +18,9 @@ CONSTITUTION = """You lend things.
 - find_loan: Find a loan (reads)
 - extend: "Extend {loan_record.item or loan} until {due}[ (was {loan_record.due})]" (requires confirmation) \
 (undone by extend(loan = arguments.loan, due = loan_record.due) for 30 minutes)
-- charge_fee: "Charge {amount as EUR} for {loan_record.item or loan}" (without confirmation)
+- charge_fee: "Charge {amount as EUR} for {loan_record.item or loan}" (without confirmation) \
+(undone by waive_fee(fee = result.fee) for 30 minutes)
+- waive_fee: "Waive fee {fee}" (requires confirmation)
 
 ## Facts
 - loan_record: find_loan(loan = arguments.loan)
@@ -59,7 +62,11 @@ def desk() -> FunctionTools:
         fees.append(loan)
         return {"fee": len(fees), "amount": f"{amount}.00"}
 
-    return FunctionTools(find_loan, extend, charge_fee)
+    def waive_fee(fee: int) -> dict[str, Any]:
+        """Waive a fee."""
+        return {"fee": fee, "status": "waived"}
+
+    return FunctionTools(find_loan, extend, charge_fee, waive_fee)
 
 
 async def yes(client: TestClient, asked: ChatAnswer) -> ChatAnswer:
@@ -75,13 +82,16 @@ async def last_card(client: TestClient, conversation: str) -> Card:
 EXTENDED = "Extend 'camera' until 15 January 2027 (was 10 December 2026)"
 
 
-async def test_the_texts_of_a_loan_desk() -> None:
+async def test_the_texts_of_a_loan_desk_in_a_session_of_a_dozen_messages() -> None:
     script = [
         calls("extend", loan=1, due="2027-01-15"),
+        calls("charge_fee", loan=1, amount=20),
+        says("It is charged."),
         calls("charge_fee", loan=1, amount=60),
         calls("charge_fee", loan=1, amount=120),
         calls("extend", loan=3, due="2027-02-02"),
         says("It is back already."),
+        calls("charge_fee", loan=1, amount=120),
     ]
     conditions = ConditionsFile(RULES, roles=("manager",))
     async with open_installation(desk(), CONSTITUTION, script, conditions=conditions) as client:
@@ -93,13 +103,15 @@ async def test_the_texts_of_a_loan_desk() -> None:
         assert (extended.reply, extended.decision.effects) == (f"Done: {EXTENDED} (loan 1).", [f"{EXTENDED} (loan 1)"])
         card = await last_card(client, asked.conversation_id)
         assert (card.state, card.heading, card.calls[0].result) == (CardState.DONE, "Done", ())
+        low = await client.send("charge 20")
+        assert low.decision.effects == ["Charge €20.00 for 'camera' (loan 1)"]
         fee = await client.send("charge 60")
         assert fee.reply == (
             "A rule asks for your yes: fees over 50 need a yes. Charge €60.00 for 'camera'\n  Loan: 1\n"
             "Should I go ahead? Please answer yes or no."
         )
         charged = await yes(client, fee)
-        assert charged.reply == "Done: Charge €60.00 for 'camera' (loan 1).\n  Fee: 1"
+        assert charged.reply == "Done: Charge €60.00 for 'camera' (loan 1).\n  Fee: 2"
         high = await client.send("charge 120")
         assert high.reply.startswith(
             "A rule asks for your yes: fees over 50 need a yes. "
@@ -121,7 +133,42 @@ async def test_the_texts_of_a_loan_desk() -> None:
         )
         card = await last_card(client, asked.conversation_id)
         assert (card.heading, card.calls[0].said.undoes) == ("Undo: waits for your yes", EXTENDED)
-        # The answers by button are on their cards alone.
-        page = await client.chat.conversation("ann", asked.conversation_id)
-        hidden = [one.content for one in page.messages if one.in_card]
-        assert hidden == ["Yes.", extended.reply, "Yes.", charged.reply]
+        undone = await yes(client, undo)
+        assert undone.reply == f"Done: Undo: {EXTENDED} (due 15 January 2027 → 10 December 2026, loan 1)."
+        waive = await client.chat.undo("ann", charged.decision_id)
+        assert waive.reply == (
+            "It is not known whether others have changed this since, which the undo takes away too: "
+            "charge €60.00 for 'camera' (loan 1). Undo: Charge €60.00 for 'camera'\n  Fee: 2\n  Loan: 1\n"
+            "Should I go ahead? Please answer yes or no."
+        )
+        waived = await yes(client, waive)
+        assert waived.reply == "Done: Undo: Charge €60.00 for 'camera' (fee 2).\n  Status: 'waived'"
+        again = await client.send("charge 120 after all")
+        waits = await yes(client, again)
+        request = request_of(waits)
+        await respond(client.chat, request)
+        shown = await client.chat.conversation("ann", asked.conversation_id)
+        cards = [one.card for one in shown.messages if one.card is not None]
+        assert [(one.heading, one.people) for one in cards] == [
+            ("Done, and undone later", ()),
+            ("Done, and undone later", ()),
+            ("Set aside by your next message", ()),
+            ("Undo: done", ()),
+            ("Undo: done", ()),
+            ("Done", ("Approved by 'bob' as manager.",)),
+        ]
+        assert [row.text for row in cards[-1].calls[0].result] == ["3"]
+        # What was asked for by a button, and its answers, are on the cards alone, and so is what was set aside.
+        by_button = (extended, charged, undo, undone, waive, waived, waits)
+        assert {one.decision_id for one in shown.messages if one.in_card and one.role == "user"} >= {
+            one.decision_id for one in by_button
+        }
+        assert [one.content for one in shown.messages if one.role == "user" and not one.in_card] == [
+            "keep the camera longer",
+            "charge 20",
+            "charge 60",
+            "charge 120",
+            "keep the laptop longer",
+            "charge 120 after all",
+        ]
+        assert [line for one in shown.messages for line in one.notices] == [refused.decision.notices[1]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -25,7 +25,9 @@ from graph_agent.question.tables import Asks, QuestionState, questions
 from graph_agent.question.transitions import Questions
 from graph_agent.record.operations import undone_by
 from graph_agent.record.tables import call_operations
+from graph_agent.reply.fixed import not_done
 from graph_agent.words.cards import AskedOthers, Followed, card_of, card_of_request
+from graph_agent.words.said import brief_of
 
 _ASKED = [questions.c[name].label(f"question_{name}") for name in ("state", "subject", "ended_at", "closed_by")]
 _of_these: BindParameter[str] = bindparam("decisions", expanding=True)
@@ -156,7 +158,8 @@ class ConversationStore:
             ended = [one.closed_by for one in requests.values() if one.state is ApprovalState.APPROVED and one.closed_by]
             followed, last = _followed(connection, [*approved, *ended]), _last_asking(rows)
             others = {key: replace(one, followed=followed.get(one.closed_by or "")) for key, one in requests.items()}
-            shown = _in_cards([_message(row, followed, others, has_card=row.id in last) for row in rows[:limit]])
+            dropped = _dropped(row for row in rows[:limit] if row.id in last)
+            shown = _in_cards([_message(row, followed, others, has_card=row.id in last) for row in rows[:limit]], dropped)
             return conversation, shown[::-1], len(rows) > limit, None if waiting is None else action_of(waiting)
 
         conversation, shown, has_more, pending = await self._database.read(read_conversation)
@@ -178,19 +181,35 @@ class ConversationStore:
         }
 
 
-def _in_cards(shown: Iterable[StoredMessage]) -> list[StoredMessage]:
-    """Return the messages; those that the card of a request for approval says are marked, and have no card of the same."""
+def _in_cards(shown: Iterable[StoredMessage], dropped: Mapping[str, str]) -> list[StoredMessage]:
+    """Return the messages without what a card among them says: whole messages are marked, and notices left out.
+
+    The card of a request for approval says its end, that of an undo what was asked for, and one that was set aside its notice.
+    """
     found = list(shown)
     said = {one: message.card for message in found if message.card and message.card.request for one in message.card.says}
-    return [_without_repetition(message, said.get(message.decision_id)) for message in found]
+    undoing = {message.decision_id for message in found if message.card and any(one.said.undoes for one in message.card.calls)}
+    return [_without_repetition(message, said.get(message.decision_id), undoing, dropped) for message in found]
 
 
-def _without_repetition(message: StoredMessage, said: Card | None) -> StoredMessage:
+def _without_repetition(
+    message: StoredMessage, said: Card | None, undoing: Collection[str], dropped: Mapping[str, str]
+) -> StoredMessage:
     by_code = message.authors is not None and message.authors.message is TextAuthor.CODE
+    if by_code and message.role == "user" and message.decision_id in undoing:
+        return message.replace(in_card=True)
+    if (notice := dropped.get(message.decision_id)) in message.notices:
+        message = message.replace(notices=[one for one in message.notices if one != notice])
     if said is None or not (by_code or message.role == "assistant"):
         return message
     own = None if message.card is not None and message.card.request == said.request else message.card
     return message.replace(in_card=own is None, card=own)
+
+
+def _dropped(rows: Iterable[Row[Any]]) -> dict[str, str]:
+    """Return the notices about the questions of these messages that a later message has set aside, by its decision."""
+    replaced = [row for row in rows if row.question_state is QuestionState.REPLACED and row.question_closed_by is not None]
+    return {row.question_closed_by: not_done(brief_of(action_in(row.question_subject))) for row in replaced}
 
 
 def _last_asking(rows: Iterable[Row[Any]]) -> set[str]:

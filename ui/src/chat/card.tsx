@@ -27,7 +27,8 @@ export function QuestionCard({ card, busy, onAnswer, onWithdraw, hint, label = "
   const waits = card.state === "waiting" && !late;
   const several = card.calls.length > 1;
   return (
-    <section class={`card ${waits ? "" : "closed"} ${card.state}`} data-question={card.id} data-state={card.state} aria-label={label} tabindex={-1}>
+    // No landmark: a conversation has many of them.
+    <article class={`card ${waits ? "" : "closed"} ${card.state}`} data-question={card.id} data-state={card.state} aria-label={label} tabindex={-1}>
       <header>
         <h2>
           <Visible text={late ? card.late : card.heading} />
@@ -58,7 +59,7 @@ export function QuestionCard({ card, busy, onAnswer, onWithdraw, hint, label = "
         ))}
       </ol>
       {waits && <Lines of={[...(card.because ?? []), ...(card.approval_then ? [card.approval_then] : [])]} />}
-      <Lines of={card.people} />
+      <Lines of={card.people} plain={Boolean(card.answered_at)} />
       {card.note && (
         <p class="quiet">
           <Visible text={card.note} />
@@ -90,21 +91,22 @@ export function QuestionCard({ card, busy, onAnswer, onWithdraw, hint, label = "
       )}
       {undo}
       {(card.answered_in || card.request) && (
-        <p class="quiet">
+        <p class="quiet links">
           {card.answered_in && <a href={addressOf(`/decisions/${card.answered_in}`)}>Decision</a>}
           {card.answered_in && card.request && " · "}
           {card.request && <a href={addressOf(`/inbox/${card.request}`)}>Request</a>}
         </p>
       )}
-    </section>
+    </article>
   );
 }
 
-function Lines({ of: lines }: { of: readonly string[] | undefined }): VNode {
+/** Sentences about the call: marked while the user, or somebody else, has to act on them. */
+function Lines({ of: lines, plain = false }: { of: readonly string[] | undefined; plain?: boolean }): VNode {
   return (
     <>
       {lines?.map((text) => (
-        <p key={text} class="notice">
+        <p key={text} class={plain ? "" : "notice"}>
           <Visible text={text} />
         </p>
       ))}
@@ -121,11 +123,6 @@ function Call({ call }: { call: CardCall }): VNode {
   return (
     <>
       {heading && <span class={`verdict ${call.state ?? ""}`}>{heading}</span>}
-      {said.undoes && (
-        <p class="quiet">
-          <Visible text={said.undoes} />
-        </p>
-      )}
       <p class="sentence">
         {said.parts.map((part, index) =>
           part.value ? (

@@ -41,10 +41,13 @@ interface Props {
 
 /** For so many of the last messages with receipts or notices the page asks whether they can be undone. */
 const UNDOABLE = 10;
+/** So many pixels from the end of the thread its reader counts as at the end. */
+const NEAR_END = 40;
 
 export function Thread({ conversation, turn, running, ended, onRetry, chosen, onChoose, onAnswer, onWithdraw }: Props): VNode {
   const log = useRef<HTMLDivElement>(null);
   const end = useRef<HTMLDivElement>(null);
+  useEffect(() => (log.current ? followEnd(log.current) : undefined), []);
   // How far the end of the thread was below what the user saw when earlier messages were asked for.
   const below = useRef<number | null>(null);
   const messages = conversation?.messages ?? [];
@@ -141,6 +144,23 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   );
 }
 
+/** Keep the end in sight while something is added or the window changes, until the user scrolls up. */
+function followEnd(thread: HTMLElement): () => void {
+  let isAtEnd = true;
+  const look = (): void => void (isAtEnd = thread.scrollHeight - thread.scrollTop - thread.clientHeight < NEAR_END);
+  const follow = (): void => void (isAtEnd && (thread.scrollTop = thread.scrollHeight));
+  const added = new MutationObserver(follow);
+  const resized = new ResizeObserver(follow);
+  thread.addEventListener("scroll", look);
+  added.observe(thread, { childList: true, subtree: true });
+  resized.observe(thread);
+  return () => {
+    thread.removeEventListener("scroll", look);
+    added.disconnect();
+    resized.disconnect();
+  };
+}
+
 /** What the model has asked for in the running turn, as it happens: with its arguments, its verdict, and the receipt of a change. */
 function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
   const calls = visits.flatMap((visit, index) => {
@@ -182,8 +202,8 @@ function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
 }
 
 /** True if the card that says a message is among those that are shown. */
-function isSaid({ decision_id }: StoredMessage, messages: readonly StoredMessage[]): boolean {
-  return messages.some(({ card }) => card?.says?.includes(decision_id));
+function isSaid({ decision_id: id }: StoredMessage, messages: readonly StoredMessage[]): boolean {
+  return messages.some(({ card, decision_id }) => card && (decision_id === id || card.says?.includes(id)));
 }
 
 /** True in a turn that no message of the user has begun, such as the end of a request for approval. */
@@ -204,10 +224,7 @@ interface ItemProps {
 function StoredItem({ message, card, chosen, isNotice, onChoose, undo }: ItemProps): VNode {
   const answer = message.role === "assistant";
   return (
-    <article
-      class={`message ${message.role} ${chosen ? "chosen" : ""} ${!answer && isByCode(message) ? "event" : ""}`}
-      {...(answer && { onClick: onChoose })}
-    >
+    <article class={`message ${message.role} ${chosen ? "chosen" : ""} ${!answer && isByCode(message) ? "event" : ""}`}>
       <Boundary
         instead={
           <p class="content">
@@ -230,7 +247,7 @@ function StoredItem({ message, card, chosen, isNotice, onChoose, undo }: ItemPro
           </time>
           <span class="quiet">{byline(message.authors)}</span>
           <a href={addressOf(`/decisions/${message.decision_id}`)}>Decision</a>
-          <button type="button" class="plain" aria-pressed={chosen}>
+          <button type="button" class="plain" aria-pressed={chosen} onClick={onChoose}>
             Path
           </button>
         </footer>

@@ -72,11 +72,7 @@ export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNo
           type="button"
           class="undo"
           disabled={busy || asking}
-          onClick={(event) => {
-            // A click on the message shows its path.
-            event.stopPropagation();
-            void ask();
-          }}
+          onClick={() => void ask()}
         >
           Undo ({remaining(left)} left)
         </button>
