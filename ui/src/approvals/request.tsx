@@ -10,10 +10,15 @@ export function when(one: QuestionSummary): string {
   return one.state === "open" ? `until ${shortTime(one.expires_at)}` : shortTime(one.ended_at ?? one.created_at);
 }
 
+/** The classes of its card: amber only while it waits. */
+export function cardOf({ state }: QuestionSummary): string {
+  return `card ${state === "open" ? "" : `closed ${state}`}`;
+}
+
 /** A question in a list. It is answered where all of it is shown. */
 export function Listed({ request: one }: { request: QuestionSummary }): VNode {
   return (
-    <article class="card" aria-label="Request">
+    <article class={cardOf(one)} aria-label="Request">
       <header>
         <h2>{one.state_words}</h2>
         <span class="time">{when(one)}</span>

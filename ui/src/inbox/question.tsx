@@ -7,7 +7,7 @@ import type { ApprovalView as Shown, QuestionSummary } from "../shared/client";
 import { textOf } from "../shared/json";
 import { Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
-import { Facts, LookedUp, Row, when } from "../approvals/request";
+import { cardOf, Facts, LookedUp, Row, when } from "../approvals/request";
 import { Confirmation } from "./confirmation";
 import { answerQuestion, cancelQuestion, readQuestion, useEvery } from "./store";
 
@@ -44,7 +44,7 @@ function Request({ shown, failure, setFailure, load }: RequestProps): VNode {
   };
   const open = shown.state === "open";
   return (
-    <section class="card" aria-label="Request">
+    <section class={cardOf(shown)} aria-label="Request">
       <header>
         <h2>{shown.state_words}</h2>
         <span class="time">{when(shown)}</span>

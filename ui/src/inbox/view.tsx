@@ -35,7 +35,7 @@ function Lists(): VNode {
   const empty = LISTS.find(([name]) => name === which)?.[2] ?? "";
   return (
     <>
-      <div class="tabs" role="group" aria-label="Which questions">
+      <div class="ranges" role="group" aria-label="Which questions">
         {LISTS.map(([name, text]) => (
           <button key={name} type="button" aria-pressed={which === name} onClick={() => setWhich(name)}>
             {text}
