@@ -26,7 +26,6 @@ from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.graph import diagram
 from graph_agent.graph.transcript import result_json
 from graph_agent.llm.embedded.fixed_requests import FixedRequestsFile
-from graph_agent.llm.embedded.templates import all_templates
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
 from graph_agent.policy.compiled import compile_policy
@@ -192,12 +191,6 @@ def read_yaml(page: Page, block: Block) -> Iterator[str]:
         load_fixtures(file)
     elif "requests" in value:
         FixedRequestsFile.model_validate(value)
-    elif "intents" in value:
-        shipped = {template.sentence for template in all_templates() if template.intent in value["intents"]}
-        shown = {
-            sentence for intent in value["intents"].values() for group in intent["data"] for sentence in group["sentences"]
-        }
-        yield from sorted(shown - shipped)
     else:
         # With shellcheck and pyflakes the result would depend on what is installed here.
         lint = [str(Path(sys.executable).parent / "actionlint"), "-shellcheck=", "-pyflakes=", "-"]
