@@ -25,9 +25,7 @@ async def ask_about_plan(turn: Turn, runtime: TurnRuntime, proposed: Mapping[str
     After a plan that the user has not agreed to, the message gets no second one, and a dry run asks nothing. A model that was
     not given the form may have invented it.
     """
-    earlier = turn.context.pending_confirmation
-    refused = earlier is not None and earlier.plan is not None and turn.agreed is None
-    if refused or turn.context.dry_run or not runtime.snapshot.offers_plans:
+    if turn.has_unwanted_plan or turn.context.dry_run or not runtime.snapshot.offers_plans:
         return None
     policy = runtime.snapshot.policy
     try:

@@ -112,6 +112,12 @@ class Turn:
         return None if self.prompt is None else self.prompt.request
 
     @property
+    def has_unwanted_plan(self) -> bool:
+        """True if the message is no yes to the plan that the user was asked about: then it gets no second one."""
+        asked = self.context.pending_confirmation
+        return asked is not None and asked.plan is not None and self.agreed is None
+
+    @property
     def went_on_from(self) -> PendingAction | None:
         """The question that the turn has gone on from: what was changed before it is not changed again."""
         return self.confirmed or self.agreed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graph_agent.graph.state import Turn
@@ -14,11 +14,15 @@ from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.plan_check import plan_problem
+from graph_agent.policy.reasons import Reason, ReasonCode
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.forms import ALL_FORMS, PROPOSE_PLAN
 from graph_agent.words.readable import readable_data
+from graph_agent.words.reasons import for_model
 
-_NOT_NOW = {"success": False, "error": "not now: the other calls were run first; use this alone to end your turn"}
+_CALLS_FIRST = "not now: the other calls were run first; use this alone to end your turn"
+_ALONE = "not now: use this alone to end your turn"
 
 MAX_NOTES_CHARS = 2_000
 """Limit for the notes about the content of one result."""
@@ -51,26 +55,43 @@ def _content_notes(result: ToolResult) -> list[str]:
     return shown
 
 
-def with_round(prompt: Prompt, response: LLMResponse, calls: tuple[TurnCall, ...], policy: CompiledPolicy) -> Prompt:
-    """Return `prompt` with the calls of `response` and a function response to each.
-
-    `calls` are the tool calls of this round, without reply forms.
-    """
+def with_round(prompt: Prompt, response: LLMResponse, turn: Turn, snapshot: PolicySnapshot) -> Prompt:
+    """Return `prompt` with the calls of `response`, the one of this round, and a function response to each."""
     requested = response.function_calls or []
-    tool_calls = iter(calls)
+    tool_calls = iter(this_round(turn))
     messages = [by_model(response)]
     for call in requested:
-        form = call.name in ALL_FORMS
-        messages.append(
-            answer_to(call, _not_now(call, policy), Origin.CODE) if form else _read_result(next(tool_calls), policy, call)
-        )
+        if call.name in ALL_FORMS:
+            body = {"success": False, "error": _why_unused(call, requested, turn, snapshot)}
+            messages.append(answer_to(call, body, Origin.CODE))
+        else:
+            messages.append(_read_result(next(tool_calls), snapshot.policy, call))
     return prompt.extended(*messages)
 
 
-def _not_now(form: FunctionCall, policy: CompiledPolicy) -> dict[str, Any]:
-    """Return the answer to a form that did not end the turn."""
-    why = plan_problem(form.arguments, policy) if form.name == PROPOSE_PLAN else None
-    return _NOT_NOW if why is None else {"success": False, "error": f"the plan was not shown to the user: {why}"}
+def _why_unused(form: FunctionCall, requested: Sequence[FunctionCall], turn: Turn, snapshot: PolicySnapshot) -> str:
+    """Return the reason why a form did not end the turn, for the model. `requested` are all calls of its response."""
+    is_plan = form.name == PROPOSE_PLAN
+    if is_plan and not snapshot.offers_plans:
+        return for_model(Reason(ReasonCode.NOT_LISTED))
+    if turn.pending is not None and turn.pending.plan is not None:
+        return for_model(Reason(ReasonCode.AWAITS_USER))
+    why = _why_not_shown(form.arguments, turn, snapshot.policy) if is_plan else None
+    if why is None and any(call.name not in ALL_FORMS for call in requested):
+        return _CALLS_FIRST
+    if why is None and any(call.name != form.name for call in requested):
+        return _ALONE
+    # A reply form alone ends the turn.
+    return f"the plan was not shown to the user: {why or 'the rules let none of its calls run'}"
+
+
+def _why_not_shown(plan: Mapping[str, Any], turn: Turn, policy: CompiledPolicy) -> str | None:
+    """Return the reason why the user is not asked about a plan, wherever it stands in a response; None if there is none."""
+    if (why := plan_problem(plan, policy)) is not None:
+        return why
+    if turn.has_unwanted_plan:
+        return "the user has not agreed to a plan, and gets no second one for this message"
+    return "a dry run asks the user nothing" if turn.context.dry_run else None
 
 
 def with_confirmed_calls(prompt: Prompt, confirmed: PendingAction, calls: Sequence[TurnCall], policy: CompiledPolicy) -> Prompt:

@@ -373,6 +373,54 @@ async def test_a_plan_that_cannot_be_asked_about_is_explained_to_the_model(log: 
     assert "line 1: ship is in no plan" in str(answer)
 
 
+def answer_to_plan(model: ScriptedAdapter) -> str:
+    """Return the answer of code to the last plan that the model proposed."""
+    told = [one.function_response for one in model.requests[-1].messages if one.function_response is not None]
+    return next(str(one.response["error"]) for one in reversed(told) if one.name == "propose_plan")
+
+
+@pytest.mark.parametrize(
+    ("proposed", "rules", "why"),
+    [
+        (calls(("propose_plan", {"lines": [REFUNDS]}), refund()), PERMIT, "not now: the other calls were run first;"),
+        (calls(("propose_plan", {"lines": [REFUNDS]}), ("answer", {"text": "?"})), ASKS, "not now: use this alone"),
+        (plan(line(order={"is": ["W666"]}, amount={"at_most": 5})), ASKS, "the rules let none of its calls run"),
+    ],
+)
+async def test_a_plan_that_is_not_shown_is_answered_with_the_reason(log: Database, proposed: Any, rules: str, why: str) -> None:
+    desk = Desk(log, [proposed, says("All right.")], rules=rules, solver=solve)
+    turn = await desk.say()
+    assert turn.decision.pending_action is None
+    assert why in answer_to_plan(desk.model)
+
+
+async def test_a_second_plan_after_a_no_and_one_in_a_dry_run_are_answered_with_the_reason(log: Database) -> None:
+    desk = Desk(log, [plan(), plan(), says("All right."), plan(), says("All right.")])
+    await desk.say()
+    await desk.say("please show me what W7 and W8 are about instead of that, and then tell me what they cost")
+    assert answer_to_plan(desk.model).endswith("the user has not agreed to a plan, and gets no second one for this message")
+    await desk.say("refund it", conversation_id="c9", dry_run=True)
+    assert answer_to_plan(desk.model).endswith("a dry run asks the user nothing")
+
+
+@pytest.mark.parametrize("beside", [[], [refund()], [("ask_user", {"question": "Which?", "reason": "unclear_intent"})]])
+async def test_a_plan_of_a_model_that_was_not_given_the_form_is_no_tool(log: Database, beside: list[Any]) -> None:
+    tools = [tool._replace(marker=tool.marker.replace("(in plans)", "").strip()) for tool in TOOLS]
+    desk = Desk(log, [calls(("propose_plan", {"lines": [REFUNDS]}), *beside), says("All right.")], rules=PERMIT, tools=tools)
+    await desk.say()
+    assert answer_to_plan(desk.model) == "there is no such tool"
+
+
+async def test_the_conversation_of_a_plan_that_was_shown_says_that_it_waits(log: Database) -> None:
+    desk = Desk(log, [plan()])
+    record = (await desk.say()).record
+    steps = [step async for step in desk.engine.steps_of(record, await desk.engine.snapshot_of(record.header))]
+    prompt = steps[-1].turn.prompt
+    assert prompt is not None
+    (answer,) = [one.function_response for one in prompt.request.messages if one.function_response is not None]
+    assert answer.response["error"] == "waiting for the user's confirmation"
+
+
 async def test_without_the_marker_no_model_is_given_the_form(log: Database) -> None:
     plain = Desk(
         log, [says("Hello.")], tools=[tool._replace(marker=tool.marker.replace("(in plans)", "").strip()) for tool in TOOLS]

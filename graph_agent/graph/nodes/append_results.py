@@ -12,4 +12,4 @@ async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:
     if (confirmed := turn.unused_yes) is not None:
         return turn.to("appended", prompt=with_confirmed_calls(turn.prompt, confirmed, this_round(turn), policy))
     assert turn.response is not None
-    return turn.to("appended", prompt=with_round(turn.prompt, turn.response, this_round(turn), policy))
+    return turn.to("appended", prompt=with_round(turn.prompt, turn.response, turn, runtime.snapshot))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.intent import read_intent
 from graph_agent.graph.state import EndingKind, Turn, TurnRuntime
-from graph_agent.graph.transcript import this_round, with_confirmed_calls, with_round
+from graph_agent.graph.transcript import with_confirmed_calls, with_round
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode
@@ -16,6 +16,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.committed import is_committed
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code, joined, name_authors, plain
 from graph_agent.reply.fixed import COULD_NOT_GO_ON, INTERRUPTED_UNKNOWN, as_notice, with_receipts
@@ -70,7 +71,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         failure=ending.cause,
         authors=name_authors(_message_author(turn), replied, done, notices),
     )
-    return turn.to("decided", decision=decision, prompt=_whole_conversation(turn, decision.reply, runtime.snapshot.policy))
+    return turn.to("decided", decision=decision, prompt=_whole_conversation(turn, decision.reply, runtime.snapshot))
 
 
 def _not_quoted(turn: Turn, confirmed: int) -> Sequence[TurnCall]:
@@ -174,14 +175,14 @@ def _tool_call(call: TurnCall) -> ToolCall:
     return ToolCall(tool_name=call.call.name, parameters=call.arguments, sequence=call.sequence)
 
 
-def _whole_conversation(turn: Turn, text: str, policy: CompiledPolicy) -> Prompt | None:
+def _whole_conversation(turn: Turn, text: str, snapshot: PolicySnapshot) -> Prompt | None:
     """Return the conversation with a response to every call and the reply at its end."""
     prompt = turn.prompt
     if prompt is None:
         return None
     if (confirmed := turn.unused_yes) is not None and turn.calls:
         # The model was not called: what the user confirmed ran, or the user is asked again.
-        prompt = with_confirmed_calls(prompt, confirmed, turn.calls, policy)
+        prompt = with_confirmed_calls(prompt, confirmed, turn.calls, snapshot.policy)
     elif turn.ending is not None and turn.ending.kind is EndingKind.AWAITING and turn.response is not None:
-        prompt = with_round(prompt, turn.response, this_round(turn), policy)
+        prompt = with_round(prompt, turn.response, turn, snapshot)
     return prompt.extended(reply(text)) if text else prompt
