@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -50,22 +51,27 @@ _WAYS = (
     _Way("the rules of `policy new`", has_rules=True, attended=True),
     _Way("the same, every question answered no", has_rules=True, attended=False),
     _Way("the same with an honest plan", has_rules=True, attended=True, plans="honest"),
+    _Way("the same with a cautious plan", has_rules=True, attended=True, plans="cautious"),
     _Way("a yes to the honest plan, a no to every other question", has_rules=True, attended=False, plans="honest"),
     _Way("a yes to the worst plan", has_rules=True, attended=True, plans="worst"),
 )
 
 
 class _Foresight:
-    """Stands for `random` in the suites: a one-time password is the one that the recorded model types next."""
+    """Stands for `random` in the suites: what is drawn there is what the recorded model names next.
+
+    Passwords for one time and the numbers of orders are drawn.
+    """
 
     def __init__(self, model: RecordedModel) -> None:
         self._model = model
 
     def choices(self, digits: str, k: int) -> list[str]:
-        return list(self._model.next_argument("otp") or digits[:k])
+        return list(next(self._model.next_arguments("otp"), digits[:k]))
 
-    def randint(self, low: int, high: int) -> int:  # noqa: ARG002 (the signature of random.randint)
-        return low
+    def randint(self, low: int, high: int) -> int:
+        named = (int(digits) for order in self._model.next_arguments("order_id") for digits in re.findall(r"\d+", order))
+        return next((number for number in named if low <= number <= high), low)
 
 
 def _row(

@@ -102,10 +102,10 @@ class RecordedModel(RequestAdapter):
             responses[at:at] = [] if at is None else [plan]
         self.waiting = deque(responses)
 
-    def next_argument(self, name: str) -> str | None:
-        """Return the first argument of this name among the calls to come."""
+    def next_arguments(self, name: str) -> Iterator[str]:
+        """Return the arguments of this name in the calls to come."""
         calls = (call for response in self.waiting for call in response.function_calls or ())
-        return next((str(call.arguments[name]) for call in calls if name in call.arguments), None)
+        return (str(call.arguments[name]) for call in calls if name in call.arguments)
 
     async def respond(self, request: LLMRequest) -> LLMResponse:  # noqa: ARG002 (it goes on as it was recorded)
         return self.waiting.popleft() if self.waiting else says(SILENT)
