@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,10 +22,12 @@ from typing import Any
 import hypothesis
 import pytest
 
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.record.tree.tables import tree_leaves
 from tests import fork_server
-from tests.chat.environment import migrated
+from tests.api.oidc_server import Issuer, oidc_issuer
+from tests.chat.environment import Environment, migrated, open_environment
 from tests.postgresql_copies import PostgresqlCopies
 from tests.run_folder import run_folder, service, use_memory
 from tests.run_time import expected_time
@@ -198,6 +200,35 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def environment(tmp_path: Path, template: Path) -> AsyncGenerator[Environment]:
+    """A complete installation on SQLite files."""
+    async with open_environment(tmp_path, template) as environment:
+        yield environment
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+async def each_environment(
+    request: pytest.FixtureRequest, tmp_path: Path, template: Path, clock: ManualClock
+) -> AsyncGenerator[Environment]:
+    """A complete installation with a manual clock: the test runs on SQLite and on PostgreSQL."""
+    url = request.getfixturevalue("migrated_postgresql_url") if request.param == "postgresql" else ""
+    async with open_environment(tmp_path, template, clock, url) as environment:
+        yield environment
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    """An OpenID provider on the loopback."""
+    with oidc_issuer() as issuer:
+        yield issuer
+
+
+@pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     """The URL of a SQLite file that does not exist yet."""
     return f"sqlite:///{tmp_path / 'test.db'}"
@@ -212,13 +243,18 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def migrated_database(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Iterator[Database]:
-    """An open database with all tables, and nothing in them: the test runs on SQLite and on PostgreSQL."""
+def migrated_url(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> str:
+    """The URL of a database with all tables, and nothing in them: the test runs on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
-        copy = shutil.copy(template / "graph_agent.db", tmp_path)
-        opened = Database.open(f"sqlite:///{copy}")
-    else:
-        opened = Database.open(request.getfixturevalue("migrated_postgresql_url"))
+        return f"sqlite:///{shutil.copy(template / 'graph_agent.db', tmp_path)}"
+    url: str = request.getfixturevalue("migrated_postgresql_url")
+    return url
+
+
+@pytest.fixture
+def migrated_database(migrated_url: str) -> Iterator[Database]:
+    """An open database with all tables, and nothing in them: the test runs on SQLite and on PostgreSQL."""
+    opened = Database.open(migrated_url)
     yield opened
     opened.close_now()
 

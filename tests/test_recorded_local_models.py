@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.fixed import FAILURE_REPLY, REPEATED_REPLY, failure_reply
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.finished import FinishedTurn
-from tests.chat.environment import Environment, open_environment
+from tests.chat.environment import Environment
 from tests.llm.wire_server import says, serving
 
 FOLDER = Path(os.environ.get("GRAPH_AGENT_RECORDED", "")) / "local_models"
@@ -32,12 +31,6 @@ RECORDED = {file.stem: [json.loads(line) for line in file.read_text(encoding="ut
 WRITTEN = RECORDED.get("qwen05_calls_written_as_text_20", [])
 
 pytestmark = pytest.mark.skipif(not RECORDED, reason="GRAPH_AGENT_RECORDED names no folder with recordings of local models")
-
-
-@pytest.fixture
-async def environment(tmp_path: Path, template: Path) -> AsyncIterator[Environment]:
-    async with open_environment(tmp_path, template) as environment:
-        yield environment
 
 
 def message(exchange: dict[str, Any]) -> str:

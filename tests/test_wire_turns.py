@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,7 +27,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.hooks import HookedModelCall, TurnHook
 from tests.agent_service.environment import agent_services, at
-from tests.chat.environment import Environment, open_environment
+from tests.chat.environment import Environment
 from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.llm.wire_apis import API, APIS, NOTHING, SIGNATURE, Call
 from tests.llm.wire_scenarios import Outcome, Scenario
@@ -43,12 +42,6 @@ named = pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without 
 CALL_MOM = {"description": "call mom"}
 ROWS = 3
 """The number of scenarios of each group and result that are run as whole turns."""
-
-
-@pytest.fixture
-async def environment(tmp_path: Path, template: Path) -> AsyncIterator[Environment]:
-    async with open_environment(tmp_path, template) as environment:
-        yield environment
 
 
 def adapter_of(api: API, url: str, limit: float = 5) -> GeminiAdapter | OpenAICompatibleAdapter:

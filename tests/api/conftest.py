@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import httpx
 import pytest
 
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
-from tests.chat.environment import Environment, open_environment
+from tests.chat.environment import Environment
 
 Client = httpx.AsyncClient
-
-
-@pytest.fixture
-async def environment(tmp_path: Path, template: Path) -> AsyncGenerator[Environment]:
-    async with open_environment(tmp_path, template) as environment:
-        yield environment
 
 
 @pytest.fixture

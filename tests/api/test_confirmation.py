@@ -41,11 +41,6 @@ class DeletesWhatIsNamed:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 async def environment(tmp_path: Path, template: Path, clock: ManualClock) -> AsyncGenerator[Environment]:
     async with open_environment(tmp_path, template, clock) as environment:
         yield environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -16,19 +16,13 @@ from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from tests.api.oidc_server import Issuer, oidc_issuer
+from tests.api.oidc_server import Issuer
 from tests.chat.environment import Environment
 from tests.frozen_clock import freeze_loop_time
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
 ADDRESS = "http://localhost/signed-in"
-
-
-@pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    with oidc_issuer() as issuer:
-        yield issuer
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,27 +9,18 @@ from pathlib import Path
 import pytest
 
 from graph_agent.models.approval import ApprovalState
-from graph_agent.settings import Settings
 from tests.approval_races.planted import MISTAKES, NEEDS_READ_COMMITTED
 from tests.approval_races.race import race
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def url(request: pytest.FixtureRequest, tmp_path: Path, template: Path) -> str:
-    """The URL of an empty database with all tables."""
-    if request.param == "postgresql":
-        found: str = request.getfixturevalue("migrated_postgresql_url")
-        return found
-    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    return Settings(GRAPH_AGENT_HOME=tmp_path).database
-
-
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("requests", [40, pytest.param(3_000, marks=pytest.mark.nightly)])
-async def test_eight_connections_race_and_each_request_has_one_end_and_one_closing_decision(url: str, requests: int) -> None:
-    outcome = await race(url, requests, seed=1)
+async def test_eight_connections_race_and_each_request_has_one_end_and_one_closing_decision(
+    migrated_url: str, requests: int
+) -> None:
+    outcome = await race(migrated_url, requests, seed=1)
     assert outcome.violations == {}
     assert outcome.states.total() == requests
     ends = {ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.CANCELLED, ApprovalState.EXPIRED}
@@ -39,8 +29,8 @@ async def test_eight_connections_race_and_each_request_has_one_end_and_one_closi
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_planted_mistake_of_the_transitions_is_found(url: str, mistake: str) -> None:
-    is_found = mistake not in NEEDS_READ_COMMITTED or not url.startswith("sqlite")
-    command = [sys.executable, "-m", "tests.approval_races", url, "--requests", "200", "--mistake", mistake]
+def test_a_planted_mistake_of_the_transitions_is_found(migrated_url: str, mistake: str) -> None:
+    is_found = mistake not in NEEDS_READ_COMMITTED or not migrated_url.startswith("sqlite")
+    command = [sys.executable, "-m", "tests.approval_races", migrated_url, "--requests", "200", "--mistake", mistake]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert (run.returncode, run.stderr) == (int(is_found), ""), run.stdout

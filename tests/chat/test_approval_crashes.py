@@ -26,19 +26,13 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.question.tables import QuestionState
 from graph_agent.reply.fixed import UNKNOWN_REPLY
 from tests.chat.environment import Environment
+from tests.chat.stopped import LosingDatabase, Stopped
 from tests.chat.test_approvals import ADD, messages, record_of, request_of, requests_of, respond, rules
-from tests.chat.test_recovery import Stopped
 from tests.scripted_turns import TableServer, calls
 
 _COMMITS = 12
 """An upper bound of the commits of an answer and of the decision that it closes."""
 TWO = rules(approved="context.approvals.manager + context.approvals.finance >= 2", name="two people")
-
-
-@pytest.fixture(params=[False, True], ids=["before", "after"])
-def after(request: pytest.FixtureRequest) -> bool:
-    found: bool = request.param
-    return found
 
 
 async def answered(chat: ChatService, request: Any, who: str, *, approve: bool) -> None:
@@ -87,19 +81,6 @@ async def test_whichever_read_fails_a_request_is_unavailable_and_can_be_approved
     await database.close()
 
 
-class LosingDatabase(Database):
-    """A database whose n-th commit takes effect, and is not confirmed."""
-
-    n = 0
-
-    async def write(self, work: Work[Any]) -> Any:
-        result = await super().write(work)
-        self.n -= 1
-        if self.n == 0:
-            raise DatabaseUnavailableError(unknown=True)
-        return result
-
-
 async def test_without_a_chat_a_claim_that_was_not_confirmed_is_run_by_the_next_sweep(each_environment: Environment) -> None:
     """No lease expires that would show that nobody runs it; otherwise it is found when it is ten minutes old."""
     environment = each_environment
@@ -112,7 +93,7 @@ async def test_without_a_chat_a_claim_that_was_not_confirmed_is_run_by_the_next_
     given: dict[str, Any] = {"approve": True, "digest": request.digest, "identity": ApproverIdentity.TOKEN}
     await requests_of(chat).answer(request.id, "bob", ["manager"], **given)
     await requests_of(chat).aclose()
-    database.n = 1
+    database.losing = 1
     with pytest.raises(DatabaseUnavailableError):
         await requests_of(chat).close(request.id)
     assert await environment.descriptions() == []

@@ -40,9 +40,9 @@ from graph_agent.record.tables import decision_logs
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.testing import OrderDesk, says
 from tests.chat.environment import Environment, open_environment
+from tests.chat.stopped import Stopped
 from tests.chat.test_approvals import ADD, chat_of, messages, own, rename, request_of, requests_of, respond, rules, waiting
 from tests.chat.test_endings import until_messages_arrive
-from tests.chat.test_recovery import Stopped
 from tests.desk import CONSTITUTION as DESK
 from tests.scripted_turns import calls
 

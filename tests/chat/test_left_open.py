@@ -12,8 +12,6 @@ from sqlalchemy import select, update
 from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
-from graph_agent.db import DatabaseUnavailableError
-from graph_agent.db.backend import Work
 from graph_agent.due.depth import DueRow, find_rows
 from graph_agent.errors import ServiceError
 from graph_agent.models.decision import DecisionContext
@@ -22,7 +20,7 @@ from graph_agent.record.tree.leaves import OPENING_COLUMNS, Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.run import OpenedTurn
 from tests.chat.environment import Environment
-from tests.chat.test_recovery import Stop, Stopped, StoppingDatabase
+from tests.chat.stopped import Stop, Stopped, StoppingDatabase
 
 UNREADABLE = 120
 """More than a process reads at a time."""
@@ -96,23 +94,10 @@ async def test_a_turn_that_cannot_be_finished_is_tried_once_at_a_time(environmen
     await left.wake_up()
 
 
-class LateDatabase(StoppingDatabase):
-    """A database whose first commit takes effect after the process has given it up, and whose process stops later."""
-
-    given_up = False
-
-    async def write(self, work: Work[Any]) -> Any:
-        result = await super().write(work)
-        if not self.given_up:
-            self.given_up = True
-            raise DatabaseUnavailableError(unknown=True)
-        return result
-
-
 async def test_what_a_process_could_not_close_is_closed_by_another_one_if_it_dies_before(environment: Environment) -> None:
-    database = environment.open_database(LateDatabase)
+    database = environment.open_database(StoppingDatabase)
     # The second commit makes it due.
-    database.stop, database.n, database.after = Stop(), 2, True
+    database.stop, database.n, database.after, database.losing = Stop(), 2, True, 1
     engine = environment.engine(database=database)
     with pytest.raises(ServiceError, match="SERVICE_UNAVAILABLE"):
         await engine.run(DecisionContext(user_id="ann", message="add milk", conversation_id="c"))

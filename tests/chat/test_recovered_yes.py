@@ -9,8 +9,6 @@ import pytest
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.clock import ManualClock
-from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import AnswerState, ConfirmationAnswer, DecisionType
@@ -21,7 +19,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.fixed import CONFIRMED_NOT_DONE, UNKNOWN_REPLY, failed_call_reply, void_answer_reply
 from graph_agent.testing import calls
 from tests.chat.environment import Environment
-from tests.chat.test_recovery import Stopped
+from tests.chat.stopped import LosingDatabase, Stopped
 from tests.scripted_turns import TableServer
 
 _AFTER_THE_LEASE = timedelta(seconds=36)
@@ -36,12 +34,6 @@ BUDGET = ConditionsFile(
 )
 OTHER = Constitution.load(None).text + "\nBe brief.\n"
 DELETE = calls("delete_task", task_id="t1")
-
-
-@pytest.fixture(params=[False, True], ids=["before", "after"])
-def after(request: pytest.FixtureRequest) -> bool:
-    found: bool = request.param
-    return found
 
 
 async def asked_to_delete(environment: Environment, user: str = "ann", **engine: Any) -> ChatAnswer:
@@ -223,25 +215,12 @@ async def test_calls_without_a_model_are_not_made_after_their_caller_has_gone(
     assert await environment.descriptions() == []
 
 
-class LateDatabase(Database):
-    """A database whose next commit takes effect after the process has given it up."""
-
-    given_up = True
-
-    async def write(self, work: Work[Any]) -> Any:
-        result = await super().write(work)
-        if not self.given_up:
-            self.given_up = True
-            raise DatabaseUnavailableError(unknown=True)
-        return result
-
-
 async def test_a_yes_that_may_have_arrived_is_not_reported_as_refused(environment: Environment, clock: ManualClock) -> None:
     """Without a key the client cannot ask for its end, and the sweep follows it if it was stored."""
     asked = await asked_to_delete(environment)
-    database = environment.open_database(LateDatabase)
+    database = environment.open_database(LosingDatabase)
     chat = environment.chat(database=database)
-    database.given_up = False
+    database.losing = 1
     with pytest.raises(ServiceError) as unknown:
         await chat.send("ann", answers=yes_to(asked))
     assert unknown.value.code is ServiceErrorCode.OUTCOME_UNKNOWN

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
 
-from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import TurnRequest, TurnStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, RandomIds
-from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionContext, DecisionType
-from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import MAX_INTEGER, DecisionOpening
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FAILURE_REPLY
 from graph_agent.testing import says
 from graph_agent.turn.run import OpenedTurn
 from tests.chat.environment import Environment, GatedModel
+from tests.chat.stopped import LosingDatabase, Stopped
 
 T = TypeVar("T")
 
@@ -43,96 +40,6 @@ def environment(each_environment: Environment) -> Environment:
 def no_error_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     assert [entry.getMessage() for entry in caplog.get_records("call") if entry.levelno >= logging.ERROR] == []
-
-
-class Stop:
-    """The moment at which a process stops, and the one at which it wakes up."""
-
-    def __init__(self) -> None:
-        self.stopped = asyncio.Event()
-        self.wakes_up = asyncio.Event()
-
-    async def wait(self) -> None:
-        """Return at once unless the process is stopped."""
-        if self.stopped.is_set():
-            await self.wakes_up.wait()
-
-
-class StoppingDatabase(Database):
-    """The database of a process that stops just before or just after its n-th commit; it then writes nothing."""
-
-    stop: Stop
-    n: int
-    after: bool
-
-    async def write(self, work: Work[T]) -> T:
-        await self.stop.wait()
-        self.n -= 1
-        if self.n != 0:
-            return await super().write(work)
-        result = await super().write(work) if self.after else None
-        self.stop.stopped.set()
-        await self.stop.wait()
-        return await super().write(work) if result is None else result
-
-
-class LateDatabase(Database):
-    """A database whose first commit takes effect after the process has given it up."""
-
-    given_up = False
-
-    async def write(self, work: Work[T]) -> T:
-        result = await super().write(work)
-        if not self.given_up:
-            self.given_up = True
-            raise DatabaseUnavailableError(unknown=True)
-        return result
-
-
-class Stopped:
-    """A process that is stopped in `send`, unless the turn has fewer commits."""
-
-    def __init__(self, environment: Environment, n: int, *, after: bool, **engine: Any) -> None:
-        self.stop = Stop()
-        self._database = environment.open_database(StoppingDatabase)
-        self._database.stop, self._database.n, self._database.after = self.stop, n, after
-        self.engine = environment.engine(database=self._database, **engine)
-        self.chat = ChatService(self.engine, clock=environment.clock)
-        self.sending: asyncio.Task[Any] | None = None
-
-    async def send(self, user: str, content: str | None = None, **wish: Any) -> bool:
-        """True if it was stopped."""
-        return await self.stops_in(self.chat.send(user, content, **wish))
-
-    async def call(self, user: str, called: list[FunctionCall]) -> bool:
-        """Make calls without a model; True if it was stopped."""
-        return await self.stops_in(self.chat.call(user, called))
-
-    async def stops_in(self, sending: Coroutine[Any, Any, Any]) -> bool:
-        self.sending = asyncio.create_task(sending)
-        stopped = asyncio.create_task(self.stop.stopped.wait())
-        await asyncio.wait({self.sending, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        return self.stop.stopped.is_set()
-
-    async def wake_up(self) -> ChatAnswer | ServiceError:
-        """Let the stopped process continue hours later, with any result."""
-        self.stop.wakes_up.set()
-        assert self.sending is not None
-        try:
-            answer: ChatAnswer = await self.sending
-            return answer
-        except ServiceError as refused:
-            return refused
-        finally:
-            await self.engine.aclose()
-            await self._database.close()
-
-
-@pytest.fixture(params=[False, True], ids=["before", "after"])
-def after(request: pytest.FixtureRequest) -> bool:
-    found: bool = request.param
-    return found
 
 
 async def test_the_same_request_continues_where_a_process_stopped(
@@ -195,7 +102,8 @@ async def test_the_sweeper_finishes_an_abandoned_turn_and_reports_what_was_done(
 async def test_a_refused_turn_whose_claim_was_committed_late_is_closed_by_the_next_sweep(
     environment: Environment, clock: ManualClock
 ) -> None:
-    database = environment.open_database(LateDatabase)
+    database = environment.open_database(LosingDatabase)
+    database.losing = 1
     chat = environment.chat(database=database)
     with pytest.raises(ServiceError) as refused:
         await chat.send("ann", "add milk", idem_key="k")
@@ -213,7 +121,8 @@ async def test_a_refused_turn_whose_claim_was_committed_late_is_closed_by_the_ne
 async def test_a_refused_decision_without_a_turn_that_was_committed_late_is_closed_by_the_next_sweep(
     environment: Environment,
 ) -> None:
-    database = environment.open_database(LateDatabase)
+    database = environment.open_database(LosingDatabase)
+    database.losing = 1
     engine = environment.engine(database=database)
     with pytest.raises(ServiceError) as refused:
         await engine.run(_context("add milk"))

@@ -17,7 +17,7 @@ from graph_agent.tools import answers
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from tests.chat.environment import Environment
-from tests.chat.test_recovery import Stopped
+from tests.chat.stopped import Stopped
 from tests.scripted_turns import failed
 
 UNKNOWN = "Not known whether this was done"

@@ -24,9 +24,9 @@ from graph_agent.replays.replayer import Replayer
 from graph_agent.testing import OrderDesk, says
 from graph_agent.turn.sent_calls import SentCalls
 from tests.chat.environment import Environment
+from tests.chat.stopped import Stopped
 from tests.chat.test_approvals import own, request_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
-from tests.chat.test_recovery import Stopped
 from tests.desk import UNDOABLE, move, note, street
 from tests.scripted_turns import calls, done, failed
 from tests.settling import settle_all

@@ -16,6 +16,7 @@ import pytest
 from graph_agent.bootstrap.secret import launch_token
 from graph_agent.cli.main import main
 from graph_agent.cli.running import configure_logging
+from graph_agent.db import Database
 from graph_agent.settings import read_settings
 from tests.variables import noon_here, unset_variables
 
@@ -45,13 +46,13 @@ def heads_of(home: Path) -> list[Path]:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Path) -> Path:
     """A GRAPH_AGENT_HOME with empty databases; no other variable of the program is set, nor one that changes its lines."""
     unset_variables(monkeypatch)
     for name in ("COLUMNS", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "home"
-    shutil.copytree(migrated_home, folder)
+    shutil.copytree(template, folder)
     monkeypatch.setenv("GRAPH_AGENT_HOME", str(folder))
     return folder
 
@@ -61,18 +62,6 @@ def launched(home: Path) -> tuple[str, str]:
     """The option with the launch token, which stands for what a person types in a terminal."""
     launch_token(read_settings())
     return "--token-file", str(home / "authorization")
-
-
-@pytest.fixture(scope="session")
-def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with migrated databases, created once for all tests."""
-    folder = tmp_path_factory.mktemp("migrated") / "home"
-    with pytest.MonkeyPatch.context() as patch:
-        unset_variables(patch)
-        patch.setenv("GRAPH_AGENT_HOME", str(folder))
-        with pytest.raises(SystemExit):
-            main(["log", "list"])
-    return folder
 
 
 @pytest.fixture
@@ -115,3 +104,11 @@ def script(tmp_path: Path) -> Callable[..., str]:
         return f"scripted:{file}"
 
     return write
+
+
+@pytest.fixture
+def log(home: Path) -> Iterator[Database]:
+    """The database of the home."""
+    database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
+    yield database
+    database.close_now()

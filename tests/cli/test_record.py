@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,6 @@ from tests.cli.conftest import Cli
 from tests.written_case import written_case
 
 MONTH_AGO = datetime.now(UTC) - timedelta(days=31)
-
-
-@pytest.fixture
-def log(home: Path) -> Iterator[Database]:
-    database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
-    yield database
-    database.close_now()
 
 
 def test_list_takes_every_filter_and_prints_how_many_are_left_out(cli: Cli, log: Database) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,13 +19,6 @@ from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
 ERASE = ("log", "erase", "--user", "ann", "--reason", "request 7")
-
-
-@pytest.fixture
-def log(home: Path) -> Iterator[Database]:
-    database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
-    yield database
-    database.close_now()
 
 
 def in_terminal(arguments: tuple[str, ...], typed: str) -> tuple[int, str]:

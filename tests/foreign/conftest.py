@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.gateway.server import DECISION_META
-from tests.cli.conftest import Cli, cli, home, migrated_home, script, token  # noqa: F401 (fixtures)
+from tests.cli.conftest import Cli, cli, home, script, token  # noqa: F401 (fixtures)
 from tests.fork_server import graph_agent
 
 ANSWER = {"content": "That is all.", "finish_reason": "stop"}

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.api.conftest import client, environment, served
+from tests.api.conftest import client, served
 
-__all__ = ["client", "environment", "served"]
+__all__ = ["client", "served"]

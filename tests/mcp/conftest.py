@@ -11,7 +11,7 @@ import pytest
 
 from graph_agent.testing import calls, says
 from tests import fork_server
-from tests.cli.conftest import cli, home, migrated_home, script, token  # noqa: F401 (fixtures)
+from tests.cli.conftest import cli, home, script, token  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).parent.parent.parent
 CONSTITUTION = """# Notes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from graph_agent.settings import Settings
 from graph_agent.tools.server_file import read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.user_tokens import ExchangedToken, UserTokenExchange
-from tests.api.oidc_server import Issuer, oidc_issuer
+from tests.api.oidc_server import Issuer
 from tests.api.test_oidc import begin
 from tests.gateway.test_gateway import value
 from tests.gateway.test_http import connected, over_http
@@ -33,12 +32,6 @@ from tests.permission import permitted
 
 NO_SIGN_IN = "The server 'remote' acts with the rights of the signed-in user, and this call has no sign-in of its user; "
 SECRET = "client-s3cret"
-
-
-@pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    with oidc_issuer() as issuer:
-        yield issuer
 
 
 def exchange(issuer: Issuer) -> UserTokenExchange:

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from pydantic import SecretStr
 
-from tests.api.oidc_server import Issuer, oidc_issuer
+from tests.api.oidc_server import Issuer
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
@@ -172,12 +172,6 @@ def test_a_sign_in_that_ends_is_named_and_another_users_conversation_has_no_comp
         sign_in(page, "bob")
         expect(page.get_by_role("heading", name="Not yours")).to_be_visible()
         expect(page.get_by_label("Message", exact=True)).to_have_count(0)
-
-
-@pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    with oidc_issuer() as issuer:
-        yield issuer
 
 
 @pytest.fixture

@@ -101,11 +101,6 @@ class Store:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def open_store(migrated_database: Database, clock: ManualClock) -> Callable[..., Store]:
     """Several simulated processes on one empty database and one clock."""
     migrated_database.clock = clock

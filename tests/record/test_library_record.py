@@ -25,7 +25,7 @@ from graph_agent import (
 from graph_agent.db import Database
 from graph_agent.integrations.langchain import GovernedTools
 from graph_agent.testing import says
-from tests.cli.conftest import Cli, cli, home, migrated_home  # noqa: F401 (fixtures)
+from tests.cli.conftest import Cli, cli, home  # noqa: F401 (fixtures)
 from tests.integrations.langchain.chat_model import THREAD, ScriptedChatModel, requests
 from tests.scripted_turns import calls
 

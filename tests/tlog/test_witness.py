@@ -73,11 +73,6 @@ def log() -> SigningKey:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 async def witness(tmp_path: Path, log: SigningKey, clock: ManualClock) -> AsyncIterator[httpx.AsyncClient]:
     database = open_witness_state(Database.open(f"sqlite:///{tmp_path / 'witness.db'}"))
     key = SigningKey.generate("example.com/witness", KeyType.COSIGNATURE)

@@ -97,11 +97,6 @@ class StoreClient:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def store_with_limit(migrated_database: Database, clock: ManualClock) -> Callable[[int], StoreClient]:
     """Several simulated processes on one empty database and one clock."""
     migrated_database.clock = clock

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from graph_agent.settings import Settings
 from tests.question.processes.planted import MISTAKES
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def url(request: pytest.FixtureRequest, tmp_path: Path, template: Path) -> str:
-    """The URL of an empty database with all tables."""
-    if request.param == "postgresql":
-        found: str = request.getfixturevalue("migrated_postgresql_url")
-        return found
-    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    return Settings(GRAPH_AGENT_HOME=tmp_path).database
 
 
 def run(url: str, seconds: float, *options: str) -> subprocess.CompletedProcess[str]:
@@ -37,9 +25,9 @@ def run(url: str, seconds: float, *options: str) -> subprocess.CompletedProcess[
 )
 @pytest.mark.parametrize("options", [(), ("--steady",)], ids=["clock steps", "steady clock"])
 def test_what_enough_people_approved_in_time_is_done_once_and_nothing_else(
-    url: str, minutes: float, options: tuple[str, ...]
+    migrated_url: str, minutes: float, options: tuple[str, ...]
 ) -> None:
-    result = run(url, 60 * minutes, *options)
+    result = run(migrated_url, 60 * minutes, *options)
     assert result.returncode == 0, result.stdout + result.stderr[-2000:]
     for state in ("others: approved", "others: expired", "requester: approved", "requester: denied"):
         assert state in result.stdout
@@ -48,7 +36,7 @@ def test_what_enough_people_approved_in_time_is_done_once_and_nothing_else(
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_planted_mistake_is_found(url: str, mistake: str) -> None:
-    result = run(url, 20, "--mistake", mistake)
+def test_a_planted_mistake_is_found(migrated_url: str, mistake: str) -> None:
+    result = run(migrated_url, 20, "--mistake", mistake)
     assert result.returncode == 1, result.stdout
     assert "such as" in result.stdout, result.stderr[-2000:]

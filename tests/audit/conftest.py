@@ -1,1 +1,0 @@
-from tests.chat.conftest import clock, each_environment  # noqa: F401 (fixtures)
