@@ -162,6 +162,8 @@ class GrantedTool(Frozen):
 
     name: str
     summary: str
+    title: str
+    """The summary for people: an ellipsis stands for each value of its sentence."""
     requires_confirmation: bool
     max_per_message: int | None
 

@@ -137,7 +137,7 @@ def _values_said(granted: _Granted, facts: Collection[str]) -> str:
     properties, required = granted.schema.get("properties"), granted.schema.get("required", ())
     if not isinstance(properties, dict) or (granted.claims.server.trusted and granted.claims.reads):
         return ""
-    plain = [name for name, one in properties.items() if isinstance(one, dict) and one.get("type") in _SAID_TYPES]
+    plain = [name for name, one in properties.items() if isinstance(one, dict) and _is_plain(one)]
     usable = [name for name in plain if name in required and _PLACE.fullmatch(name) and not takes_key(name, granted.schema)]
     said, *others = usable[:_MOST_VALUES] or [""]
     if said and granted.has_preview:
@@ -148,6 +148,12 @@ def _values_said(granted: _Granted, facts: Collection[str]) -> str:
     taken = {*facts, PREVIEW, ARGUMENTS}
     values = (f"{lowered(label(name))} {{{f'{ARGUMENTS}.{name}' if name in taken else name}}}" for name in others)
     return f"{start}{': ' if others else ''}{', '.join(values)}"
+
+
+def _is_plain(declared: Mapping[str, Any]) -> bool:
+    """True for a value that a sentence can say, also one of several such types: a `Decimal` is a number or a text."""
+    alternatives = declared.get("anyOf", [declared])
+    return all(isinstance(one, dict) and one.get("type") in _SAID_TYPES for one in alternatives)
 
 
 def _key_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:

@@ -208,10 +208,12 @@ def _if_text(seen: Sequence[str], others: Sequence[str]) -> str:
 
 def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[str]:
     writes = [action for action in actions if action.writes] or list(actions)
-    counted = next((one for one in writes if one.numbers), None)
+    numbers = [(one, number) for one in writes for number in one.numbers]
+    # The number by which a read finds an object counts nothing.
+    references = {fact.argument for fact in proposed_facts(actions)}
+    counted, argument = next((found for found in numbers if found[1].name not in references), (None, None))
     some = counted or writes[0]
-    if counted is not None:
-        argument = counted.numbers[0]
+    if counted is not None and argument is not None:
         amount, total = (f"context.{path}{attribute(argument.name)}" for path in ("arguments", "used.day.sum"))
         given = "" if argument.required else f"context.arguments has {quoted(argument.name)} && "
         if counted.arguments.field(argument.name) != argument:

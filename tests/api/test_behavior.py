@@ -63,7 +63,9 @@ async def test_the_constitution_is_the_one_in_force(client: httpx.AsyncClient) -
     expected = Constitution.load(None)
     assert (found["text"], found["digest"], found["conditions"]) == (expected.text, expected.digest, None)
     assert [tool["name"] for tool in found["tools"]] == list(expected.whitelist)
-    assert [tool["name"] for tool in found["tools"] if tool["requires_confirmation"]] == ["delete_task"]
+    assert [(tool["name"], tool["title"]) for tool in found["tools"] if tool["requires_confirmation"]] == [
+        ("delete_task", "Delete task")
+    ]
 
 
 async def test_decisions_have_pages_that_new_decisions_do_not_move(client: httpx.AsyncClient) -> None:

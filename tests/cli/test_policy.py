@@ -220,6 +220,10 @@ def test_a_draft_proposes_facts_about_what_changes_and_reads_have_in_common() ->
     lent = [ShopTool("find_loan", schema("loan", loan=COUNT), reads=True), ShopTool("extend", schema("loan", loan=COUNT))]
     [named] = proposed_facts(policy_of(lent, None).actions)
     assert named.declaration == "- loan_record: find_loan(loan = arguments.loan)"
+    # The number by which a loan is found is no amount.
+    fee = ShopTool("charge_fee", schema("loan", "amount", loan=COUNT, amount={"type": "number"}))
+    draft = draft_conditions(policy_of([*lent, fee], None).actions, ())
+    assert '@id("large amounts need a yes")\n// forbid (principal, action == Action::"charge_fee", resource)' in draft
     # What a server that is not trusted says decides about no call.
     assert proposed_facts([replace(actions[0], gives_facts=False), *actions[1:]]) == []
 

@@ -102,6 +102,16 @@ def files(tmp_path: Path, cli: Cli, folder: None) -> Files:  # noqa: ARG001 (the
     return write
 
 
+def test_a_sentence_says_an_amount_that_is_a_number_or_a_text(files: Files) -> None:
+    files('''from decimal import Decimal
+
+def charge_fee(loan: int, amount: Decimal, why: str | None = None) -> None:
+    """Charge a fee."""
+''')
+    drafted = Path("constitution.md").read_text(encoding="utf-8")
+    assert '- charge_fee: "Charge a fee: loan {loan}, amount {amount}" (requires confirmation)' in drafted.splitlines()
+
+
 def test_a_constitution_for_functions_has_their_docstrings_and_their_marks(files: Files, cli: Cli) -> None:
     options = files(INVENTORY)
     text = Path("constitution.md").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from graph_agent.bootstrap.policies import explained_conditions
+from graph_agent.errors import ConfigurationError
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, amount
@@ -45,6 +46,20 @@ def decided(policy: CompiledPolicy, value: Any, name: str = "amount") -> str:
     """Return "runs", or why the call does not."""
     judged = judge(policy, "pay", {name: value}, facts=facts())
     return "runs" if judged.disposition is CallDisposition.EXECUTED else for_model(judged.reason) or judged.disposition
+
+
+@pytest.mark.parametrize(
+    ("declared", "remedy"),
+    [
+        ({"type": "number"}, r'compare it by `….greaterThan\(decimal\("50.0"\)\)`$'),
+        (AMOUNT, r"after `… has decimal &&`, and then `….decimal.greaterThan`$"),
+    ],
+)
+def test_a_number_with_decimals_that_is_compared_as_an_integer_is_an_error_with_its_remedy(
+    declared: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=remedy):
+        paying(forbid("large", ".amount > 50"), amount=declared)
 
 
 def test_a_text_in_place_of_a_number_is_the_number_or_is_refused() -> None:

@@ -252,6 +252,11 @@ class CedarConditions:
             problem = f"{problem}. {configured_roles(self.file.roles, 'manager')}"
         elif (optional := _OPTIONAL.search(problem)) is not None:
             problem = f"{problem}: first ask `context.{optional['of']} has {optional['name']} &&`"
+        elif "expected Long but saw" in problem and "decimal" in problem:
+            first_asked = " after `… has decimal &&`, and then `….decimal.greaterThan`" if "decimal?" in problem else ""
+            problem = (
+                f'{problem}: this number may have decimals, so compare it by `….greaterThan(decimal("50.0"))`{first_asked}'
+            )
         raise self._error(_number(first.policy_id), visible(problem))
 
     def _is_about_a_kind(self, key: str) -> bool:

@@ -54,7 +54,7 @@ function Tools(): VNode | null {
   return (
     <section aria-label="Tools">
       <h2>What the assistant may do</h2>
-      <Searchable label="Search the tools" items={value.tools} textOf={(tool) => `${tool.name} ${tool.summary}`}>
+      <Searchable label="Search the tools" items={value.tools} textOf={(tool) => `${tool.name} ${tool.title}`}>
         {(found) => (
           <dl class="words">
             {found.map((tool) => (
@@ -63,7 +63,7 @@ function Tools(): VNode | null {
                   <code>{visible(tool.name)}</code>
                 </dt>
                 <dd>
-                  {visible(tool.summary)}
+                  {visible(tool.title)}
                   {tool.requires_confirmation && <span class="quiet"> You are asked first.</span>}
                   {tool.max_per_message !== null && <span class="quiet"> At most {tool.max_per_message} per message.</span>}
                 </dd>
