@@ -109,6 +109,8 @@ class ApprovalView(QuestionSummary):
     """The object of the call, when it was requested."""
     object_now: str | None
     """The same, as it was `looked_at`; None if it was not looked up."""
+    changed_since: list[str]
+    """The sentences about what has changed since others had approved the call, or since its requester had said yes."""
     changed_before: str
     """The changes that the requester's message had made before."""
     facts_now: list[ShownFact] | None
@@ -221,6 +223,7 @@ def view_of(
         object_now=None if now is None else now.object_text,
         facts_now=None if now is None else list(now.shown),
         looked_at=None if now is None else now.read_at,
+        changed_since=list(action.changed_since),
         changed_before=action.changed_before,
         confirmed=request.confirmed,
         message=message,

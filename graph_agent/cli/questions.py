@@ -225,7 +225,6 @@ def _card_text(shown: QuestionSummary) -> str:
         (
             visible(f"{shown.id}  {shown.state}, until {shown.expires_at:%Y-%m-%d %H:%M} UTC"),
             whole_action(shown.card),
-            *(visible(f"Asked because {rule}") for rule in shown.rules),
             f"Digest: {shown.digest}",
         )
     )
@@ -241,6 +240,7 @@ def _approval_text(shown: ApprovalView) -> str:
         *(f"A server said then: {fact.in_words}" for fact in shown.facts),
         *([f"A server says now: {fact.in_words}" for fact in shown.facts_now or () if fact not in shown.facts]),
         *([f"Looked up at {shown.looked_at:%Y-%m-%d %H:%M:%S} UTC"] if shown.looked_at is not None else []),
+        *(f"Before it: {canonical_json(one)}" for one in shown.changed_since),
         *([f"Before it: {canonical_json(shown.changed_before)}"] if shown.changed_before else []),
         *(f"Earlier message: {canonical_json(one)}" for one in shown.earlier_messages),
         f"Message: {canonical_json(shown.message)}",

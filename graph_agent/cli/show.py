@@ -23,7 +23,7 @@ from graph_agent.models.decision import AgentDecision, PendingAction
 from graph_agent.models.facts import FactRead
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
 from graph_agent.models.sources import BatchSources
-from graph_agent.reply.fixed import QUESTION_END
+from graph_agent.reply.fixed import QUESTION_END, sentences_before
 from graph_agent.reply.text import counted, exact, one_line, quoted, visible
 from graph_agent.words import values
 
@@ -93,8 +93,7 @@ def whole_action(pending: PendingAction) -> str:
 
     Several calls are numbered, in the order in which they will be made.
     """
-    before = (pending.changed_before, *pending.origins)
-    lines = [exact(sentence, _NO_LIMIT) for sentence in before if sentence]
+    lines = [exact(sentence, _NO_LIMIT) for sentence in sentences_before(pending)]
     for number, call in enumerate(pending.each, 1):
         title = call.description.partition("\n")[0]
         lines.append(f"{number}. {title}" if pending.calls else title)

@@ -9,6 +9,7 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.models.decision import ApprovalRequest, PendingAction
 from graph_agent.policy.call_in_hand import CallInHand
 from graph_agent.policy.cedar.conditions import NeededApproval
+from graph_agent.reply import fixed
 
 
 def open_request(turn: Turn, runtime: TurnRuntime, hand: CallInHand) -> ApprovalRequest:
@@ -53,9 +54,11 @@ def _action(turn: Turn, runtime: TurnRuntime, asked: AskedCall, created_at: date
         description=call.description,
         said=call.said,
         whole_digest=call.whole_digest,
+        known=call.known,
         by_id_only=call.by_id_only,
         object_text=call.object_text,
         undoes=call.undoes,
+        changed_since=() if turn.context.approval is None else (fixed.CHANGED_SINCE_APPROVED, *asked.changed),
         changed_before=changed_before(turn, runtime.snapshot.policy, [asked]),
         asked_under=runtime.snapshot.policy.digests([call.tool_name]),
         created_at=created_at,

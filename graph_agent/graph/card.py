@@ -44,6 +44,8 @@ class AskedCall:
 
     approval_then: str = ""
     """The sentence about the people who have to approve after the yes."""
+    changed: tuple[str, ...] = ()
+    """For a call that was confirmed: the sentences about what has changed since."""
 
     @classmethod
     def of(cls, rule: ToolRule, arguments: dict[str, Any], known: Known = NOTHING_KNOWN, because: str = "") -> Self:
@@ -54,7 +56,8 @@ class AskedCall:
             arguments=arguments,
             description=said.text,
             said=said,
-            whole_digest=confirmation.digest_of_call(arguments, known),
+            whole_digest=confirmation.digest_of_call(rule, arguments, known),
+            known=confirmation.kept(known),
             by_id_only=not said.is_complete,
             object_text=confirmation.unshown_text(known),
             undoes=known.undoes,
@@ -64,8 +67,10 @@ class AskedCall:
     @classmethod
     def in_hand(cls, hand: CallInHand, because: str = "") -> Self:
         """Return a call with what was read for its gates."""
-        asked = cls.of(hand.rule, hand.arguments, Known.of(hand), because)
-        return replace(asked, approval_then=then_approved(hand.found.needs))
+        known, shown = Known.of(hand), hand.shown_before
+        changed = () if shown is None else confirmation.changes_since(shown, known)
+        asked = cls.of(hand.rule, hand.arguments, known, because)
+        return replace(asked, approval_then=then_approved(hand.found.needs), changed=changed)
 
 
 def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, left_out: bool) -> Turn:
@@ -87,9 +92,11 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         because=tuple(dict.fromkeys(one.because for one in asked if one.because)),
         approval_then=next((one.approval_then for one in asked if one.approval_then), ""),
         whole_digest=calls[0].whole_digest,
+        known=calls[0].known,
         by_id_only=any(one.by_id_only for one in calls),
         object_text=calls[0].object_text,
         undoes=calls[0].undoes,
+        changed_since=_why_anew(turn, asked),
         changed_before=changed_before(turn, policy, asked),
         origins=tuple(dict.fromkeys(sentence for one in asked for sentence in one.origins)),
         asked_under=policy.digests([one.tool_name for one in calls]),
@@ -100,8 +107,8 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         then=then,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
-    text = _why_anew(turn) + fixed.pending_question(pending)
-    return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
+    ending = Ending.of(EndingKind.AWAITING, by_code(fixed.pending_question(pending)))
+    return turn.to(turn.outcome, pending=pending, ending=ending)
 
 
 def earliest(expires_at: datetime, calls: Sequence[PendingCall]) -> datetime:
@@ -140,12 +147,14 @@ def _objects(policy: CompiledPolicy, tool_name: str, arguments: dict[str, Any], 
     return named_objects(rule.declaration.parameters, arguments, result, without={rule.grant.bound_argument or ""})
 
 
-def _why_anew(turn: Turn) -> str:
-    """Return the sentence before a question about calls that the user has confirmed already; empty for others."""
+def _why_anew(turn: Turn, asked: Sequence[AskedCall]) -> tuple[str, ...]:
+    """Return the sentences before a question about calls that the user has confirmed already; none for others."""
     if turn.unused_yes is None:
-        return ""
+        return ()
     ran = any(call.disposition is CallDisposition.EXECUTED for call in turn.confirmed_calls)
-    return f"{fixed.REST_CHANGED_SINCE_ASKED if ran else fixed.CHANGED_SINCE_ASKED} "
+    first = fixed.REST_CHANGED_SINCE_ASKED if ran else fixed.CHANGED_SINCE_ASKED
+    # Several calls may read the same object.
+    return tuple(dict.fromkeys([first, *(sentence for one in asked for sentence in one.changed)]))
 
 
 def done_before(turn: Turn, policy: CompiledPolicy) -> tuple[EarlierCall, ...]:

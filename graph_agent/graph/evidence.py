@@ -57,15 +57,13 @@ async def _read_object(hand: CallInHand, batch: Batch) -> Evidence:
     if seen is None and is_previewed(hand):
         seen = await batch.runtime.ports.preview(hand.name, hand.arguments)
     read = await batch.reader.for_sentence(hand) if hand.undoes is None else hand.evidence.read_for_sentence
-    known = Known(seen, hand.shown if seen is None else {}, read, hand.undoes)
+    known = Known(seen, hand.evidence.facts_shown, read, hand.undoes)
     return hand.evidence._replace(seen=seen, read_for_sentence=read, object_changed=_is_changed(hand, known))
 
 
 def _is_changed(hand: CallInHand, known: Known) -> bool:
-    confirmed = hand.setting.confirmed
-    if confirmed is None or hand.place >= len(confirmed.each):
-        return False
-    return digest_of_call(hand.arguments, known) != confirmed.each[hand.place].whole_digest
+    shown = hand.shown_before
+    return shown is not None and digest_of_call(hand.rule, hand.arguments, known) != shown.whole_digest
 
 
 async def _read_sentence(hand: CallInHand, batch: Batch) -> Evidence:

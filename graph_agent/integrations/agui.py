@@ -24,7 +24,8 @@ from graph_agent.api.callers import AuthenticatedCaller
 from graph_agent.api.chat import start_streamed_turn, stream_of
 from graph_agent.api.errors import stream_error_body
 from graph_agent.chat.stream import NumberedEvent
-from graph_agent.models.decision import unstorable
+from graph_agent.models.decision import PendingAction, unstorable
+from graph_agent.reply.fixed import sentences_before
 from graph_agent.turn.events import EventKind, TurnEvent
 
 PATH = "/agui"
@@ -210,11 +211,6 @@ def _by_author(reply: dict[str, Any]) -> list[tuple[str | None, str]]:
     ]
 
 
-def _shown(pending: dict[str, Any]) -> tuple[str, ...]:
-    """Return the texts of a question, some of them empty."""
-    return pending.get("changed_before", ""), *pending.get("origins", ()), pending["description"]
-
-
 def _outcome(decision: dict[str, Any]) -> core.RunFinishedSuccessOutcome | core.RunFinishedInterruptOutcome:
     pending = decision.get("pending_action")
     if pending is None:
@@ -222,7 +218,7 @@ def _outcome(decision: dict[str, Any]) -> core.RunFinishedSuccessOutcome | core.
     interrupt = core.Interrupt(
         id=pending["id"],
         reason="confirmation",
-        message=" ".join(text for text in _shown(pending) if text),
+        message=" ".join([*sentences_before(PendingAction.model_validate(pending)), pending["description"]]),
         response_schema=_YES_OR_NO,
         expires_at=pending["expires_at"],
         metadata={name: pending[name] for name in _OF_INTERRUPT if name in pending},

@@ -14,6 +14,22 @@ def canonical_json(value: Any) -> str:
     return _encode(value)
 
 
+def plain_numbers(value: Any) -> Any:
+    """Return a JSON value in which equal numbers are the same number: 1.0 is 1."""
+    if isinstance(value, dict):
+        return {name: plain_numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [plain_numbers(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a JSON value without the fields of objects that are null: to have none is the same."""
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
 def digest(value: Any) -> str:
     """Return the SHA-256 of `value` in hex: of a text itself, of any other value as canonical JSON."""
     text = value if isinstance(value, str) else canonical_json(value)

@@ -175,6 +175,7 @@ class PendingCall(Frozen):
     said: Said | None = Field(default=None, exclude_if=not_)
     """The sentence and the details; `description` is their text."""
     whole_digest: str = Field(default="", exclude_if=not_)
+    known: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude_if=not_)
     by_id_only: bool = Field(default=False, exclude_if=not_)
     object_text: str = Field(default="", exclude_if=not_)
     undoes: UndoneCall | None = Field(default=None, exclude_if=not_)
@@ -217,12 +218,16 @@ class PendingAction(Frozen):
     """The sentence about the other people who have to approve after the yes."""
     whole_digest: str = Field(default="", exclude_if=not_)
     """SHA-256 of the arguments of the first call and of everything that was read about it: by it a change is noticed."""
+    known: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude_if=not_)
+    """The values that were read about the first call, by their source and name; of a long one the digest."""
     by_id_only: bool = Field(default=False, exclude_if=not_)
     """True if `description` does not show all of it: only an answer by id confirms it, with the digest as `read`."""
     object_text: str = Field(default="", exclude_if=not_)
     """The whole text of the object that the preview describes, if `description` shows only a part of it."""
     undoes: UndoneCall | None = Field(default=None, exclude_if=not_)
     """The earlier call that this one undoes. The same in each of `calls`."""
+    changed_since: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """For calls that people had agreed to: the sentences about what has changed since, so that they are asked again."""
     changed_before: str = Field(default="", exclude_if=not_)
     """The sentences before the question: what its message had changed before, but for what was certainly another object."""
     origins: tuple[str, ...] = Field(default=(), exclude_if=not_)
@@ -291,6 +296,8 @@ class PendingAction(Frozen):
                     self.arguments,
                     self.description,
                     self.object_text,
+                    self.known,
+                    self.changed_since,
                     self.changed_before,
                     self.origins,
                     self.because,

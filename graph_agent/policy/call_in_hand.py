@@ -242,9 +242,10 @@ class CallInHand:
         return bool(earlier) and not self.setting.for_facts and any(one.waits for one in earlier)
 
     @property
-    def shown(self) -> dict[str, Any]:
-        """The facts as a question shows them, by path."""
-        return {path: value for fact in self.evidence.facts_shown for path, value in fact.by_path.items()}
+    def shown_before(self) -> PendingCall | None:
+        """The call as it was shown to those who have confirmed it; None for any other."""
+        confirmed = self.setting.confirmed
+        return None if confirmed is None or self.place >= len(confirmed.each) else confirmed.each[self.place]
 
     @property
     def running(self) -> list[PastCall]:
@@ -254,8 +255,8 @@ class CallInHand:
     @property
     def operation_key(self) -> str | None:
         """The operation key of a call that the user has confirmed at this place of the batch; None for any other."""
-        confirmed = self.setting.confirmed
-        if confirmed is None or self.place >= len(confirmed.each) or not self.is_same_as(confirmed.each[self.place]):
+        confirmed, shown = self.setting.confirmed, self.shown_before
+        if confirmed is None or shown is None or not self.is_same_as(shown):
             return None
         return confirmed.operation_key(self.place + 1)
 

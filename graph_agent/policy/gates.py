@@ -143,10 +143,6 @@ def needs_facts(hand: CallInHand) -> bool:
     return conditions is not None and not hand.setting.for_facts and conditions.needs_facts(hand.name)
 
 
-def is_shown_by_facts(hand: CallInHand) -> bool:
-    return not is_previewed(hand) and needs_facts(hand)
-
-
 def meets_conditions(hand: CallInHand) -> GuardVerdict | Findings | None:
     if (ruling := _ruling(hand)) is hand.found.ruling:
         return None

@@ -86,7 +86,7 @@ GATES: Final = (
 
 LOOK: Final = (
     Gate("listed", gates.is_listed, "a server has its tool"),
-    Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.is_shown_by_facts),
+    Gate("facts", gates.passes, "(only reads)", EvidenceKind.FACTS, gates.needs_facts),
     Gate(gates.AS_SHOWN, gates.is_as_shown, _AS_SHOWN, EvidenceKind.OBJECT, gates.was_shown),
 )
 """The look at what several confirmed calls act on, before the first of them runs."""

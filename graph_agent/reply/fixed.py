@@ -113,11 +113,16 @@ def may_have_changed(description: str) -> str:
 
 
 def pending_question(pending: PendingAction) -> str:
-    """Return the question about an action, after what its message has changed before and which values are not the user's."""
-    rules = map(by_rule, pending.because)
-    said = (*rules, pending.approval_then, pending.changed_before, *pending.origins)
-    before = "".join(f"{sentence} " for sentence in said if sentence)
+    """Return the question about an action, after why it is asked, and after what its message has changed before."""
+    before = "".join(f"{sentence} " for sentence in sentences_before(pending))
     return before + question(pending.description, by_id_only=pending.by_id_only, several=bool(pending.calls))
+
+
+def sentences_before(pending: PendingAction) -> tuple[str, ...]:
+    """Return the sentences before a question: what has changed, why it is asked, what was done, and whose values they are."""
+    rules = map(by_rule, pending.because)
+    said = (*pending.changed_since, *rules, pending.approval_then, pending.changed_before, *pending.origins)
+    return tuple(filter(None, said))
 
 
 def described_together(descriptions: Sequence[str]) -> str:

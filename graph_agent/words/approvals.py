@@ -15,8 +15,8 @@ from graph_agent.words.said import brief_of
 
 def opened_reply(request: ApprovalRequest) -> str:
     """Return the reply with which a request is opened."""
-    before = fixed.CHANGED_SINCE_APPROVED if request.renewals else ""
-    return " ".join(filter(None, (before, request.action.changed_before, fixed.waits_for_approval(request))))
+    before = (*request.action.changed_since, request.action.changed_before)
+    return " ".join(filter(None, (*before, fixed.waits_for_approval(request))))
 
 
 def then_approved(needs: NeededApproval | None) -> str:

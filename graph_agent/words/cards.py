@@ -118,7 +118,9 @@ def card_of(
         late=_heading(pending, CardState.EXPIRED) if state is CardState.WAITING else "",
         note=note,
         calls=calls,
-        notices=tuple(one for one in (_again(pending, state), pending.changed_before, *pending.origins) if one),
+        notices=tuple(
+            one for one in (_again(pending, state), *pending.changed_since, pending.changed_before, *pending.origins) if one
+        ),
         because=tuple(map(by_rule, pending.because)),
         approval_then=pending.approval_then,
         request=None if followed is None else followed.request,
@@ -170,6 +172,7 @@ def card_of_request(others: AskedOthers, confirmed: Card | None = None) -> Card:
         heading=heading if pending.undoes is None else f"Undo: {lowered(heading)}",
         note=note,
         calls=calls,
+        notices=pending.changed_since if is_open else (),
         people=people_of(request, others.answers, is_open=is_open),
         withdraw=request.id if is_open else "",
         says=(*(() if answered_in is None else (answered_in,)), *said),

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from graph_agent.models.canonical import without_nulls
 from graph_agent.models.decision import PendingAction, PendingCall
+from graph_agent.models.facts import ShownFact
 from graph_agent.models.said import Said, SaidPart, SaidRow
 from graph_agent.models.tools import ToolResult
 from graph_agent.models.undo import RestoredObject, UndoneCall
@@ -37,16 +39,16 @@ class Known:
     """The knowledge about a call besides its arguments."""
 
     preview: ToolResult | None = None
-    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The facts that its conditions read, by path; None means that there is no such object. Empty beside a preview."""
+    facts: tuple[ShownFact, ...] = ()
+    """The facts that its conditions read. Beside a preview, which describes the object, they are not said."""
     read: ReadValues = NOTHING_READ
     """The values that were read for its sentence."""
     undoes: UndoneCall | None = None
 
     @classmethod
     def of(cls, hand: CallInHand) -> Known:
-        seen = hand.evidence.seen
-        return cls(seen, hand.shown if seen is None else MappingProxyType({}), hand.evidence.read_for_sentence, hand.undoes)
+        evidence = hand.evidence
+        return cls(evidence.seen, evidence.facts_shown, evidence.read_for_sentence, hand.undoes)
 
     def after(self, rule: ToolRule, result: ToolResult) -> Known:
         """Return what is known after a call: its server may describe what it has changed, unless that was read before."""
@@ -62,9 +64,17 @@ class Known:
         return text if isinstance(text, str) else None
 
     @property
-    def values(self) -> list[Any]:
-        """Everything that is known, as plain JSON: two calls are the same to people only if these are."""
-        return [self.text_of_object, dict(self.facts), dict(self.read.said), dict(self.read.replaced)]
+    def values(self) -> dict[str, dict[str, Any]]:
+        """Everything that was read about the call, by where it is from and by its name, as plain JSON."""
+        found = {
+            "preview": {"": self.text_of_object},
+            "objects": {fact.name: [*fact.about] for fact in self.facts if fact.about},
+            "missing": {fact.name: fact.missing for fact in self.facts if fact.missing},
+            "facts": {path: value for fact in self.facts if not fact.missing for path, value in fact.by_path.items()},
+            "said": {**self.read.said},
+            "replaced": {**self.read.replaced},
+        }
+        return {kind: known for kind, values in found.items() if (known := without_nulls(values))}
 
 
 NOTHING_KNOWN: Final = Known()
@@ -177,7 +187,8 @@ class _Saying:
 
     def facts(self) -> Iterator[SaidRow]:
         """Yield a row for each fact that conditions read, unless the sentence says it."""
-        for path, value in self.known.facts.items():
+        known = self.known.facts if self.known.text_of_object is None else ()
+        for path, value in ((path, value) for fact in known for path, value in fact.by_path.items()):
             if path in self.known.read.said and path not in self.cut:
                 continue
             name = f"{label_of(path)} now"

@@ -155,7 +155,10 @@ async def test_if_one_object_has_changed_nothing_runs_and_the_whole_card_is_aske
     talk.desk.orders["2"]["status"] = "packed"
     again = await talk.say("yes")
     assert (asked(again), talk.desk.sent) == (asked(first), [])
-    assert again.decision.reply.startswith("It has changed since I asked, so nothing was done. 3 actions, in this order:")
+    assert again.decision.reply.startswith(
+        "It has changed since I asked, so nothing was done. "
+        "What it acts on was 'order 2 (placed)', and is now 'order 2 (packed)'. 3 actions, in this order:"
+    )
     assert "order 2 (packed)" in again.decision.reply
     assert again.decision.confirmed == ""
     await talk.say("yes")
@@ -182,7 +185,9 @@ async def test_an_object_that_changes_while_the_card_runs_is_asked_about_with_th
     assert (talk.made, asked(again)) == ([("cancel_order", "1")], [("cancel_order", "2"), ("add_note", "3")])
     assert again.decision.reply.startswith(
         "Done: Cancel order: 'order 1 (placed)'.\n\n"
-        "This has changed since I asked, so it was not done. 2 actions, in this order:\n1. Cancel order: 'order 2 (packed)'"
+        "This has changed since I asked, so it was not done. "
+        "What it acts on was 'order 2 (placed)', and is now 'order 2 (packed)'. "
+        "2 actions, in this order:\n1. Cancel order: 'order 2 (packed)'"
     )
     assert again.decision.confirmed == talk.turns[0].decision.pending_action.id  # type: ignore[union-attr]  # it asked
     await talk.say("yes")

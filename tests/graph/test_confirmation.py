@@ -110,7 +110,8 @@ async def test_an_object_that_changed_since_the_question_is_asked_about_anew() -
     assert server.sent == []
     assert anew.decision_type is DecisionType.REQUEST_CONFIRMATION
     assert anew.response_text == (
-        "It has changed since I asked, so nothing was done. Delete task 'buy milk'. Should I go ahead? Please answer yes or no."
+        "It has changed since I asked, so nothing was done. What it acts on was 'rent', and is now 'buy milk'. "
+        "Delete task 'buy milk'. Should I go ahead? Please answer yes or no."
     )
     assert pending is not None
     assert anew.pending_action is not None
@@ -298,7 +299,8 @@ async def test_a_question_about_what_the_message_has_changed_shows_it_as_it_is_n
     server.previews["delete_task"] = done({"description": "buy milk"})
     anew = await reply(engine, "yes", again.pending_action)
     assert anew.response_text is not None
-    assert anew.response_text.startswith(f"It has changed since I asked, so nothing was done. {said} Delete task 'buy milk'.")
+    since = "It has changed since I asked, so nothing was done. What it acts on was 'spam', and is now 'buy milk'."
+    assert anew.response_text.startswith(f"{since} {said} Delete task 'buy milk'.")
     assert [name for name, *_ in server.sent] == ["update_task"]
     confirmed = await reply(engine, "yes", anew.pending_action)
     assert confirmed.decision_type is DecisionType.EXECUTE_PENDING

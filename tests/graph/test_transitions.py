@@ -13,7 +13,10 @@ from graph_agent.graph.topology import END, TOPOLOGY
 from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, DecisionType, OutcomeCategory, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.compiled import compile_policy
+from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
+from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.testing import says
 from graph_agent.turn.engine import step
 from graph_agent.words.confirmation import digest_of_call
@@ -22,6 +25,7 @@ from tests.scripted_turns import SECRET, TableServer, asked_under, asks, calls, 
 
 ADD = ("add_task", {"description": "call mom"})
 DELETE = ("delete_task", {"task_id": "t1"})
+RULE = compile_policy(Constitution.load(), TASK_TOOLS, {}).rules["delete_task"]
 
 
 def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
@@ -29,7 +33,7 @@ def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
     unsigned = PendingAction(
         id="p1", tool_name="delete_task", arguments={"task_id": "t1"}, description="Delete task 'call mom'",
         created_at=created, expires_at=created + timedelta(minutes=5), asked_under=asked_under("delete_task"),
-        whole_digest=digest_of_call({"task_id": "t1"}, NOTHING_KNOWN),
+        whole_digest=digest_of_call(RULE, {"task_id": "t1"}, NOTHING_KNOWN),
     )  # fmt: skip
     return unsigned.replace(signature=Signer(SECRET).sign(unsigned, user_id=user_id, conversation_id=conversation_id))
 

@@ -56,7 +56,7 @@ def confirmed_action(
             "tool_name": CONFIRMED_TOOL,
             "arguments": {"task_id": task_id},
             "description": "Delete task",
-            "whole_digest": digest_of_call({"task_id": task_id}, NOTHING_KNOWN),
+            "whole_digest": digest_of_call(_POLICY.rules[CONFIRMED_TOOL], {"task_id": task_id}, NOTHING_KNOWN),
             "created_at": now,
             "asked_under": asked_under(CONFIRMED_TOOL, server),
         }

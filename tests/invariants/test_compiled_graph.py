@@ -278,7 +278,7 @@ def shown_action(snapshot: PolicySnapshot, clock: ManualClock) -> PendingAction:
     known = Known(PREVIEWS[CONFIRMED_TOOL])
     description = say(snapshot.policy.rules[CONFIRMED_TOOL], DELETE[1], known).text
     return confirmed_action(Signer(SECRET), clock.now()).replace(
-        description=description, whole_digest=digest_of_call(DELETE[1], known)
+        description=description, whole_digest=digest_of_call(snapshot.policy.rules[CONFIRMED_TOOL], DELETE[1], known)
     )
 
 

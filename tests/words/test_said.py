@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import graph_agent
+from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.said import Said
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -70,7 +71,11 @@ def test_without_a_sentence_the_details_are_the_arguments_with_what_they_replace
 
 
 def test_facts_of_conditions_are_quiet_details() -> None:
-    said = say(rule("Set another due date"), GIVEN, Known(facts={"loan.status": "open", "customer": None}))
+    said = say(
+        rule("Set another due date"),
+        GIVEN,
+        Known(facts=(ShownFact(name="loan", values={"status": "open"}), ShownFact(name="customer", missing="not found"))),
+    )
     assert said.text.endswith("\n  Loan status now: 'open'\n  Customer now: not found")
     assert in_line(said) == "Set another due date (loan 1, due 15 January 2027)"
 
@@ -114,8 +119,8 @@ def test_no_value_changes_a_word_or_hides_another_value(text: str) -> None:
 def test_two_values_that_are_said_alike_are_told_apart_by_their_digest() -> None:
     one, other = {**GIVEN, "due": "2027-01-15T10:00Z"}, {**GIVEN, "due": "2027-01-15T10:00:00Z"}
     assert say(rule(), one).text == say(rule(), other).text
-    assert digest_of_call(one, Known()) != digest_of_call(other, Known())
-    assert digest_of_call(GIVEN, read()) != digest_of_call(GIVEN, read(due="2026-12-11"))
+    assert digest_of_call(rule(), one, Known()) != digest_of_call(rule(), other, Known())
+    assert digest_of_call(rule(), GIVEN, read()) != digest_of_call(rule(), GIVEN, read(due="2026-12-11"))
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,9 @@ function Request({ shown, failure, setFailure, load }: RequestProps): VNode {
         )}
         <Facts facts={shown.facts} now={shown.facts_now} />
         {shown.looked_at && <LookedUp at={shown.looked_at} />}
+        {shown.changed_since.map((text) => (
+          <Row key={text} name="Changed since" text={text} />
+        ))}
         {shown.changed_before && <Row name="Done before" text={shown.changed_before} />}
         {shown.earlier_messages.map((text, number) => (
           <Row key={number} name="Earlier message" text={text} />
