@@ -16,10 +16,8 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.order_desk import schema
-from tests.recording_desk import RecordingDesk
 from tests.replayed_turns import replayed
-from tests.scripted_turns import SECRET, asks, calls, done, failed, grouped
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped
 
 CONSTITUTION = """You lend things.
 
@@ -46,10 +44,15 @@ def conditions(*more: str, **fields: Any) -> ConditionsFile:
     return ConditionsFile("\n".join([CONDITIONS, *more]), **fields)
 
 
+def _schema(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
 @dataclass
-class LoanDesk(RecordingDesk):
+class LoanDesk(TableServer):
     """A `ToolServer` with one loan. It describes the loan to people only if it has a `description`."""
 
+    ledger: bool = False
     loan: dict[str, Any] = field(
         default_factory=lambda: {
             "item": "camera",
@@ -66,40 +69,39 @@ class LoanDesk(RecordingDesk):
     fails: bool = False
     """True if the loan can be neither read nor described."""
 
+    def __post_init__(self) -> None:
+        self.answers = {"find_loan": lambda _: self._readable(dict(self.loan)), "extend": self._extend}
+
     def get_available_tools(self) -> list[str]:
         return ["find_loan", "extend"]
 
     def declarations(self) -> list[ToolDeclaration]:
         loan, text = {"type": "integer"}, {"type": "string"}
         way = {"type": "string", "enum": ["letter", "mail"], "default": self.way}
+        extension = _schema("loan", "due", loan=loan, due=text, way=way)
         return [
-            ToolDeclaration(name="find_loan", description="Find a loan.", parameters=schema("loan", loan=loan)),
-            ToolDeclaration(
-                name="extend", description="Extend a loan.", parameters=schema("loan", "due", loan=loan, due=text, way=way)
-            ),
+            ToolDeclaration(name="find_loan", description="Find a loan.", parameters=_schema("loan", loan=loan)),
+            ToolDeclaration(name="extend", description="Extend a loan.", parameters=extension),
         ]
 
     def traits(self, tool_name: str) -> ToolTraits:
         return ToolTraits(read_only=tool_name == "find_loan", preview=bool(self.description) and tool_name == "extend")
 
-    def perform(self, tool_name: str, given: dict[str, Any]) -> ToolResult:
-        if tool_name == "extend":
-            self.loan["due"] = given["due"]
-            return done({"due": given["due"]})
-        return self._unreadable() if self.fails else done(dict(self.loan))
-
     async def preview(self, tool_name: str, *rest: Any, **more: Any) -> ToolResult:
         del tool_name, rest, more
-        return self._unreadable() if self.fails else done({"description": self.description})
+        return self._readable({"description": self.description})
 
     @property
     def extended(self) -> int:
         """The number of changes that were made."""
-        return sum(tool == "extend" for tool, _ in self.sent)
+        return sum(tool == "extend" for tool, *_ in self.sent)
 
-    @staticmethod
-    def _unreadable() -> ToolResult:
-        return failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "the disk is full")
+    def _extend(self, given: dict[str, Any]) -> ToolResult:
+        self.loan["due"] = given["due"]
+        return done({"due": given["due"]})
+
+    def _readable(self, data: dict[str, Any]) -> ToolResult:
+        return failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "the disk is full") if self.fails else done(data)
 
 
 Change = Callable[[LoanDesk], None]

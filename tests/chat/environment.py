@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,6 +55,10 @@ class Environment:
     engines: list[LLMAgentEngine] = field(default_factory=list)
     timeout_seconds: float = 30
     """The deadline of a turn, unless an engine is given another one."""
+    model: Callable[[], LLMAdapter] = EmbeddedAdapter
+    """Returns the model of an engine that is given none."""
+    constitution: str = ""
+    """The constitution of an engine that is given none; empty for the shipped one."""
 
     def engine(
         self,
@@ -70,12 +74,12 @@ class Environment:
     ) -> LLMAgentEngine:
         """Return the engine of another process. The text of the conditions may begin with lines of facts."""
         approvals = ApprovalStore(database or self.database, record_key=self.record_key, evidence=evidence, notices=True)
-        constitution = constitution or Constitution.load(None).text
+        constitution = constitution or self.constitution or Constitution.load(None).text
         if conditions is not None:
             facts, rules = split(conditions.text)
             constitution, conditions = f"{constitution}\n{facts}", replace(conditions, text=rules)
         engine = LLMAgentEngine(
-            model or EmbeddedAdapter(),
+            model or self.model(),
             tools or self.tools,
             constitution,
             **grouped(
@@ -101,7 +105,7 @@ class Environment:
 
     def runtime(self, model: LLMAdapter | None = None, **choices: Any) -> Runtime:
         """Return the runtime of another process, as the API uses it."""
-        model = model or EmbeddedAdapter()
+        model = model or self.model()
         turns_per_minute = choices.pop("turns_per_minute", 1000)
         settings = self.settings.model_copy(update=choices.pop("settings", {}))
         webhook: Webhook | None = choices.pop("webhook", None)

@@ -30,7 +30,6 @@ from graph_agent.chat.service import ChatService
 from graph_agent.errors import ServiceError
 from graph_agent.gateway.server import Gateway
 from graph_agent.integrations.langchain import GovernedTools, as_node
-from graph_agent.llm.embedded.planning import EmbeddedAdapter
 from graph_agent.models.approval import ApproverIdentity
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
 from graph_agent.models.llm import FunctionCall
@@ -60,7 +59,7 @@ class FrontDoor:
     """The word by which the user of a late yes is told that it did nothing."""
     done: ClassVar[str] = f"Add task '{TASK}'"
     """The words by which Ann reads that what she requested was done."""
-    question: str
+    question: str = ""
     """The id of the question."""
     conversation: str
 
@@ -76,18 +75,19 @@ class FrontDoor:
         """Ask Ann whether her task is to be deleted."""
         added = await self.environment.tools.execute(permitted("add_task", {"description": TASK}, "ann", "adds"))
         assert added.success
-        await self._ask(f"delete the {TASK} task", "delete_task", {"task_id": await self.environment.task_id(TASK)})
+        await self.ask_about(f"delete the {TASK} task", "delete_task", {"task_id": await self.environment.task_id(TASK)})
 
     async def ask_others(self) -> None:
         """Ask for the approval of a task that Ann adds."""
-        await self._ask(f"add a task to {TASK}", "add_task", {"description": TASK})
+        await self.ask_about(f"add a task to {TASK}", "add_task", {"description": TASK})
 
-    async def _ask(self, text: str, tool_name: str, arguments: dict[str, Any]) -> None:
+    async def ask_about(self, text: str, tool_name: str, arguments: dict[str, Any]) -> None:
         await self.request(text, tool_name, arguments)
-        asked = (await self.environment.records())[-1]
-        question = asked.decision.pending_action or asked.decision.approval
-        assert question is not None, asked.decision.reply
-        self.question, self.conversation = question.id, asked.header.context.conversation_id
+        # The gateway also records that its client was shown what the question says.
+        for asked in await self.environment.records():
+            if (question := asked.decision.pending_action or asked.decision.approval) is not None:
+                self.question, self.conversation = question.id, asked.header.context.conversation_id
+        assert self.question
 
     async def request(self, text: str, tool_name: str, arguments: dict[str, Any]) -> None:
         """Request a call as Ann, in words or by its name."""
@@ -230,7 +230,7 @@ class AgentService(FrontDoor):
     async def _run(self, messages: list[Any], user: str) -> AgentResponse:
         engine = self.environment.engine(conditions=self.conditions)
         services = AgentServices(engine.constitution.text, self.environment.tools, engine.ports, conditions=self.conditions)
-        return await converse(services, EmbeddedAdapter(), AgentRequest(messages, user, at("http://127.0.0.1:9/")))
+        return await converse(services, self.environment.model(), AgentRequest(messages, user, at("http://127.0.0.1:9/")))
 
 
 class McpClient(InChat):
@@ -263,7 +263,9 @@ class McpClient(InChat):
         responses: Any = dict.fromkeys(forms, YES if yes else NO)
         async with connect(self.gateways[user], "auto", User()) as client:
             try:
-                told = await client.session.call_tool(*self.call, request_state=state, input_responses=responses)
+                told = await client.session.call_tool(
+                    *self.call, request_state=state, input_responses=responses, allow_input_required=True
+                )
             except MCPError as exc:
                 return str(exc)
         return told.model_dump_json()
