@@ -10,20 +10,60 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection, delete, func, insert, select
 
 from graph_agent.audit.retention import prune
 from graph_agent.db import Database
+from graph_agent.db.backend import Work
+from graph_agent.db.sqlite_engine import driver_connection
 from graph_agent.record.statements import read
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.tamper.tree_check import read_all
 from graph_agent.record.tree.tables import LeafKind, record_leaves, record_pending, tree_leaves
-from tests.record.counting import CountingDatabase
 from tests.record.generated_log import ENDS, fill
 from tests.record.trees import tree_of, verified
+
+T = TypeVar("T")
+
+_INSTRUCTIONS = 100
+"""Between two calls of the progress handler."""
+
+
+class CountingDatabase(Database):
+    """A SQLite database with the number of instructions of its virtual machine, in hundreds."""
+
+    steps = 0
+
+    async def read(self, work: Work[T]) -> T:
+        return await super().read(self._counted(work))
+
+    async def write(self, work: Work[T]) -> T:
+        return await super().write(self._counted(work))
+
+    async def steps_of(self, work: Callable[[], Awaitable[Any]]) -> int:
+        """Return how many instructions, in hundreds, `work` takes."""
+        before = self.steps
+        await work()
+        return self.steps - before
+
+    def _counted(self, work: Work[T]) -> Work[T]:
+        def count() -> int:
+            self.steps += 1
+            return 0
+
+        def counted(connection: Connection) -> T:
+            driver = driver_connection(connection)
+            driver.set_progress_handler(count, _INSTRUCTIONS)
+            try:
+                return work(connection)
+            finally:
+                driver.set_progress_handler(None, 0)
+
+        return counted
+
 
 FEW, TIMES = 300, 8
 AT_MOST = 1.3 * TIMES
