@@ -18,6 +18,7 @@ from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.cli.log_lines import log_to_collector
 from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.db import Database
 from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode
 from graph_agent.integrations.opentelemetry import otlp
 from graph_agent.integrations.opentelemetry.spans import TraceParent, turn_spans
@@ -28,7 +29,10 @@ from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
+from graph_agent.question.approvals import ApprovalStore
+from graph_agent.question.tables import questions
 from graph_agent.record.audit_writer import MemoryAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
@@ -323,3 +327,24 @@ async def test_a_call_that_was_not_sent_has_a_span_with_its_gate(tracer: Tracer,
     assert unsent.parent is not None
     assert turn.context is not None
     assert unsent.parent.span_id == turn.context.span_id
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_call_that_waits_for_an_approval_has_a_span(
+    tracer: Tracer, exporter: InMemorySpanExporter, log: Database
+) -> None:
+    rules = (
+        "permit (principal, action, resource);"
+        '@id("boss") forbid (principal, action == Action::"add_task", resource) unless { context.approvals.boss >= 1 };'
+    )
+    log.write_now(questions.metadata.create_all)
+    clock = ManualClock()
+    approvals = ApprovalStore(log, record_key=SECRET)
+    stored = {"audit": DatabaseAuditWriter(log, clock=clock), "approvals": approvals, "clock": clock}
+    engine = _traced(
+        tracer, calls(("add_task", {"description": "milk"})), conditions=ConditionsFile(rules, roles=("boss",)), **stored
+    )
+    await engine.run(asks())
+    [call] = [span for span in exporter.get_finished_spans() if span.name == "execute_tool add_task"]
+    assert _told(call)["graph_agent.tool.disposition"] == "waits"
+    assert call.status.status_code is StatusCode.UNSET

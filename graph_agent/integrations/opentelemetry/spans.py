@@ -36,7 +36,6 @@ AGENT = "graph-agent"
 
 _PROVIDERS: tuple[tuple[type, str], ...] = ((GeminiAdapter, "gcp.gemini"), (OpenAICompatibleAdapter, "openai"))
 
-_UNSENT = frozenset({CallDisposition.REFUSED, CallDisposition.AWAITING, CallDisposition.REPEATED, CallDisposition.SKIPPED})
 _NO_TOOL = "(not listed)"
 
 _ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
@@ -109,7 +108,7 @@ class TurnSpans(TurnHook):
     def _add_unsent(self, turn: RecordHeader, record: DecisionRecord) -> None:
         """Add a span for each call that was not sent. The turn's span is the current one."""
         for call in record.invocations:
-            if call.disposition not in _UNSENT:
+            if call.disposition is CallDisposition.EXECUTED:
                 continue
             # The model may have invented the name.
             name = _NO_TOOL if call.error_code == ToolErrorCode.TOOL_NOT_FOUND else call.tool_name
