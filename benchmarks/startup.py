@@ -68,6 +68,7 @@ STARTS: Mapping[str, frozenset[str]] = {
     "stops": SIGNS,
     "questions list": SIGNS,
     "mandates list": SIGNS,
+    "mandates from --help": TURNS,
     "mandates show --help": SIGNS,
     "mandates revoke --help": SIGNS,
     "stop --help": SIGNS,

@@ -99,6 +99,8 @@ class ServiceErrorCode(StrEnum):
     """The caller has answered otherwise, or the answer names another digest than that of the question."""
     MANDATE_NOT_FOUND = "MANDATE_NOT_FOUND"
     """The caller has agreed to no such plan."""
+    NOT_REPEATABLE = "NOT_REPEATABLE"
+    """No plan does the changes of the decision again; the text says why."""
     NOT_UNDOABLE = "NOT_UNDOABLE"
     """Nothing that the decision has done can be undone now; the text says why."""
     CONVERSATION_BUSY = "CONVERSATION_BUSY"

@@ -64,6 +64,7 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import acting_as_users
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import ConfigurationError, ServiceError
+from graph_agent.models.mandate import PlanChoice
 from graph_agent.replays.pool import ReplayPool
 
 _log = logging.getLogger(__name__)
@@ -222,6 +223,7 @@ class _Api(FastAPI):
             rules.DiffRequest,
             questions.QuestionAnswerRequest,
             stops.StopRequest,
+            PlanChoice,
         )
         return add_schemas(super().openapi(), (*MESSAGES, *asked))
 

@@ -129,10 +129,10 @@ class MessageRequest(Frozen):
 MESSAGES = (ChatRequest, AnswerRequest, DryRunRequest)
 
 
-def json_body(*models: type[Frozen]) -> dict[str, Any]:
+def json_body(*models: type[Frozen], required: bool = True) -> dict[str, Any]:
     """Return the `openapi_extra` of a route that reads its body itself: one of `models`, which `add_schemas` declares."""
     references = [{"$ref": _REFERENCE.format(model=model.__name__)} for model in models]
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": {"anyOf": references}}}}}
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": {"anyOf": references}}}}}
 
 
 def add_schemas(document: dict[str, Any], models: Iterable[type[Frozen]]) -> dict[str, Any]:

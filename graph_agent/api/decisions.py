@@ -81,6 +81,8 @@ class DecisionDetail(LoggedDecision):
     """The decisions that have undone calls, or may have, by the sequence of the call."""
     undoes: UndoneDecision | None
     """The decision whose undo was asked for in this one; None if none was."""
+    again: str | None
+    """The decision that this one asks to do again by a plan; None if it asks about none from the record."""
     answered: PendingAction | None
     """The action that was confirmed or declined in it, or whose approval has ended with it; None if there is none."""
     violations: list[Violation] | None
@@ -129,6 +131,7 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
         operations=trace.operations,
         undone_by=trace.undone_by,
         undoes=None if record is None else record.header.context.undoes,
+        again=None if record is None or (plan := record.header.context.proposed) is None else plan.decision_id,
         answered=None if record is None else record.answered,
         violations=None if record is None else await verify_decision(database, row.decision_id, keys=tree.keys, key=tree.key),
     )

@@ -37,6 +37,7 @@ STATUS: dict[ServiceErrorCode, int] = {
     ServiceErrorCode.QUESTION_CLOSED: 409,
     ServiceErrorCode.RULES_CONFLICT: 409,
     ServiceErrorCode.QUESTION_CONFLICT: 409,
+    ServiceErrorCode.NOT_REPEATABLE: 409,
     ServiceErrorCode.NOT_UNDOABLE: 409,
     ServiceErrorCode.CONVERSATION_BUSY: 409,
     ServiceErrorCode.REQUEST_IN_PROGRESS: 409,

@@ -37,17 +37,21 @@ class UndoState(Frozen):
     """The reason why nothing can be undone, a sentence."""
     unknown: bool
     """True if it is not known of a change whether it was done: once that is learned, it may be undone."""
+    again: bool
+    """True if a plan can do changes of the decision again: `POST /api/decisions/{id}/mandate` asks about it."""
 
 
 @router.get("/decisions/{decision_id}/undo", responses=ERRORS_BY_ID)
 async def undo_state(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> UndoState:
     """Return what of a decision of the caller can be undone now, and until when. Nothing is called."""
-    _, found = await services(request).runtime.chat.undoable(caller.user_id, decision_id)
+    chat = services(request).runtime.chat
+    _, found = await chat.undoable(caller.user_id, decision_id)
+    plan = await chat.mandates.of_decision(caller.user_id, decision_id.lower())
     calls = [
         UndoableCall(sequence=undone.sequence, tool_name=call.name, until=undone.until)
         for call, undone in zip(found.called, found.undone, strict=True)
     ]
-    return UndoState(calls=calls, until=found.until, problem=found.problem, unknown=found.unknown)
+    return UndoState(calls=calls, until=found.until, problem=found.problem, unknown=found.unknown, again=plan.plan is not None)
 
 
 @router.post(

@@ -6,13 +6,21 @@ from typing import Literal
 
 from graph_agent.chat.page_keys import key_of, next_after
 from graph_agent.chat.session import ChatStores
-from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_not_ready
+from graph_agent.errors import (
+    ConfigurationError,
+    RecordUnavailableError,
+    ServiceError,
+    ServiceErrorCode,
+    service_not_ready,
+    service_unavailable,
+)
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.mandate import MandateState, MandateView
+from graph_agent.models.mandate import MandateState, MandateView, Plan
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.record.mandates import list_mandates, revoke_own
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.recorded_plan import Repeatable
 from graph_agent.words.plan import plan_lines
 
 
@@ -45,6 +53,19 @@ class MandateSummary(Frozen):
     ended_at: UtcDatetime | None
     ended_by: Literal["you", "operator"] | None
     """The one who has revoked it: its user, or an operator, also by a stop."""
+
+
+class PlanOfDecision(Frozen):
+    """The plan that does the changes of a decision again, as code makes it from the record."""
+
+    plan: Plan | None
+    """None if no line permits anything of it. Its lines are those that `POST` takes, also fewer or narrower ones."""
+    said: list[str]
+    """The lines in the words of the card."""
+    left_out: list[str]
+    """The sentences about the changes that no line permits."""
+    problem: str | None
+    """The reason why there is no plan, a sentence."""
 
 
 class MandateList(Frozen):
@@ -81,6 +102,21 @@ class MandateService:
         listed = [_summary(view, policy) for view in found if policy is not None]
         last = found[-1].mandate if len(found) == size else None
         return MandateList(mandates=listed, next=None if last is None else next_after(last.created_at, last.id))
+
+    async def of_decision(self, user_id: str, decision_id: str) -> PlanOfDecision:
+        """Return the plan that does a decision of the user again. Raises DECISION_NOT_FOUND."""
+        found = await self.repeatable(user_id, decision_id)
+        said = [] if found.plan is None else plan_lines(found.plan, await self._policy())
+        return PlanOfDecision(plan=found.plan, said=said, left_out=list(found.left_out), problem=found.problem)
+
+    async def repeatable(self, user_id: str, decision_id: str) -> Repeatable:
+        """Return what of a decision of the user a plan permits again. Raises DECISION_NOT_FOUND."""
+        try:
+            return (await self._engine.repeatable(decision_id, user_id))[1]
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
+        except ConfigurationError as exc:
+            raise service_not_ready() from exc
 
     async def revoke(self, mandate_id: str, user_id: str) -> MandateSummary:
         """End a plan of the user, and return it: from now on it covers no call. One that has ended stays as it is.

@@ -23,7 +23,7 @@ from graph_agent.chat.approval_notices import ApprovalNotices, Webhook
 from graph_agent.chat.approvals import ApprovalService
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
-from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, busy, in_progress
+from graph_agent.chat.conversations.turns import MessageFields, TurnRequest, TurnStore, WantedPlan, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.maintenance import MaintenanceJob, MaintenanceJobs
@@ -49,9 +49,11 @@ from graph_agent.models.decision import (
     DecisionContext,
     OutcomeCategory,
     PendingAction,
+    again_message,
     content_problem,
 )
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.mandate import PlanChoice
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.loop_throttle import LoopThrottle
@@ -60,7 +62,7 @@ from graph_agent.ports import Clock, IdSource
 from graph_agent.question.approvals import ApprovalStore
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
-from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.engine import WHOLE_PLAN, LLMAgentEngine
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.reading import Reading
@@ -242,11 +244,7 @@ class ChatService:
         decision_id = well_formed_id(decision_id)
         same = UndoneDecision(decision_id=decision_id, calls=())
         content = DecisionContext.for_calls(user_id, (), NO_CONVERSATION, undoes=same).message
-        try:
-            record = await load_own(self._engine.audit, decision_id, user_id)
-        except RecordUnavailableError as exc:
-            raise service_unavailable() from exc
-        conversation_id = await self._conversations.existing(user_id, record.header.context.conversation_id)
+        conversation_id = await self._conversation_of(user_id, decision_id)
         asked = TurnRequest(user_id, content, conversation_id, idem_key, roles=roles, undoes=same, arrived_at=arrived_at)
         request = _well_formed(asked)
         if (before := await self._turns.answered(request)) is not None:
@@ -263,6 +261,46 @@ class ChatService:
             raise service_unavailable() from exc
         except ConfigurationError as exc:
             raise service_not_ready() from exc
+
+    async def start_again(
+        self,
+        user_id: str,
+        decision_id: str,
+        choice: PlanChoice = WHOLE_PLAN,
+        *,
+        idem_key: str | None = None,
+        roles: tuple[str, ...] = (),
+        arrived_at: float | None = None,
+    ) -> StartedTurn:
+        """Start a turn that asks about a plan to do a decision of the user again; see `LLMAgentEngine.propose`.
+
+        It is in the conversation of the decision, or without that one in a new conversation, as an undo is.
+        """
+        decision_id = well_formed_id(decision_id)
+        conversation_id = await self._conversation_of(user_id, decision_id)
+        wanted, content = WantedPlan(decision_id, choice), again_message(decision_id)
+        asked = TurnRequest(user_id, content, conversation_id, idem_key, roles=roles, again=wanted, arrived_at=arrived_at)
+        request = _well_formed(asked)
+        if (before := await self._turns.answered(request)) is not None:
+            # The rules may admit another plan meanwhile.
+            return before
+        found = await self.mandates.repeatable(user_id, decision_id)
+        return await self._start(replace(request, again=wanted._replace(found=found.proposed(choice))))
+
+    async def again(
+        self, user_id: str, decision_id: str, choice: PlanChoice = WHOLE_PLAN, *, roles: tuple[str, ...] = ()
+    ) -> ChatAnswer:
+        """Like `start_again`, but return the answer, which has the question."""
+        started = await self.start_again(user_id, decision_id, choice, roles=roles)
+        return started if isinstance(started, ChatAnswer) else await started.result()
+
+    async def _conversation_of(self, user_id: str, decision_id: str) -> str | None:
+        """Return the conversation of a closed decision of the user, if it still exists."""
+        try:
+            record = await load_own(self._engine.audit, decision_id, user_id)
+        except RecordUnavailableError as exc:
+            raise service_unavailable() from exc
+        return await self._conversations.existing(user_id, record.header.context.conversation_id)
 
     async def start(
         self,
@@ -515,7 +553,7 @@ class _RefusalLimit:
 def _can_confirm_without_key(request: TurnRequest) -> bool:
     """True if the message can be a yes, and its client cannot ask again for its answer."""
     asked = request.answers is not None or request.conversation_id is not None
-    return asked and request.idem_key is None and not request.called and not request.dry_run
+    return asked and request.idem_key is None and not request.is_by_code and not request.dry_run
 
 
 def _words_of(content: str | None, answers: ConfirmationAnswer | None) -> str:

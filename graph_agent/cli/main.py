@@ -76,6 +76,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "mandates:print_mandates",
             "List the plans that people have agreed to, newest first, with how much of each line was used.",
         ),
+        "from": Command("mandates_from:ask_about_plan", "Ask about a plan that does the changes of a decision again."),
         "show": Command("mandates:show_mandate", "Print one plan: its lines, what was drawn from each, and its state."),
         "revoke": Command("mandates:revoke", "Revoke a plan: from now on none of its lines covers a call."),
     },
@@ -224,7 +225,7 @@ app = typer.Typer(
 for _name, _help in {
     "questions": "Answer what waits for your yes or your approval, or withdraw what you asked for.",
     "due": "Show the work that waits for a server, and try again what is stuck.",
-    "mandates": "Show the plans that people have agreed to, or revoke them.",
+    "mandates": "Make a plan from a decision, show those that people have agreed to, or revoke them.",
     "log": "Read the record of decisions.",
     "db": "Update the database, or copy it to another one.",
     "constitution": "Print, write and explain the file that says what may be done.",

@@ -33,6 +33,7 @@ TOPOLOGY: Topology = MappingProxyType(
             "request_built": INVOKE_LLM,
             "confirmed": EXECUTE_TOOLS,
             "called": EXECUTE_TOOLS,
+            "proposed": BUILD_DECISION,
             "declined": BUILD_DECISION,
             "unclear": BUILD_DECISION,
             "void_answer": BUILD_DECISION,

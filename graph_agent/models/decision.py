@@ -17,7 +17,7 @@ from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
-from graph_agent.models.mandate import Plan
+from graph_agent.models.mandate import Plan, RecordedPlan
 from graph_agent.models.origin import Origin
 from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.said import Said, SaidCall
@@ -474,6 +474,9 @@ class DecisionContext(Frozen):
     undoes: UndoneDecision | None = Field(default=None, exclude_if=not_)
     """The decision whose changes the `called` calls undo. Each of them needs the user's yes."""
     # As above.
+    proposed: RecordedPlan | None = Field(default=None, exclude_if=not_)
+    """The plan that the user is asked about, made from an earlier decision. No model is asked."""
+    # As above.
     approval: ClosedRequest | None = Field(default=None, exclude_if=not_)
     """For a closing decision: the request that has ended. It asks no model, and answers nothing else."""
     # As above.
@@ -492,10 +495,10 @@ class DecisionContext(Frozen):
     @model_validator(mode="after")
     def _calls_are_no_answer(self) -> DecisionContext:
         answers = self.pending_confirmation is not None or self.answers is not None
-        if answers and (self.called or self.approval is not None):
+        if answers and self.is_without_model:
             raise ValueError("a decision without a model cannot answer a confirmation")
-        if self.called and self.approval is not None:
-            raise ValueError("a closing decision has no calls but that of its request")
+        if [bool(self.called), self.proposed is not None, self.approval is not None].count(True) > 1:
+            raise ValueError("a decision without a model is one of calls, of a plan, or of an approval request")
         if self.look is not None and not (self.dry_run and len(self.called) == 1):
             raise ValueError("a look is a dry run of one call")
         if self.undoes is not None and len(self.undoes.calls) != len(self.called):
@@ -516,6 +519,19 @@ class DecisionContext(Frozen):
     def is_of_message(self) -> bool:
         """True if the calls of the turn belong to one message of the user, so that they can be counted for it."""
         return self.typed or not self.called
+
+    @property
+    def is_without_model(self) -> bool:
+        """True if no model is asked, so that the message is the text of code."""
+        return bool(self.called) or self.proposed is not None or self.approval is not None
+
+    @classmethod
+    def for_plan(
+        cls, user_id: str, proposed: RecordedPlan, conversation_id: str, roles: tuple[str, ...] = ()
+    ) -> DecisionContext:
+        """Return the input of a decision that asks about a plan from the record. Its message names the decision."""
+        message = again_message(proposed.decision_id)
+        return cls(user_id=user_id, message=message, conversation_id=conversation_id, roles=roles, proposed=proposed)
 
     @classmethod
     def for_calls(
@@ -543,6 +559,11 @@ class DecisionContext(Frozen):
             typed=typed,
             undoes=undoes,
         )
+
+
+def again_message(decision_id: str) -> str:
+    """Return the message of a decision that asks about a plan to do another one again."""
+    return f"do decision {decision_id} again"
 
 
 def _calls_text(called: Sequence[FunctionCall]) -> str:

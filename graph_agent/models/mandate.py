@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, field_validator, mod
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.rules_digests import RulesDigests
+from graph_agent.models.sources import CallSources
 
 MAX_LINES: Final = 8
 MAX_PLAN: Final = 4_000
@@ -165,6 +166,32 @@ class Plan(Frozen):
     def digest(self) -> str:
         """SHA-256 over the lines and the time, in hex."""
         return digest(self.to_json())
+
+
+class PlanChoice(Frozen):
+    """The part of a plan from the record that a person has chosen: all of it, or less."""
+
+    lines: tuple[Line, ...] | None = Field(default=None, min_length=1, max_length=MAX_LINES)
+    """Fewer or narrower lines; None for all of them."""
+    minutes: int | None = Field(default=None, ge=1, le=MAX_MINUTES)
+    """A shorter time; None for the usual one."""
+
+
+class RecordedPlan(Frozen):
+    """A plan that code has made from the changes of a decision, to do them again."""
+
+    decision_id: str
+    plan: Plan
+    sources: tuple[CallSources, ...]
+    """The sources of the values of each line, as the record of the decision has them."""
+    left_out: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The sentences before the question about the changes that no line permits."""
+
+    @model_validator(mode="after")
+    def _has_sources_of_each_line(self) -> RecordedPlan:
+        if len(self.sources) != len(self.plan.lines):
+            raise ValueError("each line has its sources")
+        return self
 
 
 class MandateState(StrEnum):

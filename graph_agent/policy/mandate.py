@@ -67,12 +67,12 @@ def fitting_lines(
 
 
 def _misfit(name: str, value: Any, bound: Bound, sources: CallSources | None, read: Conversation) -> str | None:
-    leaves = list(_leaves(value))
+    leaves = list(leaves_of(value))
     match bound:
         case Is():
-            return None if all(_is_one_of(leaf, bound.values) for leaf in leaves) else "is another value"
+            return None if all(is_one_of(leaf, bound.values) for leaf in leaves) else "is another value"
         case AtMost():
-            return None if all(_is_up_to(leaf, bound.at_most) for leaf in leaves) else f"is no number up to {bound.at_most}"
+            return None if all(is_up_to(leaf, bound.at_most) for leaf in leaves) else f"is no number up to {bound.at_most}"
         case OwnText():
             return _no_own_text(name, leaves, sources)
         case From():
@@ -90,7 +90,7 @@ def _no_own_text(name: str, leaves: Iterable[Any], sources: CallSources | None) 
 def _not_from(value: Any, bound: From, read: Conversation) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return "is no text and no number"
-    if (why := _not_of_form(value, bound, read.said)) is not None:
+    if (why := not_of_form(value, bound, read.said)) is not None:
         return why
     if not read.is_whole:
         return "may have been known before the yes"
@@ -99,18 +99,22 @@ def _not_from(value: Any, bound: From, read: Conversation) -> str | None:
     known = [*read.before, *read.since]
     for at, one in enumerate(read.since, len(read.before) + 1):
         # A tool may return what it was sent, or have stored it: that is no value from a result.
-        if one.tool_name == bound.tool and _stands_in(one, value, bound) and not _was_sent(value, known[:at]):
+        if one.tool_name == bound.tool and stands_in(one, value, bound) and not _was_sent(value, known[:at]):
             return None
     return f"is no new value from a result of {bound.tool}"
 
 
-def _not_of_form(value: str | float, bound: From, said: Sequence[str]) -> str | None:
+def not_of_form(value: str | float, bound: From, said: Sequence[str]) -> str | None:
+    """Return why a value does not have the form of a bound, as a clause; None if it does, or if no form is demanded.
+
+    `said` are the messages of the user, whose hosts links and addresses may have.
+    """
     match bound.form:
         case Form.CODE:
             return None if _CODE.fullmatch(str(value)) else "is no code"
         case Form.NUMBER:
             most = float("inf") if bound.at_most is None else bound.at_most
-            return None if _is_up_to(value, most) else "is no such number"
+            return None if is_up_to(value, most) else "is no such number"
         case Form.LINK:
             return None if _host_of_link(value) in _hosts(said) else "is no link to a host that you have named"
         case Form.ADDRESS:
@@ -135,7 +139,7 @@ def _hosts(said: Iterable[str]) -> frozenset[str]:
     return frozenset(host for text in said for host in _HOST.findall(text.lower()))
 
 
-def _stands_in(read: ReadCall, value: str | float, bound: From) -> bool:
+def stands_in(read: ReadCall, value: str | float, bound: From) -> bool:
     """True if a value is a leaf of a result, at the path if there is one; without one also words of a leaf."""
     if not read.result.success:
         return False
@@ -144,9 +148,9 @@ def _stands_in(read: ReadCall, value: str | float, bound: From) -> bool:
     except UnreadableError:
         return False
     if bound.at is not None:
-        return any(_is_same(leaf, value) for leaf in _at(data, re.findall(r"\[\*\]|[A-Za-z_][A-Za-z0-9_-]*", bound.at)))
+        return any(is_same(leaf, value) for leaf in _at(data, re.findall(r"\[\*\]|[A-Za-z_][A-Za-z0-9_-]*", bound.at)))
     leaves = list(_values(data))
-    if any(_is_same(leaf, value) for leaf in leaves):
+    if any(is_same(leaf, value) for leaf in leaves):
         return True
     text = str(value)
     if len(text) < MIN_TEXT or text != text.strip():
@@ -163,7 +167,7 @@ def _mentions(read: ReadCall, value: str | float) -> bool:
 
 def _was_sent(value: str | float, calls: Iterable[ReadCall]) -> bool:
     """True if the model has sent a value in a call that neither a yes nor a line has covered."""
-    return any(_is_within(value, str(leaf)) for one in calls if not one.agreed for leaf in _leaves(one.arguments))
+    return any(_is_within(value, str(leaf)) for one in calls if not one.agreed for leaf in leaves_of(one.arguments))
 
 
 def _is_within(value: str | float, text: str) -> bool:
@@ -181,14 +185,14 @@ def _at(data: Any, steps: Sequence[str]) -> Iterator[Any]:
         yield from _at(data[steps[0]], steps[1:])
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves_of(value: Any) -> Iterator[Any]:
     """Yield every value within an argument; the names of an object's fields too, because a call may choose them."""
     if isinstance(value, dict | list):
         if not value:
             yield _EMPTY
         yield from value if isinstance(value, dict) else ()
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(part)
+            yield from leaves_of(part)
     else:
         yield value
 
@@ -202,14 +206,16 @@ def _values(data: Any) -> Iterator[Any]:
         yield data
 
 
-def _is_one_of(leaf: Any, values: Iterable[Any]) -> bool:
+def is_one_of(leaf: Any, values: Iterable[Any]) -> bool:
+    """True if a value is one of some values. A switch is no number."""
     return any(isinstance(leaf, bool) is isinstance(one, bool) and leaf == one for one in values)
 
 
-def _is_same(leaf: Any, value: str | float) -> bool:
+def is_same(leaf: Any, value: str | float) -> bool:
     """True if a leaf of a result is a value. A result may have a number as text."""
     return not isinstance(leaf, bool) and leaf is not None and (leaf == value or str(leaf) == str(value))
 
 
-def _is_up_to(leaf: Any, most: float) -> bool:
+def is_up_to(leaf: Any, most: float) -> bool:
+    """True for a number from 0 up to this one."""
     return isinstance(leaf, int | float) and not isinstance(leaf, bool) and 0 <= leaf <= most

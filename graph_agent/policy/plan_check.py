@@ -33,10 +33,15 @@ def read_plan(arguments: Mapping[str, Any], policy: CompiledPolicy) -> Plan:
         plan = Plan.model_validate(dict(arguments))
     except ValidationError as exc:
         raise PlanError(located_violation(exc)) from None
-    for number, line in enumerate(plan.lines, 1):
-        if (why := next(_problems(line, policy), None)) is not None:
-            raise PlanError(f"line {number}: {why}")
+    require_permitted(plan, policy)
     return plan
+
+
+def require_permitted(plan: Plan, policy: CompiledPolicy) -> None:
+    """Raise `PlanError` if the rules admit no such line."""
+    for number, line in enumerate(plan.lines, 1):
+        if (why := next(problems_of_line(line, policy), None)) is not None:
+            raise PlanError(f"line {number}: {why}")
 
 
 def plan_problem(arguments: Mapping[str, Any], policy: CompiledPolicy) -> str | None:
@@ -56,7 +61,8 @@ def payees_of(rule: ToolRule) -> tuple[str, ...]:
     return tuple(name for name in names if _PAYEE.search("_".join(_WORD.findall(name)).lower()))
 
 
-def _problems(line: Line, policy: CompiledPolicy) -> Iterator[str]:
+def problems_of_line(line: Line, policy: CompiledPolicy) -> Iterator[str]:
+    """Yield why no plan may have a line, as clauses."""
     rule = policy.rules.get(line.tool)
     if rule is None or rule.grant.in_plans is None:
         yield f"{line.tool} is in no plan"

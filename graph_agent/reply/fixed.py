@@ -44,6 +44,7 @@ NO_ANSWER = "That was neither yes nor no, so nothing was done. The question is s
 ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 """The notice beside a question that leaves out other changes, if the model is not asked again after the answer."""
 NOTHING_CHANGED = "Nothing was changed."
+NOTHING_OF_PLAN_RUNS = "There is no plan to agree to: nothing of it runs under the rules in force."
 CONFIRMED_NOT_DONE = "You confirmed it, but it was not done: I was interrupted before. Please ask me again."
 """The reply to a yes whose turn was interrupted before the call, or whose call certainly had no effect."""
 FORBIDDEN_NOT_DONE = {
@@ -104,6 +105,11 @@ _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again
 def not_undone(description: str, why: str) -> str:
     """Return the sentence before the question of an undo about a change that stays; `why` is a clause."""
     return f"This stays as it is: {lowered(description).removesuffix('.')} ({why})."
+
+
+def not_in_plan(description: str, why: str) -> str:
+    """Return the sentence before the question about a plan from the record, about a change that no line permits."""
+    return f"Not in the plan: {lowered(description).removesuffix('.')} ({why})."
 
 
 def may_have_changed(description: str) -> str:

@@ -13,6 +13,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, DecisionContext, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.mandate import PlanChoice
 from graph_agent.models.record import NO_MODEL, DecisionOpening, DecisionRecord, InterruptReason, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -25,6 +26,7 @@ from graph_agent.turn.finished import FinishedTurn, refused_record, storable
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.reading import Reading, reading_record
+from graph_agent.turn.recorded_plan import Repeatable, repeatable
 from graph_agent.turn.recorder import Recorder
 from graph_agent.turn.run import PlainSession, TurnRun, TurnSession, TurnStart
 from graph_agent.turn.setup import EngineOptions, EnginePorts, TurnSetup
@@ -32,6 +34,8 @@ from graph_agent.turn.undo import Undoable, load_own, undoable
 
 _SETTLE_SECONDS = 2.0
 """The time of a settlement; a quarter of the turn if that is shorter."""
+
+WHOLE_PLAN = PlanChoice()
 
 T = TypeVar("T")
 
@@ -175,6 +179,25 @@ class LLMAgentEngine(TurnSetup):
         policy = (await self.prepare()).policy
         undone_by, settled = await self.audit.undone_by(decision_id), await self.audit.settled(decision_id)
         return record, undoable(record, policy, undone_by, settled, self.ports.clock.now())
+
+    async def propose(
+        self, decision_id: str, user_id: str, choice: PlanChoice = WHOLE_PLAN, *, roles: tuple[str, ...] = ()
+    ) -> FinishedTurn:
+        """Make a decision that asks about a plan to do again what a decision of the user has done; see `answer`.
+
+        Code makes the plan from the record, and `choice` is what of it the user has chosen. Raises `ServiceError`
+        DECISION_NOT_FOUND, also for a decision of another user, NOT_REPEATABLE, and VALIDATION_ERROR for a choice that permits
+        more.
+        """
+        record, found = await self.repeatable(decision_id, user_id)
+        conversation_id = record.header.context.conversation_id
+        return await self.run(DecisionContext.for_plan(user_id, found.proposed(choice), conversation_id, roles))
+
+    async def repeatable(self, decision_id: str, user_id: str) -> tuple[DecisionRecord, Repeatable]:
+        """Return a decision of the user, and what of it a plan permits again. Raises `ServiceError` DECISION_NOT_FOUND."""
+        record = await load_own(self.audit, decision_id, user_id)
+        policy = (await self.prepare()).policy
+        return record, repeatable(record, policy, await self.audit.settled(decision_id))
 
     async def finish(self, decision_id: str, *, ask_model: bool) -> FinishedTurn | None:
         """Finish a turn that another process left open, from its record; None if there is no such turn.

@@ -173,7 +173,7 @@ class TurnSetup:
         at: datetime | None = None,
     ) -> RecordHeader:
         """Return the header of a record of `context` under `snapshot`, that starts `at` this time, by default now."""
-        model = NO_MODEL if context.called else self.model
+        model = NO_MODEL if context.called or context.proposed is not None else self.model
         start = {"context": context, "started_at": at or self.ports.clock.now(), "model": model}
         rules = None if snapshot.rule_set is None else snapshot.rule_set.digest
         named = {"decision_id": decision_id or self.ports.ids.new(), "rules": rules}

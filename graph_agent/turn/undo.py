@@ -103,9 +103,9 @@ def undoable(
                 raise NotUndoableError(f"at most {MAX_CALLS_PER_ROUND} at once: undo the rest after these")
             found.append(_undo_of(record, call, result, rule, policy, undone_by.get(call.sequence), now))
             if not found[-1][1].is_compared:
-                uncompared.append(_described(record, rule, call))
+                uncompared.append(described(record, rule, call))
         except NotUndoableError as exc:
-            stays.append((_described(record, rule, call), str(exc)))
+            stays.append((described(record, rule, call), str(exc)))
     calls, undone = tuple(one for one, _ in found), tuple(one for _, one in found)
     return Undoable(calls, undone, tuple(stays), tuple(uncompared), unknown)
 
@@ -123,7 +123,7 @@ def _undo_of(
     declared = None if rule is None else rule.grant.undone_by
     if not result.success:
         raise NotUndoableError("it is not known whether it was done")
-    if call.sequence in _undoing_calls(record):
+    if call.sequence in undoing_calls(record):
         raise NotUndoableError("it was an undo itself")
     if declared is None or rule is None:
         raise NotUndoableError("it cannot be undone")
@@ -199,7 +199,7 @@ def _reads_around(
     return before, after
 
 
-def _undoing_calls(record: DecisionRecord) -> set[int]:
+def undoing_calls(record: DecisionRecord) -> set[int]:
     """Return the numbers of the calls of a decision that undo others."""
     answered = record.answered
     return {number for number, one in enumerate(() if answered is None else answered.each, start=1) if one.undoes is not None}
@@ -211,7 +211,8 @@ def _said_of(record: DecisionRecord, call: ToolInvocation) -> Said | None:
     return next((one.said for one in known if one.sequence == call.sequence), None)
 
 
-def _described(record: DecisionRecord, rule: ToolRule | None, call: ToolInvocation) -> str:
+def described(record: DecisionRecord, rule: ToolRule | None, call: ToolInvocation) -> str:
+    """Return a call of a decision in words, as it was said when it was made if that is known."""
     if (said := _said_of(record, call)) is None and rule is not None:
         said = say(rule, call.parameters)
     text = "A change" if said is None else in_line(said)

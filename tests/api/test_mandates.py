@@ -123,3 +123,63 @@ async def test_a_plan_under_other_rules_is_shown_as_void(
     (found,) = (await listed(others))["mandates"]
     assert (found["id"], found["state"], found["ended_by"]) == (plan["id"], "void", None)
     assert found["lines"][0]["said"].startswith("Add task: ")
+
+
+async def again(http: httpx.AsyncClient, decision: str, **body: Any) -> httpx.Response:
+    return await http.post(f"/api/decisions/{decision}/mandate", headers={**ANN, "Idempotency-Key": "k"}, json=body or None)
+
+
+@pytest.fixture
+async def made(http: httpx.AsyncClient) -> dict[str, Any]:
+    """The answer of the decision that has added bread under a plan."""
+    asked = await say(http, "add bread and milk")
+    return await say(http, "yes", asked["conversation_id"])
+
+
+async def test_a_decision_is_done_again_after_a_yes(http: httpx.AsyncClient, made: dict[str, Any]) -> None:
+    path = f"/api/decisions/{made['decision_id']}/mandate"
+    shown = (await http.get(path, headers=ANN)).json()
+    assert shown["said"] == ['Add task: description = "bread"']
+    assert (shown["left_out"], shown["problem"]) == ([], None)
+    asked = (await again(http, made["decision_id"])).json()
+    assert asked["conversation_id"] == made["conversation_id"]
+    assert asked["decision"]["pending_action"]["plan"] == shown["plan"]
+    assert (await again(http, made["decision_id"])).json() == asked
+    other = await again(http, made["decision_id"], minutes=5)
+    assert (other.status_code, other.json()["error"]["code"]) == (422, "IDEMPOTENCY_KEY_REUSED")
+    detail = (await http.get(f"/api/decisions/{asked['decision_id']}", headers=ANN)).json()
+    assert (detail["again"], detail["states"]) == (made["decision_id"], ["BUILD_REQUEST", "BUILD_DECISION"])
+    assert (await http.get(f"/api/decisions/{made['decision_id']}/undo", headers=ANN)).json()["again"] is True
+    # The words of the command are code's: they give nothing to the calls that follow.
+    stored = (await http.get(f"/api/conversations/{made['conversation_id']}", headers=ANN)).json()["messages"]
+    assert [one["authors"]["message"] for one in stored if one["content"] == f"do decision {made['decision_id']} again"] == [
+        "code"
+    ]
+    await say(http, "yes", made["conversation_id"])
+    # The model goes on, with the milk of the earlier plan.
+    assert [one["state"] for one in (await listed(http))["mandates"]] == ["open", "used"]
+
+
+async def test_a_person_asks_for_less_and_never_for_more(http: httpx.AsyncClient, made: dict[str, Any]) -> None:
+    line = {"tool": "add_task", "arguments": {"description": {"is": ["bread"]}}}
+    fewer = await http.post(f"/api/decisions/{made['decision_id']}/mandate", headers=ANN, json={"lines": [line], "minutes": 5})
+    assert fewer.json()["decision"]["pending_action"]["plan"]["minutes"] == 5
+    bodies: list[dict[str, Any]] = [
+        {"lines": [{**line, "times": 2}]},
+        {"minutes": 61},
+        {"lines": []},
+        {"more": 1},
+        {"minutes": 0},
+    ]
+    for body in bodies:
+        refused = await http.post(f"/api/decisions/{made['decision_id']}/mandate", headers=ANN, json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR"), body
+
+
+async def test_only_the_caller_does_a_decision_again(http: httpx.AsyncClient, made: dict[str, Any]) -> None:
+    for decision, status in ((made["decision_id"], 404), ("nothing", 400)):
+        for request in (http.get, http.post):
+            assert (await request(f"/api/decisions/{decision}/mandate", headers=BOB)).status_code == status
+    asked = await again(http, made["decision_id"])
+    refused = await http.post(f"/api/decisions/{asked.json()['decision_id']}/mandate", headers=ANN)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "NOT_REPEATABLE")

@@ -6,9 +6,12 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from graph_agent.db import Database
 from graph_agent.models.mandate import AtMost, Line, Mandate, Plan
 from graph_agent.models.rules_digests import RulesDigests
+from graph_agent.policy.constitution import Constitution
 from graph_agent.record.mandates import mint
 from graph_agent.record.tree.leaves import Sealer
 from tests.cli.conftest import Cli
@@ -52,3 +55,32 @@ def test_what_is_not_in_force_is_not_revoked(cli: Cli) -> None:
         found = cli("mandates", *arguments)
         assert found.code != 0
         assert found.err.strip()
+
+
+@pytest.fixture
+def made(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The decision that has added a task, under a constitution whose plans may have additions."""
+    file, text = tmp_path / "constitution.md", Constitution.load(None).text
+    file.write_text(text.replace('"Add task[ {description}]"', '"Add task[ {description}]" (in plans)'))
+    monkeypatch.setenv("GRAPH_AGENT_CONSTITUTION", str(file))
+    return str(cli("ask", "add a task to buy bread", "--json").json()["decision_id"])
+
+
+def test_a_plan_is_made_from_a_decision(cli: Cli, made: str, tmp_path: Path) -> None:
+    asked = cli("mandates", "from", made)
+    assert (asked.code, asked.out.splitlines()[:2]) == (0, ["Plan, at most:", '1. Add task: description = "buy bread"'])
+    assert "to answer: graph-agent ask -c" in asked.err
+    assert f"plan for      decision {made}, to do it again" in cli("log", "show", "last").out
+    assert cli("replay", "last").code == cli("log", "verify").code == 0
+
+    plan = cli("mandates", "from", made, "--show").json()
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"lines": plan["lines"]}))
+    assert "For 5 minutes after your yes." in cli("mandates", "from", made, "--plan", str(file), "--minutes", "5").out
+    file.write_text(json.dumps({"lines": [{**plan["lines"][0], "times": 2}]}))
+    refused = cli("mandates", "from", made, "--plan", str(file))
+    assert (refused.code, "Line 1 permits more than a line of the record" in refused.err) == (2, True)
+    file.write_text("{")
+    assert "is no plan: " in cli("mandates", "from", made, "--plan", str(file)).err
+    refused = cli("mandates", "from", "last")
+    assert (refused.code, "has made no change that could be done again" in refused.err) == (1, True)

@@ -12,6 +12,8 @@ from graph_agent.errors import RateLimitError, ToolErrorCode
 from graph_agent.graph.topology import END, TOPOLOGY
 from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, DecisionType, OutcomeCategory, PendingAction
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.mandate import Line, Plan, RecordedPlan
+from graph_agent.models.sources import CallSources
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import compile_policy
 from graph_agent.policy.constitution import Constitution
@@ -38,6 +40,7 @@ def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
     return unsigned.replace(signature=Signer(SECRET).sign(unsigned, user_id=user_id, conversation_id=conversation_id))
 
 
+ADDS_AGAIN = RecordedPlan(decision_id="d0", plan=Plan(lines=(Line(tool="add_task"),)), sources=(CallSources(),))
 WALKS: dict[str, tuple[DecisionContext, list[Any]]] = {
     "answer": (asks("hi"), [says("Hello there.")]),
     "tool round": (asks(), [calls(ADD), says("Added.")]),
@@ -48,6 +51,7 @@ WALKS: dict[str, tuple[DecisionContext, list[Any]]] = {
     "declined": (asks("no", pending_confirmation=pending()), []),
     "unclear": (asks("ye", pending_confirmation=pending()), []),
     "called": (DecisionContext.for_calls("ann", [FunctionCall(*ADD)], "c1"), []),
+    "proposed": (DecisionContext.for_plan("ann", ADDS_AGAIN, "c1"), []),
     "void answer": (asks("yes", answers=ConfirmationAnswer(pending_action="p0", yes=True)), []),
 }
 

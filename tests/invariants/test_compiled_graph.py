@@ -19,6 +19,7 @@ from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.ports import Drawn, WantedRead
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.approval import MAX_OPEN_REQUESTS, ApprovalAnswer, ApprovalState, ApproverIdentity, KnownRequests
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import (
@@ -26,13 +27,14 @@ from graph_agent.models.decision import (
     ApprovalRequest,
     ClosedRequest,
     DecisionContext,
+    DecisionType,
     EarlierCall,
     PendingAction,
     PendingCall,
 )
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMResponse
-from graph_agent.models.mandate import Covered, Mandate, PermittedLine, Plan, WantedDraw
+from graph_agent.models.mandate import Covered, Is, Line, Mandate, PermittedLine, Plan, RecordedPlan, WantedDraw
 from graph_agent.models.prompt import Prompt
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
@@ -42,6 +44,7 @@ from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.policy.cedar.compiled import Conditions
 from graph_agent.policy.cedar.conditions import ConditionsFile, ConditionsVerdict, Situation, Verdict
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.audit_writer import NoApprovalRequests
@@ -49,12 +52,13 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FORBIDDEN_NOT_DONE
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.testing import says
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.words.confirmation import digest_of_call
 from graph_agent.words.reasons import rule_of
 from graph_agent.words.said import Known, say
 from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, WHITELIST, confirmed_action
-from tests.scripted_turns import SECRET, TableServer, asks, calls, ends, engine_of, failed
+from tests.scripted_turns import SECRET, TableServer, asks, calls, ends, engine_of, failed, grouped
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class PortAnswers:
     used: int = 0
     """The earlier calls of today of each tool, when a batch is judged."""
     reserved: Verdict | None = Verdict.RUNS
+    runs: bool = True
+    """False if no line of a plan ever runs."""
     known: KnownRequests = field(default_factory=KnownRequests)
 
 
@@ -156,7 +162,8 @@ class NodePorts:
         raise AssertionError(f"no tool is in plans: {call}, {wanted}, {ruling}, {conditions}, {situation}")
 
     async def permitted(self, plan: Plan) -> list[PermittedLine]:
-        raise AssertionError(f"no plan is asked about: {plan}")
+        assert plan == PLAN.plan
+        return [PermittedLine(line if self._answers.runs else None) for line in plan.lines]
 
     async def mint(self, pending: PendingAction) -> Mandate:
         raise AssertionError(f"no plan is asked about: {pending}")
@@ -234,6 +241,8 @@ CONSENTS += [PortAnswers(differing=("conditions",)), PortAnswers(interrupted=Tru
 
 
 CALLED = "a decision without a model"
+ADDS_BREAD = Line(tool="add_task", arguments={"description": Is(("bread",))})
+PLAN = RecordedPlan(decision_id="d0", plan=Plan(lines=(ADDS_BREAD,)), sources=(CallSources(),))
 CARDS = {f"yes, {then}": then for then in AfterYes}
 FEW_ANSWERS = (5, [ENDINGS[0], ENDINGS[2], *ROUNDS[1:2], *ROUNDS[8:9]], RESULTS[:2])
 
@@ -372,7 +381,9 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
     assert any(state == "BUILD_DECISION" for state, _ in taken)
     if message == "delete it" and rounds == 2:
         outcomes = {(state, outcome) for state, names in TOPOLOGY.items() for outcome in names}
-        without_model = {"confirmed", "declined", "unclear", "void_answer", "called", "confirmed_done", "called_done"}
+        without_model = {
+            "confirmed", "declined", "unclear", "void_answer", "called", "proposed", "confirmed_done", "called_done"
+        }  # fmt: skip
         assert taken == {(state, outcome) for state, outcome in outcomes if outcome not in without_model}
     if message == CALLED:
         assert taken == {
@@ -381,6 +392,38 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
             ("EXECUTE_TOOLS", "called_done"),
             ("BUILD_DECISION", "decided"),
         }
+
+
+@pytest.mark.parametrize("marker", ["", " (in plans)"])
+@pytest.mark.parametrize("runs", [True, False])
+async def test_a_plan_from_the_record_is_asked_about_and_nothing_is_sent(marker: str, runs: bool) -> None:
+    """Two states and no port of the model or of a tool: what the plan permits waits for the yes, as every other plan does."""
+    added = '"Add task[ {description}]"'
+    constitution = Constitution.load(None).text.replace(added, added + marker)
+    # Only a database keeps the yes to a plan.
+    audit = DatabaseAuditWriter(Database.open("sqlite://"))
+    settings = grouped(clock=ManualClock(), signer=Signer(SECRET), audit=audit)
+    engine = LLMAgentEngine(ScriptedAdapter([]), TableServer({}, PREVIEWS), constitution, **settings)
+    snapshot, sent = await engine.prepare(), list[AuthorizedCall]()
+    answers = PortAnswers(runs=runs)
+    start = Turn(DecisionContext.for_plan("ann", PLAN, "c1"), "d1", ManualClock().now())
+    taken = [
+        (state, after)
+        async for state, _, after in explore(
+            engine.graph, start, lambda _: [lambda: TurnRuntime(NodePorts(answers, sent), snapshot)], forget
+        )
+    ]
+    assert [(state, after.outcome) for state, after in taken] == [("BUILD_REQUEST", "proposed"), ("BUILD_DECISION", "decided")]
+    decision, asks_it = taken[-1][1].decision, bool(marker) and runs
+    assert decision is not None
+    assert (decision.pending_action is not None) is asks_it
+    assert (decision.decision_type is DecisionType.REQUEST_CONFIRMATION) is asks_it
+    assert decision.pending_action is None or (decision.pending_action.plan, decision.pending_action.signature) == (
+        PLAN.plan,
+        "signed p2",
+    )
+    assert sent == []
+    audit.database.close_now()
 
 
 BUDGETS = ConditionsFile(

@@ -96,6 +96,7 @@ NOT_RUN = {
     *("stop", "resume", "due retry"),  # a stop keeps the others from running; the others need one, or work that is stuck
     *("rules activate", "rules rollback", "rules follow"),  # what is activated binds the commands after it
     *("db copy", "policy diff", "policy prove"),
+    "mandates from",  # it needs a change of a tool with (in plans)
     *("mandates show", "mandates revoke"),  # they need a plan that somebody has agreed to
     *(f"questions {name}" for name in ("show", "answer", "cancel")),  # they need a question that waits
 }

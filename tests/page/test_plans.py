@@ -7,6 +7,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.testing import says
 from tests.api.test_mandates import AGREED, IN_PLANS
 from tests.chat.test_approvals import rules
 from tests.page.screenshots import say
@@ -38,3 +39,32 @@ def test_a_plan_in_force_says_what_is_left_and_is_stopped(browser: Browser, tmp_
         plan.get_by_role("button", name="Stop").click()
         expect(plan).to_have_count(0)
         expect(page.get_by_label("Message", exact=True)).to_be_visible()
+
+
+def test_a_change_is_done_again_after_a_question_about_a_plan(browser: Browser, tmp_path: Path, template: Path) -> None:
+    asks = rules(approved="context.confirmed", name="additions need a yes")
+    script = [*AGREED, says("It is there already.")]
+    with (
+        open_site(
+            browser,
+            tmp_path,
+            template,
+            lambda made: made.runtime(ScriptedAdapter(script), conditions=asks, constitution=IN_PLANS),
+        ) as site,
+        site.page(viewport={"width": 320, "height": 568}) as page,
+    ):
+        say(page, "add bread and milk")
+        page.get_by_role("button", name="Confirm").click()
+        again = page.get_by_role("button", name="Do this again")
+        expect(again).to_have_count(1)
+        made = page.locator(".message.assistant").last.get_by_role("link", name="Decision").get_attribute("href")
+        assert findings(page) == []
+        again.press("Enter")
+        card = page.get_by_label("Confirmation").last
+        expect(card).to_contain_text('Add task: description = "bread"')
+        page.reload()
+        asked = page.locator(".message.assistant").last.get_by_role("link", name="Decision").get_attribute("href")
+        card.get_by_role("button", name="Confirm").click()
+        expect(page.get_by_role("region", name="Plan in force").get_by_role("heading")).to_have_count(2)
+        page.goto(f"{site.url}{asked}")
+        expect(page.locator(f"dd a[href='{made}']")).to_be_visible()

@@ -36,6 +36,7 @@ from graph_agent.models.decision import (
     ShownQuestion,
 )
 from graph_agent.models.llm import FunctionCall
+from graph_agent.models.mandate import PlanChoice, RecordedPlan
 from graph_agent.models.record import DecisionOpening
 from graph_agent.models.stop import Sending
 from graph_agent.models.undo import UndoneDecision
@@ -67,6 +68,15 @@ class MessageFields(TypedDict, total=False):
     arrived_at: float | None
 
 
+class WantedPlan(NamedTuple):
+    """A decision that is to be done again, and what its user has chosen of the plan for it."""
+
+    decision_id: str
+    choice: PlanChoice
+    found: RecordedPlan | None = None
+    """The plan, once it is made from the record."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
     """A message of a user. Without `conversation_id` it starts a conversation; without `idem_key` it is never a repetition."""
@@ -86,6 +96,8 @@ class TurnRequest:
     """The calls of a decision without a model, which `content` names."""
     undoes: UndoneDecision | None = None
     """The decision that the calls undo."""
+    again: WantedPlan | None = None
+    """The decision that is to be done again, by a plan that is asked about."""
     arrived_at: float | None = None
     """The time from which the deadline of the turn counts, in seconds of the clock's monotonic time; by default its start."""
 
@@ -104,7 +116,15 @@ class TurnRequest:
             body["undoes"] = self.undoes.decision_id
         elif self.called:
             body["called"] = [call.to_json() for call in self.called]
+        if self.again is not None:
+            # The plan follows from them, and from the rules.
+            body["again"] = [self.again.decision_id, self.again.choice.to_json()]
         return digest(body)
+
+    @property
+    def is_by_code(self) -> bool:
+        """True if `content` is none of the user's words: it names calls, or a decision."""
+        return bool(self.called) or self.undoes is not None or self.again is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +371,7 @@ class TurnStore:
         self._audit.permit.require_none(connection, Sending(request.user_id))
         self._limit.count(connection, request.user_id, self._turns_per_minute)
         # Calls and dry runs answer no question: the one that waits in the conversation goes on waiting.
-        asks_nothing = bool(request.called) or request.dry_run
+        asks_nothing = request.is_by_code or request.dry_run
         waiting: StoredQuestion | None = None
         if asked_in is not None and not asks_nothing:
             waiting = self._take_waiting(connection, decision_id, request.user_id, conversation_id)
@@ -370,15 +390,13 @@ class TurnStore:
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
             unknown = turn_rows.unknown_calls(connection, conversation_id)
-        # A message that names calls is none of the user's words.
-        by_code = bool(request.called) or request.undoes is not None
-        in_card = request.answers is not None
+        by_code, in_card = request.is_by_code, request.answers is not None
         self._insert_message(connection, decision_id, conversation_id, request.content, now, by_code=by_code, in_card=in_card)
         context = DecisionContext(
             user_id=request.user_id,
             message=request.content,
             conversation_id=conversation_id,
-            message_history=[] if request.called else history,
+            message_history=[] if by_code else history,
             pending_confirmation=None if waiting is None else confirmations.action_of(waiting),
             answers=answers,
             shown=None if asks_nothing else shown,
@@ -386,6 +404,7 @@ class TurnStore:
             dry_run=request.dry_run,
             called=request.called,
             undoes=request.undoes,
+            proposed=None if request.again is None else request.again.found,
             unknown=unknown,
         )
         opening = open_record(decision_id, context, now)

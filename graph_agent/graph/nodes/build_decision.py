@@ -52,7 +52,8 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     asks = decision_type is DecisionType.ASK_CLARIFICATION
     requested = [_tool_call(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
     listed = [_tool_call(call) for call in turn.calls if call.disposition in _IN_DECISION]
-    shows_intent = ending.kind not in _WITHOUT_INTENT and turn.context.approval is None
+    context = turn.context
+    shows_intent = ending.kind not in _WITHOUT_INTENT and context.approval is None and context.proposed is None
     decision = AgentDecision(
         decision_type=decision_type,
         tool_calls=listed or None,
@@ -80,7 +81,7 @@ def _not_quoted(turn: Turn, confirmed: int) -> Sequence[TurnCall]:
 
 
 def _message_author(turn: Turn) -> TextAuthor:
-    return TextAuthor.CODE if turn.context.called or turn.context.approval is not None else TextAuthor.USER
+    return TextAuthor.CODE if turn.context.is_without_model else TextAuthor.USER
 
 
 def _receipts(calls: Sequence[TurnCall], policy: CompiledPolicy) -> tuple[list[Parts], list[Parts]]:

@@ -1,12 +1,13 @@
 """BUILD_REQUEST: reads the user's answer to a pending confirmation and builds the model request.
 
-A decision without a model has its calls already: they go to EXECUTE_TOOLS at once.
+A decision without a model has its calls already: they go to EXECUTE_TOOLS at once. One about a plan from the record asks.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from graph_agent.graph.plan import ask_about_recorded_plan
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.approval import ApprovalState
 from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, ClosedRequest, PendingAction
@@ -26,6 +27,8 @@ _ANSWERS = {Consent.YES: True, Consent.NO: False}
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
     if turn.context.called:
         return turn.to("called")
+    if turn.context.proposed is not None:
+        return await ask_about_recorded_plan(turn, runtime, turn.context.proposed)
     if turn.context.approval is not None:
         return _closed(turn, runtime, turn.context.approval)
     turn = turn.to("request_built", prompt=_prompt(turn, runtime))

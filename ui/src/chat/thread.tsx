@@ -81,6 +81,8 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   const undoable = messages.filter((one) => one.role === "assistant" && (one.effects?.length || one.notices?.length)).slice(-UNDOABLE);
   const undoOf = (message: StoredMessage | undefined): VNode | false =>
     message !== undefined && undoable.includes(message) && <Undo message={message} busy={running} latest={answered?.id ?? ""} />;
+  // An answer that says more than its card is a message with the buttons of its own.
+  const undoInCard = (answer: StoredMessage | undefined): VNode | false => answer?.in_card === true && undoOf(answer);
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
   const unsaved = turn && !messages.some((message) => message.decision_id === turn.decisionId) ? turn : null;
   return (
@@ -107,7 +109,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
                 onWithdraw={onWithdraw}
                 label={message.approval ? "Approval" : "Confirmation"}
                 hint="You can also write yes or no."
-                undo={undoOf(answerOf.get(message.card.answered_in ?? ""))}
+                undo={undoInCard(answerOf.get(message.card.answered_in ?? ""))}
               />
             )
           }

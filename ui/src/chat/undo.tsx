@@ -1,4 +1,5 @@
-// The button that undoes what a message has changed, for as long as its line in the constitution says. It asks: a yes undoes it.
+// The buttons of what a message has changed: Undo, for as long as its line in the constitution says, and Do this again, which a
+// plan does. Both ask: a yes does it.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson, request } from "../shared/client";
@@ -8,8 +9,8 @@ import { counted } from "../shared/format";
 import { Visible } from "../shared/visible";
 import { announce, loadConversations, open, opened } from "./store";
 
-/** The decisions of which nothing can be undone any more. */
-const final = new Set<string>();
+/** The decisions of which nothing can be undone any more, each with whether a plan can do it again. */
+const final = new Map<string, boolean>();
 
 interface Props {
   readonly message: StoredMessage;
@@ -20,17 +21,22 @@ interface Props {
 
 export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNode | null {
   const [until, setUntil] = useState<number | null>(null);
+  const [again, setAgain] = useState(false);
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState("");
   // If the answer is lost, the next click is the same request.
-  const key = useRef<string | null>(null);
+  const keys = useRef<Record<string, string>>({});
   useEffect(() => {
     setProblem("");
-    if (final.has(id)) return setUntil(null);
+    if (final.has(id)) {
+      setAgain(final.get(id) === true);
+      return setUntil(null);
+    }
     const abort = new AbortController();
     getJson<UndoState>(`/api/decisions/${id}/undo`, abort.signal).then(
       (found) => {
-        if (found.calls.length === 0 && !found.unknown) final.add(id);
+        if (found.calls.length === 0 && !found.unknown) final.set(id, found.again);
+        setAgain(found.again);
         setUntil(found.until === null ? null : Date.parse(found.until));
       },
       // Without an answer there is no button.
@@ -38,21 +44,22 @@ export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNo
     );
     return () => abort.abort();
   }, [id, latest]);
-  const ask = async (): Promise<void> => {
+  const ask = async (about: "undo" | "mandate"): Promise<void> => {
     setAsking(true);
     setProblem("");
-    key.current ??= crypto.randomUUID();
+    const key = (keys.current[about] ??= crypto.randomUUID());
     const conversation = opened.value?.id;
     try {
-      await request(`/api/decisions/${id}/undo`, { method: "POST", headers: { "Idempotency-Key": key.current } });
-      key.current = null;
+      await request(`/api/decisions/${id}/${about}`, { method: "POST", headers: { "Idempotency-Key": key } });
+      delete keys.current[about];
       if (!conversation) return;
       announce(conversation);
       await Promise.all([open(conversation), loadConversations()]);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (error.code !== "OFFLINE") key.current = null;
+      if (error.code !== "OFFLINE") delete keys.current[about];
       if (error.code === "NOT_UNDOABLE") setUntil(null);
+      if (error.code === "NOT_REPEATABLE") setAgain(false);
       setProblem(error.message);
     } finally {
       setAsking(false);
@@ -72,9 +79,19 @@ export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNo
           type="button"
           class="undo"
           disabled={busy || asking}
-          onClick={() => void ask()}
+          onClick={() => void ask("undo")}
         >
           Undo ({remaining(left)} left)
+        </button>
+      )}
+      {again && (
+        <button
+          type="button"
+          class="undo"
+          disabled={busy || asking}
+          onClick={() => void ask("mandate")}
+        >
+          Do this again
         </button>
       )}
       {problem && (

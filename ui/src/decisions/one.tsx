@@ -227,6 +227,7 @@ function Facts({ detail, undoing }: { detail: DecisionDetail; undoing: Undoing |
         )}
         <Links title="Undone by" ids={Object.values(detail.undone_by)} />
         <Links title="Undoes" ids={[undoing?.decision ?? ""]} />
+        <Links title="To do again" ids={[detail.again ?? ""]} />
         <dt>Conversation</dt>
         <dd>
           <a href={addressOf(`/chat/${detail.conversation_id}`)}>open</a> ·{" "}

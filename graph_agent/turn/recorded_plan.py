@@ -1,0 +1,137 @@
+"""The plan that does the changes of a finished decision again, and what of the decision no plan permits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.base import located_violation
+from graph_agent.models.canonical import digest
+from graph_agent.models.mandate import Plan, PlanChoice, RecordedPlan
+from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
+from graph_agent.models.sources import BatchSources, CallSources
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.narrowing import narrowed_lines, narrows
+from graph_agent.policy.recorded_plan import NotRepresentableError, Read, RecordedCall, RecordedLines
+from graph_agent.record.audit_writer import read_calls
+from graph_agent.reply import fixed
+from graph_agent.reply.forms import ALL_FORMS
+from graph_agent.turn.undo import described, undoing_calls
+
+_NO_CHANGE = "This decision has made no change that could be done again."
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """The part of a decision that a plan permits again, and the changes that are left out."""
+
+    decision_id: str
+    plan: Plan | None
+    """The widest plan; None if it has no line."""
+    sources: tuple[CallSources, ...]
+    """The sources of the values of each line."""
+    stays: tuple[tuple[str, str], ...]
+    """The other changes, in words, and for each the reason as a clause."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The sentences about the changes that no line permits."""
+        return tuple(fixed.not_in_plan(what, why) for what, why in self.stays)
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why no plan does anything of the decision again, as a sentence."""
+        if self.plan is not None:
+            return None
+        reasons = [f"{fixed.lowered(what).removesuffix('.')} ({why})" for what, why in self.stays]
+        return f"Nothing of this can be in a plan: {'; '.join(reasons)}." if reasons else _NO_CHANGE
+
+    def proposed(self, choice: PlanChoice) -> RecordedPlan:
+        """Return the plan to ask about: the widest one, or what its user has chosen of it.
+
+        Raises `ServiceError` NOT_REPEATABLE if there is none, and VALIDATION_ERROR for a choice that permits more.
+        """
+        if (plan := self.plan) is None:
+            raise ServiceError(ServiceErrorCode.NOT_REPEATABLE, self.problem or _NO_CHANGE)
+        try:
+            chosen = Plan(lines=choice.lines or plan.lines, minutes=choice.minutes or plan.minutes)
+        except ValidationError as exc:
+            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"This is no plan: {located_violation(exc)}.") from None
+        if (why := narrows(plan, chosen)) is not None:
+            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, why)
+        return RecordedPlan(
+            decision_id=self.decision_id,
+            plan=chosen,
+            sources=tuple(self.sources[at] for at in narrowed_lines(plan, chosen) if at is not None),
+            left_out=self.left_out,
+        )
+
+
+def repeatable(record: DecisionRecord, policy: CompiledPolicy, settled: Mapping[int, ToolResult]) -> Repeatable:
+    """Return what of a decision a plan permits again under the rules of `policy`.
+
+    `settled` has the results that were settled after the decision, by the number of the call.
+    """
+    made, stays, context = RecordedLines(), list[tuple[str, str]](), record.header.context
+    sources, undoing = dict(_sources_of_calls(record)), undoing_calls(record)
+    said = () if context.is_without_model else (context.message,)
+    earlier = [one.content for one in context.message_history if one.role == "user" and one.origin is None]
+    read = Read(read_calls(record.to_json()), (*said, *earlier))
+    for call in record.invocations:
+        rule, result = policy.rules.get(call.tool_name), settled.get(call.sequence, call.tool_result)
+        if call.disposition is not CallDisposition.EXECUTED or not result.may_be_done:
+            continue
+        if rule is not None and not rule.mutating:
+            continue
+        try:
+            if not result.success:
+                raise NotRepresentableError("it is not known whether it was done")
+            if call.sequence in undoing:
+                raise NotRepresentableError("it was an undo")
+            made.add(RecordedCall(call.tool_name, call.parameters, sources.get(call.sequence)), policy, read)
+        except NotRepresentableError as exc:
+            stays.append((described(record, rule, call), str(exc)))
+    plan = Plan(lines=tuple(made.lines)) if made.lines else None
+    return Repeatable(record.header.decision_id, plan, tuple(made.sources), tuple(stays))
+
+
+def _sources_of_calls(record: DecisionRecord) -> Iterator[tuple[int, CallSources]]:
+    """Yield the number of each call whose sources were recorded, with them.
+
+    The calls of a decision are numbered in the order of its batches; each response of the model begins another one.
+    """
+    batch, before = _first_batch(record), 0
+    closed = record.header.context.approval
+    if closed is not None and closed.request.sources is not None:
+        # A closing decision is judged by the sources of the call that was requested.
+        yield 1, closed.request.sources
+    for entry in record.entries:
+        if entry.kind is EntryKind.MODEL:
+            before, batch = before + len(batch), _batch_of(entry)
+        if entry.kind is EntryKind.SOURCES and entry.request == digest(batch):
+            found = BatchSources.model_validate(entry.result).calls
+            numbered = {call.sequence: call for call in record.invocations}
+            for number, ((name, _), sources) in enumerate(zip(batch, found, strict=True), before + 1):
+                if _is_call_of(numbered.get(number), name):
+                    yield number, sources
+
+
+def _first_batch(record: DecisionRecord) -> Sequence[Sequence[object]]:
+    """Return the calls that a decision had before it asked a model: those of a program, or the confirmed ones."""
+    context, answered = record.header.context, record.answered
+    if context.called:
+        return [[call.name, call.arguments] for call in context.called]
+    return [] if answered is None else [[one.tool_name, one.arguments] for one in answered.each]
+
+
+def _batch_of(entry: RecordEntry) -> Sequence[Sequence[object]]:
+    requested = entry.result.get("function_calls") or ()
+    return [[one["name"], one["arguments"]] for one in requested if one["name"] not in ALL_FORMS]
+
+
+def _is_call_of(call: ToolInvocation | None, name: object) -> bool:
+    return call is not None and call.tool_name == name
