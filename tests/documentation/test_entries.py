@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib import import_module
+from typing import get_args
 
+import pytest
 import typer
 
 import graph_agent
@@ -14,13 +17,17 @@ from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.cli.main import app
 from graph_agent.cli.running import PROGRAM
+from graph_agent.models.record import CallDisposition, ShadowVerdict
+from graph_agent.replays.flow import Fate
 from graph_agent.settings import Settings
 from graph_agent.turn.events import EventKind
+from graph_agent.turn.hooks import ToolCallMode
 from tests.documentation.reference import commands_of, describe
 from tests.documentation.site import page_sources
 
 TEXT = "\n".join(source.read_text(encoding="utf-8") for source in page_sources().values())
 WORDS = set(re.findall(r"\w+", TEXT))
+UNSENT = sorted(set(CallDisposition) - {CallDisposition.EXECUTED})
 PLACES = re.compile(r"\{\w+\}|(?<=/)ID\b")
 """What stands for an id in a path of the pages, and in one of the OpenAPI document."""
 
@@ -70,3 +77,22 @@ def test_every_public_name_is_on_a_page_or_a_part_of_one_that_is() -> None:
         new = (parts & values.keys()) - found
         found = found | new
     assert sorted(values.keys() - found) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "before", "values"),
+    [
+        ("api.md", "`before` and `after`", [fate.value for fate in Fate]),
+        ("api.md", "with the guard's `verdict`", ["permitted", *UNSENT]),
+        ("api.md", "and its `mode`", get_args(ToolCallMode)),
+        ("export.md", "| `disposition` | string", [disposition.value for disposition in CallDisposition]),
+        ("monitoring.md", "`graph_agent_stopped_calls_total`", UNSENT),
+        ("monitoring.md", "`graph_agent_shadow_verdicts_total`", get_args(ShadowVerdict.model_fields["decision"].annotation)),
+    ],
+)
+def test_a_page_that_lists_values_lists_all(page: str, before: str, values: Sequence[str]) -> None:
+    _, found, after = page_sources()[page].read_text(encoding="utf-8").partition(before)
+    assert found
+    listed = re.findall(r"\w+(?: \w+)?", re.split(r"\n\n|\n- |\n\|", after)[0])
+    words = {word for one in listed for word in (one, *one.split())}
+    assert sorted(set(values) - words) == []
