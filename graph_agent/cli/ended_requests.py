@@ -7,6 +7,7 @@ from itertools import takewhile
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.conversations.reading import StoredMessage
 from graph_agent.chat.questions import Person
+from graph_agent.cli.aligned import reply_of
 from graph_agent.cli.running import Run, print_stderr
 from graph_agent.cli.show import print_answer
 from graph_agent.models.record import DecisionRecord
@@ -46,7 +47,7 @@ class EndedRequests:
 
     def _print(self, record: DecisionRecord) -> None:
         if self._as_json:
-            print_stderr(visible(record.decision.reply))
+            print_stderr(visible(reply_of(record.decision)))
         else:
             print_answer(record.decision)
 

@@ -14,6 +14,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.question_view import ApprovalView, QuestionSummary, ShownAnswer
 from graph_agent.chat.questions import GivenAnswer, Person
+from graph_agent.cli.aligned import reply_of
 from graph_agent.cli.options import AsJson, Model, Roles, User, asking_as, known_roles, option, with_rules
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import typed_for
@@ -195,7 +196,7 @@ def _print_end(runtime: Runtime, run: Run, question_id: str, person: Person) -> 
 def _closing_reply(runtime: Runtime, run: Run, shown: QuestionSummary) -> str | None:
     """Return the reply of the decision that has closed a question; None if it waits, or if nothing had to be said."""
     record = None if shown.closing_decision is None else run(runtime.audit.load(shown.closing_decision))
-    return visible(record.decision.reply) if isinstance(record, DecisionRecord) else None
+    return visible(reply_of(record.decision)) if isinstance(record, DecisionRecord) else None
 
 
 def _signed(text: str, key: Path) -> str:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.trace import DecisionTrace
+from graph_agent.cli.aligned import reply_of, text_of_part
 from graph_agent.models.authors import TextAuthor, TextPart
 from graph_agent.models.decision import AgentDecision, PendingAction
 from graph_agent.models.facts import FactRead
@@ -84,7 +85,7 @@ def mark_imitations(decision: AgentDecision) -> str:
     asked = decision.pending_action is not None
     return "\n".join(
         f"(model) {line}" if _IMITATION.match(line) or (QUESTION_END in line and not asked) else line
-        for line in visible(decision.reply).split("\n")
+        for line in visible(reply_of(decision)).split("\n")
     )
 
 
@@ -260,7 +261,7 @@ def _print_texts(decision: AgentDecision) -> None:
                 # The full stop of a sentence that another author has written.
                 rows[-1] = (rows[-1][0], rows[-1][1] + part.text)
             else:
-                rows.append((part.author, part.text))
+                rows.append((part.author, text_of_part(part)))
         for number, (author, text) in enumerate(rows):
             _row("" if number else label, text.strip("\n"), style, author)
 

@@ -8,6 +8,7 @@ from operator import not_
 from pydantic import Field
 
 from graph_agent.models.base import Frozen
+from graph_agent.models.said import SaidTable
 
 
 class TextAuthor(StrEnum):
@@ -27,6 +28,8 @@ class TextPart(Frozen):
 
     author: TextAuthor
     text: str
+    table: SaidTable | None = Field(default=None, exclude_if=not_)
+    """The table that `text` says line by line, for a client that can draw one."""
 
 
 class TextAuthors(Frozen):

@@ -594,7 +594,7 @@ class AgentDecision(Frozen, kw_only=False):
     # Left out of the JSON if it is empty, as in most decisions.
     notices: list[str] = Field(default_factory=list, exclude_if=not_)
     calls_said: tuple[SaidCall, ...] = Field(default=(), exclude_if=not_)
-    """The changes of the turn, and the calls that were refused, as people read them."""
+    """The changes of the turn, and the calls that were refused or confirmed, as people read them."""
     authors: TextAuthors | None = Field(default=None, exclude_if=not_)
     void_answer: AnswerState | None = Field(default=None, exclude_if=not_)
     """The state of the question, if the user's answer to it had no effect."""

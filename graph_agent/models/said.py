@@ -22,6 +22,25 @@ class SaidPart(Frozen):
     """The number of characters of a value that is not shown in full; else 0."""
 
 
+class SaidCell(Frozen):
+    """One value of a table."""
+
+    text: str
+    """Empty if its row has no such value."""
+    shown: str = Field(default="", exclude_if=not_)
+    """As in `SaidPart`."""
+
+
+class SaidTable(Frozen):
+    """A list of objects, with a row for each. Each client draws it in its way."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[SaidCell, ...], ...]
+    """As many cells in each as there are columns."""
+    more: str = Field(default="", exclude_if=not_)
+    """The words of code for what it leaves out."""
+
+
 class SaidRow(Frozen):
     """One detail of a call."""
 
@@ -38,6 +57,12 @@ class SaidRow(Frozen):
     that: the text of a question leaves it out."""
     length: int = Field(default=0, exclude_if=not_)
     """The number of characters of a value that is not shown in full; else 0."""
+    table: SaidTable | None = Field(default=None, exclude_if=not_)
+    """For a list of objects in a result: the list, of which `text` says only how long it is."""
+    prose: str = Field(default="", exclude_if=not_)
+    """For a long text in a result: the text with its lines, of which `text` says only the start."""
+    more: str = Field(default="", exclude_if=not_)
+    """The words of code for what the `prose` leaves out."""
 
 
 class Said(Frozen):

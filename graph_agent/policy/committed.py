@@ -33,13 +33,13 @@ def is_committed(rule: ToolRule, result: ToolResult) -> bool:
 
 def reads_like_failure(rule: ToolRule, result: ToolResult) -> bool:
     """True if the answer of a server without a ledger begins like a failure. What a read found is no answer of the tool."""
-    return not rule.traits.ledger and result.read_back is None and _FAILURE.match(text_of(result, indent=None)) is not None
+    return not rule.traits.ledger and result.read_back is None and _FAILURE.match(_text_of(result)) is not None
 
 
-def text_of(result: ToolResult, *, indent: int | None = 2) -> str:
-    """Return what a server returned as text. Without `indent` the data is one line, which is encoded several times as fast."""
+def _text_of(result: ToolResult) -> str:
+    """Return what a server returned as one text."""
     data = result.data
     # The key of an only value says no more than "text" or "result".
     only = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 and "error" not in data else None
-    text = only if isinstance(only, str) else json.dumps(data, ensure_ascii=False, indent=indent) if data else ""
+    text = only if isinstance(only, str) else json.dumps(data, ensure_ascii=False) if data else ""
     return "\n".join([*([text] if text else []), *(note for item in result.content if (note := item.note) is not None)])

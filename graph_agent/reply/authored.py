@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from graph_agent.models.authors import TextAuthor, TextAuthors, TextPart
+from graph_agent.models.said import SaidTable
 
 Parts = tuple[TextPart, ...]
 """A text as its parts; the empty tuple is the empty text."""
@@ -26,6 +27,11 @@ def by_server(text: str) -> Parts:
 def plain(parts: Iterable[TextPart]) -> str:
     """Return the text."""
     return "".join(part.text for part in parts)
+
+
+def table_by_server(table: SaidTable, text: str) -> Parts:
+    """Return a table of a server's values, which `text` says line by line."""
+    return (TextPart(author=TextAuthor.SERVER, text=text, table=table),)
 
 
 def joined(separator: str, texts: Iterable[Parts]) -> Parts:
@@ -66,6 +72,8 @@ def _by(author: TextAuthor, text: str) -> Parts:
 
 
 def _merged(parts: Parts) -> list[TextPart]:
-    """Return the parts with adjacent ones of one author as one."""
-    groups = [list(group) for _, group in groupby(parts, key=lambda part: part.author)]
+    """Return the parts with adjacent ones of one author as one; a table is a part of its own."""
+    # By the place of a table, because two tables may be equal.
+    placed = [(part, None if part.table is None else place) for place, part in enumerate(parts)]
+    groups = [[part for part, _ in group] for _, group in groupby(placed, key=lambda one: (one[0].author, one[1]))]
     return [group[0] if len(group) == 1 else TextPart(author=group[0].author, text=plain(group)) for group in groups]

@@ -1,4 +1,4 @@
-"""Reports of calls in the words of code, for calls that no model reports; what their servers returned is quoted."""
+"""Reports of calls in the words of code, for calls that no model reports; what their servers returned is their words."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import PendingCall
 from graph_agent.models.llm import LLMErrorCause
 from graph_agent.models.record import CallDisposition
-from graph_agent.models.said import SaidCall, SaidState
-from graph_agent.policy.committed import MADE, is_committed
+from graph_agent.models.said import Said, SaidCall, SaidState
+from graph_agent.policy.committed import MADE, reads_like_failure
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.reasons import ReasonCode
 from graph_agent.policy.tool_rule import ToolRule
@@ -18,7 +18,8 @@ from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, by_server, capitalized, joined
 from graph_agent.reply.text import clean_reply, one_line
 from graph_agent.words.reasons import rule_of
-from graph_agent.words.receipts import added_rows, confirmed_reply, quoted_refusal, quoted_result
+from graph_agent.words.receipts import added_rows, confirmed_reply, quoted_refusal
+from graph_agent.words.results import in_reply, result_rows
 from graph_agent.words.said import brief_of, in_line, say
 
 _MAX_SAID = 1_000
@@ -30,14 +31,14 @@ def report_call(call: TurnCall, policy: CompiledPolicy) -> Parts:
     """Return the reply about one call."""
     rule = policy.rules.get(call.call.name)
     if rule is not None and call.disposition in MADE and (refusal := quoted_refusal(rule, call.result)):
-        return by_code(fixed.TOOL_REFUSED_REPLY) + refusal + quoted_result(rule, call.result)
+        return by_code(fixed.TOOL_REFUSED_REPLY) + refusal + _rows_of(call, rule)
     failed = by_code(fixed.failed_call_reply(call.result.error_code, unknown=call.result.unknown))
     if rule is None:
         return failed
     if call.disposition is CallDisposition.REFUSED and call.result.error_code is ToolErrorCode.ACCESS_DENIED:
         # The conditions were asked again after the yes.
         return by_code(fixed.refused([_line_of(call, rule)], rule_of(call)))
-    return _reply(call, rule) if call.result.success else failed + quoted_result(rule, call.result)
+    return _reply(call, rule) if call.result.success else failed + _rows_of(call, rule)
 
 
 def report_confirmed(
@@ -63,11 +64,16 @@ def report_confirmed(
     return report_call(calls[0], policy)
 
 
-def calls_said(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Iterator[SaidCall]:
-    """Yield the changes of a turn, and the calls that were refused, as people read them."""
+def calls_said(calls: Sequence[TurnCall], policy: CompiledPolicy, *, confirmed: int = 0) -> Iterator[SaidCall]:
+    """Yield the changes of a turn, and the calls that were refused, as people read them.
+
+    The first ones were `confirmed`, and are among them also if they only read.
+    """
     for call in calls:
         rule = policy.rules.get(call.call.name)
-        if rule is None or call.said is None or not (rule.mutating or call.disposition is CallDisposition.REFUSED):
+        if rule is None or call.said is None:
+            continue
+        if not (rule.mutating or call.disposition is CallDisposition.REFUSED or call.sequence <= confirmed):
             continue
         state = _state(call, rule)
         why = rule_of(call)
@@ -88,7 +94,9 @@ def _state(call: TurnCall, rule: ToolRule) -> SaidState:
         return known[call.disposition]
     if call.disposition not in MADE or not call.result.may_be_done:
         return SaidState.NOT_DONE
-    return SaidState.DONE if is_committed(rule, call.result) else SaidState.UNKNOWN
+    if call.result.success and not reads_like_failure(rule, call.result):
+        return SaidState.DONE
+    return SaidState.UNKNOWN if rule.mutating else SaidState.NOT_DONE
 
 
 def notices_of_undone(calls: Sequence[TurnCall], shown: Sequence[PendingCall]) -> Iterator[str]:
@@ -125,25 +133,33 @@ def _requested(call: TurnCall) -> tuple[str, object]:
 def _report_one_of_several(call: TurnCall, shown: PendingCall, policy: CompiledPolicy) -> Parts:
     """Return the line about one call of a card. It names the action, because each line is about another one."""
     rule = policy.rules.get(call.call.name)
-    quote = () if rule is None else quoted_result(rule, call.result)
+    rows = () if rule is None else _rows_of(call, rule)
     if rule is not None and call.disposition in MADE:
         # Why it failed is quoted from its server; of a call that was not sent, the text of the error is our own.
-        quote = quoted_refusal(rule, call.result) + quote
+        rows = quoted_refusal(rule, call.result) + rows
     if rule is not None and call.result.success:
         return _reply(call, rule)
     if call.result.unknown:
-        return capitalized(call.receipt) + by_code(f". {fixed.CHECK_FIRST}") + quote
+        return capitalized(call.receipt) + by_code(f". {fixed.CHECK_FIRST}") + rows
     why = rule_of(call) if call.disposition is CallDisposition.REFUSED else _why_undone(call)
-    return by_code(fixed.not_done(brief_of(shown), why)) + quote
+    return by_code(fixed.not_done(brief_of(shown), why)) + rows
 
 
 def _reply(call: TurnCall, rule: ToolRule) -> Parts:
-    said = call.said or say(rule, call.arguments)
-    return confirmed_reply(rule, call.arguments, said, call.result)
+    return confirmed_reply(rule, call.arguments, _said(call, rule), call.result)
+
+
+def _rows_of(call: TurnCall, rule: ToolRule) -> Parts:
+    """Return what a server has returned about a call that was not done, as the end of a reply."""
+    return in_reply(result_rows(rule, call.arguments, _said(call, rule), call.result))
 
 
 def _line_of(call: TurnCall, rule: ToolRule) -> str:
-    return in_line(call.said or say(rule, call.arguments))
+    return in_line(_said(call, rule))
+
+
+def _said(call: TurnCall, rule: ToolRule) -> Said:
+    return call.said or say(rule, call.arguments)
 
 
 def _why_undone(call: TurnCall) -> str:

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from graph_agent.errors import REFUSAL_CODES, ToolErrorCode
 from graph_agent.models.said import Said, SaidRow
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.committed import is_committed, reads_like_failure, text_of
+from graph_agent.policy.committed import is_committed, reads_like_failure
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import Parts, by_code, by_server, joined
 from graph_agent.reply.text import clean_reply, one_line
-from graph_agent.words.said import RECEIPT, described_by, in_line, result_rows
-from graph_agent.words.values import brief, leaves, lowered
+from graph_agent.words.results import in_reply, result_rows
+from graph_agent.words.said import RECEIPT, described_by, in_line
+from graph_agent.words.values import brief, lowered
 
-_MAX_RESULT_CHARS: Final = 2_000
-_MAX_RESULT_LINES: Final = 50
 _MAX_RESULT_IN_RECEIPT: Final = 100
-_MAX_IN_ROW: Final = 300
 _MAX_ADDED: Final = 3
 """The number of values of a result that a receipt has."""
-_MORE: Final = "[…] (the rest is not shown)"
 _MAX_REFUSAL: Final = 300
 
 
 def added_rows(rule: ToolRule, arguments: dict[str, Any], said: Said, result: ToolResult) -> tuple[SaidRow, ...]:
-    """Return what the result of a change has that the call does not say; empty for a text that is too long for rows.
+    """Return what the result of a call has that the call does not say; empty for one that is not certainly done.
 
     Of a server that describes what it has changed, its receipt is all.
     """
-    if result.model_only or not is_committed(rule, result):
+    if not result.success or reads_like_failure(rule, result):
         return ()
-    if described := described_by(rule, result):
-        return result_rows(rule, arguments, said, {RECEIPT: described.get(RECEIPT)})
-    return () if _is_prose(result) else result_rows(rule, arguments, said, result.data)
+    described = {} if result.model_only else described_by(rule, result)
+    if described:
+        result = result.model_copy(update={"data": {RECEIPT: described.get(RECEIPT)}})
+    return result_rows(rule, arguments, said, result)
 
 
 def receipt(rule: ToolRule, said: Said, result: ToolResult, added: Sequence[SaidRow] = ()) -> Parts:
@@ -53,28 +51,13 @@ def receipt(rule: ToolRule, said: Said, result: ToolResult, added: Sequence[Said
 
 
 def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], said: Said, result: ToolResult) -> Parts:
-    """Return the reply to a confirmed call that succeeded: what was done, and what its result adds, as the server's words.
-
-    What a read returned, and a text that is too long for rows, is quoted.
-    """
+    """Return the reply to a confirmed call that succeeded: what was done, and what its result adds, as the server's words."""
     if result.read_back is not None:
         return by_code(f"The answer was lost, and a read found it done: {in_line(said)}.")
     if reads_like_failure(rule, result):
-        return by_code(f"The answer reads like a failure: {in_line(said)}.") + quoted_result(rule, result)
-    added = added_rows(rule, arguments, said, result)
-    in_rows = rule.mutating and not result.for_user and not any(item.note for item in result.content)
-    quote = _in_rows(added) if in_rows and (added or not _is_prose(result)) else quoted_result(rule, result)
-    return by_code(f"Done: {in_line(said)}.") + quote
-
-
-def quoted_result(rule: ToolRule, result: ToolResult) -> Parts:
-    """Return what a server returned, or said about a failure, as the end of a reply: marked as data. Empty if it is nothing."""
-    lines, complete = _result_lines(result, rule.hidden)
-    if not lines:
-        return ()
-    # Each line begins with `>`, so that none can be taken for a line of the runtime.
-    shown = by_code("\n\nThe server returned this data:\n") + by_server("\n".join(f"> {line}" for line in lines))
-    return shown if complete else shown + by_code(f"\n> {_MORE}")
+        rows = result_rows(rule, arguments, said, result)
+        return by_code(f"The answer reads like a failure: {in_line(said)}.") + in_reply(rows)
+    return by_code(f"Done: {in_line(said)}.") + in_reply(added_rows(rule, arguments, said, result))
 
 
 def quoted_refusal(rule: ToolRule, result: ToolResult) -> Parts:
@@ -85,17 +68,6 @@ def quoted_refusal(rule: ToolRule, result: ToolResult) -> Parts:
     return by_code("\n\nThe tool says:\n") + by_server(f"> {said}") if said else ()
 
 
-def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> tuple[list[str], bool]:
-    """Return the lines of what the server returned, without control characters and with `hidden_names` in plain words.
-
-    Empty if it returned nothing. False goes with lines that are not all.
-    """
-    text = "\n".join(filter(None, ["" if result.model_only else text_of(result), result.for_user]))
-    lines = clean_reply(text[:_MAX_RESULT_CHARS], hidden_names).split("\n")
-    complete = len(text) <= _MAX_RESULT_CHARS and len(lines) <= _MAX_RESULT_LINES
-    return lines[:_MAX_RESULT_LINES] if any(lines) else [], complete
-
-
 def _added(rows: Sequence[SaidRow]) -> Parts:
     """Return the first rows of a result as the end of a line."""
     shown = [
@@ -103,13 +75,3 @@ def _added(rows: Sequence[SaidRow]) -> Parts:
         for row in rows[:_MAX_ADDED]
     ]
     return by_code("; added: ") + joined(", ", shown) if shown else ()
-
-
-def _is_prose(result: ToolResult) -> bool:
-    """True if a result has a text that is too long for a row."""
-    return any(isinstance(one, str) and (len(one) > _MAX_IN_ROW or "\n" in one) for one in leaves(result.data))
-
-
-def _in_rows(rows: Sequence[SaidRow]) -> Parts:
-    """Return the rows of a result as lines of a reply."""
-    return tuple(part for row in rows for part in by_code(f"\n  {row.label}: ") + by_server(row.text))

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_agent.models.record import CallDisposition
+from graph_agent.models.said import Said
 from graph_agent.policy.compiled import CompiledPolicy
+from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.fixed import REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
-from graph_agent.words.readable import readable_data
-from graph_agent.words.receipts import quoted_refusal, quoted_result
+from graph_agent.words.receipts import quoted_refusal
+from graph_agent.words.results import in_reply, result_rows
+from graph_agent.words.said import in_line, say
 
 _MAX_RESULTS = 3
-"""The number of results that are quoted, the last ones."""
+"""The number of results that are said, the last ones."""
 
 
 def repeated_reply(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Parts:
@@ -22,17 +25,24 @@ def repeated_reply(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Parts:
     last = calls[-1]
     rule = policy.rules.get(last.call.name)
     if read:
-        quotes = [_quoted(call, policy) for call in list(read.values())[-_MAX_RESULTS:]]
-        return by_code(REPEATED_REPLY) + tuple(part for quote in quotes for part in quote)
+        results = [_read(call, policy.rules[call.call.name]) for call in list(read.values())[-_MAX_RESULTS:]]
+        return by_code(REPEATED_REPLY) + tuple(part for result in results for part in result)
     if last.disposition is CallDisposition.EXECUTED and not last.result.may_be_done and rule is not None:
-        return by_code(REPEATED_AND_FAILED_REPLY) + quoted_refusal(rule, last.result) + quoted_result(rule, last.result)
+        return by_code(REPEATED_AND_FAILED_REPLY) + quoted_refusal(rule, last.result) + _rows(last, rule)
     return by_code(REPEATED_REPLY)
 
 
-def _quoted(call: TurnCall, policy: CompiledPolicy) -> Parts:
-    rule = policy.rules[call.call.name]
-    data = call.result.data if rule.traits.unread is None else readable_data(call.result.data, rule.traits.unread)
-    return quoted_result(rule, call.result.model_copy(update={"data": data}))
+def _read(call: TurnCall, rule: ToolRule) -> Parts:
+    """Return a read in words, and what it has returned."""
+    return by_code(f"\n\n{in_line(_said(call, rule))}:") + (_rows(call, rule) or by_code(" nothing"))
+
+
+def _rows(call: TurnCall, rule: ToolRule) -> Parts:
+    return in_reply(result_rows(rule, call.arguments, _said(call, rule), call.result))
+
+
+def _said(call: TurnCall, rule: ToolRule) -> Said:
+    return call.said or say(rule, call.arguments)
 
 
 def _was_read(call: TurnCall, policy: CompiledPolicy) -> bool:

@@ -23,14 +23,12 @@ from graph_agent.policy.sentence import ARGUMENTS, PREVIEW, Place
 from graph_agent.policy.sentence_reads import NOTHING_READ, ReadValues
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.text import one_line
-from graph_agent.words.values import MAX_SHOWN, brief, by_name, echoes, label, labels, lowered, part_of, spoken
+from graph_agent.words.values import MAX_SHOWN, brief, by_name, label, labels, lowered, part_of, spoken
 
 MAX_IN_SENTENCE: Final = 200
 """The longest text in a sentence, in characters; a longer one is also a detail."""
 UNDO: Final = "Undo: "
 RECEIPT: Final = "receipt"
-_MAX_RESULT_ROWS: Final = 20
-_MAX_RESULT: Final = 1_000
 _MAX_BRIEF: Final = 1_000
 
 
@@ -111,27 +109,6 @@ def in_line(said: Said, limit: int = 80) -> str:
         if not row.quiet and not row.described
     )
     return f"{head} ({rows})" if rows else head
-
-
-def result_rows(rule: ToolRule, arguments: Mapping[str, Any], said: Said, data: Any) -> tuple[SaidRow, ...]:
-    """Return what a result has that the call does not say; the values are a server's words."""
-    if isinstance(data, dict) and data.keys() <= {"result", "text"} and len(data) == 1:
-        data = next(iter(data.values()))
-    if data is None or data in ("", [], {}):
-        return ()
-    known = {*echoes(dict(arguments))}
-    shown = {part.text for part in said.parts} | {row.text for row in said.rows}
-    fields = data if isinstance(data, dict) else {"answer": data}
-    names = labels([*fields])
-    rows = []
-    for name, value in fields.items():
-        if value is None or known.issuperset(echoes(value, name)):
-            continue
-        found = spoken(rule.user_text(value) if isinstance(value, str) else value, limit=_MAX_RESULT)
-        # A number that is said already may be another one.
-        if not (isinstance(value, str) and found.text in shown):
-            rows.append(SaidRow(label=names[name], text=found.text, shown=found.shown, length=found.length))
-    return tuple(rows[:_MAX_RESULT_ROWS])
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@
     60 as EUR                   €60.00; never rounded
     ["a", "b", "c"]             'a', 'b' and 'c'
     {"city": "Kiel"}            city 'Kiel'
+    [{"id": 1}, {"id": 2}]      (id 1) and (id 2)
     true, null                  yes, none
     any other text              'in quotes'
 
@@ -29,6 +30,8 @@ MAX_SHOWN: Final = 4_000
 """The longest text that a detail shows in full, in characters."""
 _MAX_PARTS: Final = 400
 """The longest list or object in words; a longer one is shown as JSON."""
+_MAX_DEPTH: Final = 4
+"""The number of lists and objects inside one another that are said."""
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?")
 _MAIL: Final = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,190}")
@@ -62,7 +65,7 @@ def spoken(value: Any, schema: Any = None, money: Money | None = None, limit: in
         return Spoken(amount)
     if isinstance(value, str):
         return _text(value, schema, limit)
-    if isinstance(value, list | dict) and (parts := _listed(value, schema)):
+    if isinstance(value, list | dict) and (parts := _listed(value, schema, _MAX_PARTS)):
         return Spoken(parts)
     if value is None or isinstance(value, bool):
         return Spoken("none" if value is None else "yes" if value else "no")
@@ -71,18 +74,25 @@ def spoken(value: Any, schema: Any = None, money: Money | None = None, limit: in
     return Spoken(exact(text, whole_line(text) if whole else limit), length=0 if whole else len(text))
 
 
-def label(name: str) -> str:
+def summarized(value: Any, schema: Any, limit: int) -> Spoken:
+    """Return a value of a result in words, never as JSON: of one that is too long or too deep a part."""
+    if isinstance(value, list | dict):
+        return Spoken(_listed(value, schema, limit, cut=True) or "none")
+    return spoken(value, schema, limit=limit)
+
+
+def label(name: str, limit: int = MAX_SHOWN) -> str:
     """Return the label of an argument or a field: `order_id` is Order."""
     if not _PLAIN_NAME.fullmatch(name):
-        return quoted(name, MAX_SHOWN if len(name) > MAX_SHOWN else whole_line(name))
+        return quoted(name, limit if len(name) > limit else whole_line(name))
     words = re.sub(r"[_-]+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)).strip()
     words = re.sub(r"(?i)(?<=.) id$", "", words)
     return words[:1].upper() + (words[1:] if words.isupper() else words[1:].lower())
 
 
-def labels(names: list[str]) -> dict[str, str]:
+def labels(names: list[str], limit: int = MAX_SHOWN) -> dict[str, str]:
     """Return a label for each of several names; two that would have the same one are named as they are."""
-    found = {name: label(name) for name in names}
+    found = {name: label(name, limit) for name in names}
     taken = [*found.values()]
     return {name: one if taken.count(one) == 1 or not _PLAIN_NAME.fullmatch(name) else name for name, one in found.items()}
 
@@ -133,15 +143,6 @@ def echoes(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield "" if is_text else name, simple(value)
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Yield the simple values in a JSON value."""
-    if isinstance(value, dict | list):
-        for part in _parts(value):
-            yield from leaves(part)
-    else:
-        yield value
-
-
 def _text(value: str, schema: Any, limit: int) -> Spoken:
     if _DATE.fullmatch(value) and (day := _day(value)):
         return Spoken(day)
@@ -163,26 +164,43 @@ def _is_closed(schema: Any) -> bool:
     return "enum" in schema or "const" in schema or bool(schema.get("pattern"))
 
 
-def _listed(value: list[Any] | dict[str, Any], schema: Any) -> str:
-    """Return a list or an object of simple values in words; empty if it is none, or too long."""
-    of = schema if isinstance(schema, dict) else {}
-    named = of.get("properties", {}) if isinstance(value, dict) else {}
-    if not value or not all(isinstance(one, str | int | float | bool | None) for one in _parts(value)):
+def _listed(value: list[Any] | dict[str, Any], schema: Any, limit: int, *, cut: bool = False, depth: int = 1) -> str:
+    """Return a list or an object in words. One that is too long or too deep is `cut`, or else empty."""
+    parts = [*_said_parts(value, schema, limit, cut=cut, depth=depth)]
+    left = len(value) - len(parts)
+    if not parts or "" in parts or (left and not cut):
         return ""
-    if isinstance(value, dict):
-        known = labels([*value])
-        said = [f"{lowered(known[name])} {spoken(one, named.get(name)).text}" for name, one in value.items()]
-    else:
-        said = [spoken(one, of.get("items")).text for one in value]
-    if isinstance(value, dict):
-        text = ", ".join(said)
-    else:
-        text = said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-    return text if len(text) <= _MAX_PARTS else ""
+    if left:
+        return f"{', '.join(parts)} … and {left:,} more"
+    if isinstance(value, dict) or len(parts) == 1:
+        return ", ".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _parts(value: list[Any] | dict[str, Any]) -> list[Any]:
-    return [*value.values()] if isinstance(value, dict) else value
+def _said_parts(value: list[Any] | dict[str, Any], schema: Any, limit: int, *, cut: bool, depth: int) -> Iterator[str]:
+    """Yield the parts of a list or an object in words, up to `limit` characters; a part without words is empty."""
+    length, longest = 0, limit if cut else MAX_SHOWN
+    for name, one, declared in _parts(value, schema, longest):
+        if isinstance(one, list | dict) and one:
+            inner = _listed(one, declared, limit, cut=cut, depth=depth + 1) if depth < _MAX_DEPTH else "…" if cut else ""
+            said = inner and f"({inner})"
+        else:
+            said = spoken(one, declared, limit=longest).text
+        is_first = not length
+        length += len(name) + len(said) + 2
+        if length > limit + 2 and not (cut and is_first):
+            return
+        yield said and f"{name}{said}"
+
+
+def _parts(value: list[Any] | dict[str, Any], schema: Any, limit: int) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each part of a list or an object with its schema, behind the start of its words: the label of a field."""
+    of = schema if isinstance(schema, dict) else {}
+    if isinstance(value, list):
+        yield from (("", one, of.get("items")) for one in value)
+        return
+    known, declared = labels([*value], limit), by_name(of)
+    yield from ((f"{lowered(known[name])} ", one, declared.get(name)) for name, one in value.items())
 
 
 def _day(value: str) -> str:

@@ -16,7 +16,10 @@ from rich.text import Text
 
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, mark_imitations, stdout_console
+from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import AgentDecision, DecisionType
+from graph_agent.models.said import SaidCell, SaidTable
+from graph_agent.reply.authored import by_code, name_authors, plain, table_by_server
 from graph_agent.reply.text import visible
 from tests.cli.conftest import Cli
 from tests.written_case import written_case
@@ -60,6 +63,27 @@ def test_ids_in_a_database_that_others_wrote_to_are_escaped(
     ended = cli(*command)
     assert ("‹U+202E›" if command in (("log", "list"), ("log", "verify")) else "\\u202e") in ended.out
     assert not set(ended.out + ended.err) & set("\x1b\x9b\u202e")
+
+
+def test_the_columns_of_a_table_are_aligned_and_no_cell_adds_a_line() -> None:
+    cells = [("1", "'本'"), ("12", "'✓ a\u202e'"), ("3", "")]
+    rows = tuple(tuple(SaidCell(text=text) for text in row) for row in cells)
+    table = SaidTable(columns=("Loan", "Item"), rows=rows, more="… and 2 more")
+    reply = by_code("Done: List loans.\n  Loans:\n") + table_by_server(table, "    - loan 1") + by_code("\n  Total: 5")
+    decision = AgentDecision(
+        decision_type=DecisionType.EXECUTE_PENDING, response_text=plain(reply), authors=name_authors(TextAuthor.USER, reply)
+    )
+    assert decision.reply == "Done: List loans.\n  Loans:\n    - loan 1\n  Total: 5"
+    assert mark_imitations(decision).split("\n") == [
+        "Done: List loans.",
+        "  Loans:",
+        "    Loan  Item",
+        "    1     '本'",
+        "    12    '✓ a‹U+202E›'",
+        "    3",
+        "    … and 2 more",
+        "  Total: 5",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -235,14 +235,16 @@ def read_constitution(page: Page, block: Block) -> Iterator[str]:
 
 def results_of_mcp() -> list[str]:
     """Return the reply after a confirmed read, and what the model reads of a result that is no text."""
-    declaration = ToolDeclaration(name="read_note", description="", parameters={"type": "object"})
-    constitution = Constitution.parse("## Available Tools\n- read_note: Read note (reads) (requires confirmation)\n")
-    rule = compile_policy(constitution, [declaration], {"read_note": ToolTraits()}).rules["read_note"]
-    given = {"name": "list"}
+    declaration = ToolDeclaration(name="list_loans", description="", parameters={"type": "object"})
+    constitution = Constitution.parse("## Available Tools\n- list_loans: List loans (reads) (requires confirmation)\n")
+    rule = compile_policy(constitution, [declaration], {"list_loans": ToolTraits()}).rules["list_loans"]
+    given = {"customer": "ann"}
+    loans = [{"loan": 1, "item": "camera", "due": "2026-12-10"}, {"loan": 3, "item": 'laptop 14"'}]
+    result = ToolResult(success=True, data={"loans": loans, "total": 2, "customer": "ann"})
     link = ContentItem(kind=ContentKind.LINK, uri="https://wiki.example/page", name="The page", size=1204)
     image = ContentItem(kind=ContentKind.IMAGE, type="image/png", size=48_113)
     return [
-        plain(confirmed_reply(rule, given, say(rule, given), ToolResult(success=True, data={"text": "milk"}))),
+        plain(confirmed_reply(rule, given, say(rule, given), result)),
         "\n".join(result_json(ToolResult(success=True, content=[link, image]))["content"]),
     ]
 

@@ -110,7 +110,7 @@ async def test_a_confirmed_call_is_reported_by_code_and_its_receipt_is_the_serve
 async def test_why_a_confirmed_call_failed_is_the_servers() -> None:
     refused = ToolResult(success=False, error_code=ToolErrorCode.DATABASE_ERROR, data={"text": "disk full\nsorry"})
     reply, *_ = await confirmed("yes", TableServer({"delete_task": refused}, PREVIEW))
-    failure = "That didn't work, so nothing was changed. Please try again.\n\nThe server returned this data:\n"
+    failure = "That didn't work, so nothing was changed. Please try again.\n  Answer:\n"
     assert reply == [("code", failure), ("server", "> disk full\n> sorry")]
 
 

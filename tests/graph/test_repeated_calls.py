@@ -50,8 +50,7 @@ async def test_without_that_answer_the_user_gets_what_was_read(third: Any) -> No
     engine = engine_of(calls(LIST), calls(LIST), third, server=server)
     finished = await engine.run(asks())
     reply = finished.decision.reply
-    assert reply.startswith(f"{REPEATED_REPLY}\n\nThe server returned this data:\n> ")
-    assert "call mom" in reply
+    assert reply == f"{REPEATED_REPLY}\n\nList tasks:\n  Count: 1\n  Tasks: 'call mom'"
     assert finished.decision.outcome_category is OutcomeCategory.RESPONSE_GENERATION
     assert finished.decision.decision_type is DecisionType.RESPOND_ONLY
     assert finished.record.states.count("INVOKE_LLM") == 3

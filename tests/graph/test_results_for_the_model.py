@@ -80,5 +80,5 @@ async def test_what_a_server_says_to_the_user_is_a_notice_and_what_it_says_to_th
     assert decision.authors is not None
     assert [part.author for part in decision.authors.notices[0]] == ["code", "server"]
     called = await engine_of(server=TableServer(answers)).call("ann", [FunctionCall("list_tasks")])
-    assert called.decision.reply == "Done: List tasks.\n\nThe server returned this data:\n> use https://shop/once"
+    assert called.decision.reply == "Done: List tasks.\n  For you: 'use https://shop/once'"
     assert called.decision.notices == []

@@ -115,7 +115,7 @@ async def test_the_messages_of_a_reply_have_the_names_of_their_authors(client: h
 def test_each_line_of_a_reply_is_a_message_of_its_author_and_one_of_an_earlier_record_has_none() -> None:
     parts = [
         {"author": "model", "text": "I have added it."},
-        {"author": "code", "text": "\n\nThe server returned this data:\n"},
+        {"author": "code", "text": "\n  Answer:\n"},
         {"author": "server", "text": "> no"},
     ]
     reply = {"message_id": "m1", "decision_id": "d1", "conversation_id": "c1", "reply": "".join(one["text"] for one in parts)}

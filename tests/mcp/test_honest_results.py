@@ -65,15 +65,15 @@ def test_a_confirmed_change_that_fails_says_why_in_the_quoted_words_of_its_serve
         "--json",
         *token,
     ).json()
-    reply, said = answered["reply"].split("\n\n")
+    reply, said = answered["reply"].split("\n")
     assert reply == "That reported a failure; what was done before is not known. Please check before you try again."
-    assert said == "The server returned this data:\n> Error executing tool write two"
+    assert said == "  Answer: 'Error executing tool write two'"
     assert answered["decision"]["effects"] == []
     (notice,) = answered["decision"]["notices"]
     assert notice.startswith("Reported a failure; what was done before is not known: Write (first 'a', second 'b')")
     shown = cli("log", "show", answered["decision_id"]).out
     assert "✓" not in shown
-    assert shown.count("> Error executing tool write two") == 1
+    assert shown.count("'Error executing tool write two'") == 1
 
 
 async def test_the_model_reads_the_servers_words_as_data_and_may_correct_a_read() -> None:

@@ -52,7 +52,7 @@ def rule(**traits: Any) -> ToolRule:
     return compile_policy(Constitution.parse(LINES), TASK_TOOLS, named).rules["add_task"]
 
 
-CUT = f"Create new tasks (path 'b.txt'); added: receipt '{'x' * 99}… (4,000 characters)'"
+CUT = f"Create new tasks (path 'b.txt'); added: receipt '{'x' * 99}… (9,000,000 characters)'"
 HIDDEN = "Create new tasks (path 'b.txt'); added: receipt '‹U+0000›‹U+200B›‹U+202E›'"
 
 

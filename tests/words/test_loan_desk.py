@@ -21,6 +21,7 @@ CONSTITUTION = """You lend things.
 - charge_fee: "Charge {amount as EUR} for {loan_record.item or loan}" (without confirmation) \
 (undone by waive_fee(fee = result.fee) for 30 minutes)
 - waive_fee: "Waive fee {fee}" (requires confirmation)
+- overdue: "List what is overdue on {day}" (reads) (requires confirmation)
 
 ## Facts
 - loan_record: find_loan(loan = arguments.loan)
@@ -66,7 +67,12 @@ def desk() -> FunctionTools:
         """Waive a fee."""
         return {"fee": fee, "status": "waived"}
 
-    return FunctionTools(find_loan, extend, charge_fee, waive_fee)
+    def overdue(day: str) -> dict[str, Any]:
+        """List what is overdue on a day. (reads)"""
+        found = [{"loan": number, **loan} for number, loan in loans.items() if loan["due"] < day]
+        return {"day": day, "loans": found, "asked": {"by": "ann", "at": "2026-12-20T09:30:00Z"}}
+
+    return FunctionTools(find_loan, extend, charge_fee, waive_fee, overdue)
 
 
 async def yes(client: TestClient, asked: ChatAnswer) -> ChatAnswer:
@@ -172,3 +178,23 @@ async def test_the_texts_of_a_loan_desk_in_a_session_of_a_dozen_messages() -> No
             "charge 120 after all",
         ]
         assert [line for one in shown.messages for line in one.notices] == [refused.decision.notices[1]]
+
+
+async def test_a_list_in_a_result_is_a_table_with_a_line_for_each_object() -> None:
+    async with open_installation(desk(), CONSTITUTION, [calls("overdue", day="2026-12-20")]) as client:
+        listed = await yes(client, await client.send("what is overdue?"))
+        assert listed.reply == (
+            "Done: List what is overdue on 20 December 2026.\n"
+            "  Asked: at 20 December 2026, 09:30 UTC, by 'ann'\n"
+            "  Loans:\n"
+            "    - loan 1, due 10 December 2026, item 'camera', status 'open'\n"
+            "    - loan 3, due 12 December 2026, item 'laptop 14\"', status 'returned'"
+        )
+        assert listed.decision.authors is not None
+        (table,) = (part.table for part in listed.decision.authors.reply if part.table is not None)
+        assert table.columns == ("Loan", "Due", "Item", "Status")
+        assert [cell.shown for cell in table.rows[1]] == ["", "", 'laptop 14"', "returned"]
+        card = await last_card(client, listed.conversation_id)
+        assert (card.state, [row.label for row in card.calls[0].result]) == (CardState.DONE, ["Asked", "Loans"])
+        assert card.calls[0].result[1].table == table
+        assert card.says == (listed.decision_id,)

@@ -19,7 +19,8 @@ from graph_agent.policy.sentence import Money
 from graph_agent.policy.sentence_reads import ReadValues
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.words.confirmation import digest_of_call
-from graph_agent.words.said import Known, in_line, result_rows, say
+from graph_agent.words.results import result_rows
+from graph_agent.words.said import Known, in_line, say
 from graph_agent.words.values import by_name, spoken
 
 EXTEND = "Extend {loan_record.item or loan} until {due}[ (was {loan_record.due})][ for {why}]"
@@ -141,7 +142,11 @@ def test_two_values_that_are_said_alike_are_told_apart_by_their_digest() -> None
         (["a", "b", "c"], None, "'a', 'b' and 'c'"),
         ([], None, "[]"),
         ({"city": "Kiel", "street": "Elm 1"}, None, "city 'Kiel', street 'Elm 1'"),
-        ({"a": {"b": 1}}, None, '{"a":{"b":1}}'),
+        ({"one": {"two": 1}, "six": ["x", 2]}, None, "one (two 1), six ('x' and 2)"),
+        ([{"one": 1}, {"one": 2}], None, "(one 1) and (one 2)"),
+        ({"one": []}, None, "one []"),
+        ({"a": [[[["deep"]]]]}, None, '{"a":[[[["deep"]]]]}'),
+        ([{"a": "x" * 400}], None, f'[{{"a":"{"x" * 400}"}}]'),
     ],
 )
 def test_values_in_words(value: Any, schema: Any, words: str) -> None:
@@ -175,10 +180,13 @@ def test_money_is_never_rounded(value: Any, money: Money, words: str) -> None:
 
 def test_a_result_adds_only_what_the_call_does_not_say() -> None:
     given, said = {"amount": 10.0, "loan": 1}, say(rule("Charge a fee"), {"amount": 10.0, "loan": 1})
-    data = {"fee": 7, "amount": "10.00", "loan": 1, "note": None}
-    assert [(row.label, row.text) for row in result_rows(rule(), given, said, data)] == [("Fee", "7")]
+
+    def added(**data: Any) -> list[tuple[str, str]]:
+        return [(row.label, row.text) for row in result_rows(rule(), given, said, ToolResult(success=True, data=data))]
+
+    assert added(fee=7, amount="10.00", loan=1, note=None) == [("Fee", "7")]
     # A number under another name is the same by chance.
-    assert [(row.label, row.text) for row in result_rows(rule(), given, said, {"fee": 1, "loan": 1})] == [("Fee", "1")]
+    assert added(fee=1, loan=1) == [("Fee", "1")]
 
 
 def test_a_preview_is_said_by_the_title_or_in_place_of_the_argument_that_names_the_object() -> None:
@@ -203,7 +211,7 @@ def test_a_server_with_a_ledger_describes_what_it_has_changed() -> None:
     assert say(other, GIVEN, Known().after(other, result)).sentence == "Move loan 1 to 15 January 2027"
 
 
-def test_only_one_module_says_calls() -> None:
+def test_only_two_modules_say_calls_and_their_results() -> None:
     package = Path(graph_agent.__file__).parent
     found = {
         path.relative_to(package).as_posix()
@@ -213,4 +221,4 @@ def test_only_one_module_says_calls() -> None:
         and isinstance(node.func, ast.Name)
         and node.func.id in (Said.__name__, "SaidPart", "SaidRow")
     }
-    assert found == {"words/said.py"}
+    assert found == {"words/results.py", "words/said.py"}

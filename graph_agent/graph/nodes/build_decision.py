@@ -66,7 +66,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         outcome_category=outcome,
         effects=list(map(plain, done)),
         notices=list(map(plain, notices)),
-        calls_said=tuple(calls_said(turn.calls, runtime.snapshot.policy)),
+        calls_said=tuple(calls_said(turn.calls, runtime.snapshot.policy, confirmed=len(shown))),
         void_answer=ending.void_answer,
         confirmed=_confirmed_and_more(turn),
         failure=ending.cause,

@@ -1,9 +1,11 @@
 // The card of a question, from the question to its receipt. The server says its state and all of its words.
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
-import type { Card, CardCall } from "../shared/client";
+import type { Card, CardCall, SaidRow } from "../shared/client";
 import { now } from "../clock";
 import { countdown, fullTime, shortTime } from "../shared/format";
+import { Formatted } from "../shared/formatted";
+import { TableOf } from "../shared/said_table";
 import { Json, Visible } from "../shared/visible";
 
 interface Props {
@@ -141,7 +143,7 @@ function Call({ call }: { call: CardCall }): VNode {
               <dt>
                 <Visible text={row.label} />
               </dt>
-              <dd>
+              <dd {...((row.table || row.prose) && { class: "wide" })}>
                 {row.was && (
                   <>
                     <s>
@@ -150,7 +152,7 @@ function Call({ call }: { call: CardCall }): VNode {
                     →{" "}
                   </>
                 )}
-                <Visible text={shownOf(row)} />
+                <Result row={row} />
               </dd>
             </div>
           ))}
@@ -162,6 +164,17 @@ function Call({ call }: { call: CardCall }): VNode {
         </p>
       )}
     </>
+  );
+}
+
+/** A value of a call, or of its result: a list is a table, and a long text has its lines. */
+function Result({ row }: { row: SaidRow }): VNode {
+  if (!row.table && !row.prose) return <Visible text={shownOf(row)} />;
+  return (
+    <div class="formatted">
+      {row.table ? <TableOf table={row.table} /> : <Formatted text={row.prose ?? ""} />}
+      {row.more && <p class="quiet">{row.more}</p>}
+    </div>
   );
 }
 

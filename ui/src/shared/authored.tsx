@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import type { TextAuthors, TextPart } from "./client";
 import { Formatted, isFormatted } from "./formatted";
+import { TableOf } from "./said_table";
 import { Visible } from "./visible";
 
 interface Props {
@@ -25,10 +26,11 @@ export function Authored({ text, parts }: Props): VNode {
   );
 }
 
-/** A reply, in which what a model or a server has written on lines of its own is read as Markdown. */
+/** A reply, in which what a model or a server has written on lines of its own is read as Markdown, and a list is a table. */
 export function Reply({ text, parts = [] }: Props): VNode {
   const isBlock = (index: number): boolean => {
     const part = parts[index];
+    if (part?.table) return true;
     if (!part || (part.author !== "model" && part.author !== "server") || !isFormatted(part.text)) return false;
     return /(^|\n)$/.test(parts[index - 1]?.text ?? "") && /^(\n|$)/.test(parts[index + 1]?.text ?? "");
   };
@@ -38,15 +40,20 @@ export function Reply({ text, parts = [] }: Props): VNode {
       {parts.map((part, index) =>
         isBlock(index) ? (
           <div key={index} class={`formatted by-${part.author}`} title={`by ${NAMES[part.author]}`}>
-            <Formatted text={part.text} />
+            {part.table ? <TableOf table={part.table} /> : <Formatted text={part.text} />}
           </div>
         ) : (
-          // A block ends its line by itself.
-          <Authored key={index} text="" parts={[{ ...part, text: part.text.replace(/^\n+|\n+$/g, "") }]} />
+          <Authored key={index} text="" parts={[{ ...part, text: between(part.text, isBlock(index - 1), isBlock(index + 1)) }]} />
         ),
       )}
     </>
   );
+}
+
+/** A text without the line breaks beside a block, which ends its line by itself. */
+function between(text: string, after: boolean, before: boolean): string {
+  const start = after ? text.replace(/^\n+/, "") : text;
+  return before ? start.replace(/\n+$/, "") : start;
 }
 
 /** Who wrote a reply: "by the model and code". */
