@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -50,17 +49,3 @@ async def test_a_resume_of_an_old_checkpoint_after_the_end_makes_nothing_again(e
         (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
         assert json.loads(answer.text)["success"]
         assert [name for name, *_ in server.sent] == ["add_task"]
-
-
-async def test_a_resume_after_a_denial_or_by_many_at_once_makes_nothing(environment: Environment) -> None:
-    server = TableServer()
-    engine = environment.engine(ScriptedAdapter([]), tools=server, conditions=rules())
-    model = ScriptedChatModel(script=[requests(ADD), *[AIMessage("It was denied.")] * 3])
-    agent: Any = create_agent(model, middleware=[GovernedTools(engine, user="ann")], checkpointer=InMemorySaver())
-    (waits,) = (await agent.ainvoke(said("add bread"), THREAD))["__interrupt__"]
-    await approve(engine, waits.value["approval"], yes=False)
-    for ended in await asyncio.gather(*(agent.ainvoke(Command(resume=True), THREAD) for _ in range(3))):
-        (answer,) = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
-        assert answer.status == "error"
-        assert "Denied by 'bob' as manager, so nothing was done" in answer.text
-    assert server.sent == []
