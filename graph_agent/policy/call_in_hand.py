@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.approval import KnownRequests
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, plain_numbers
 from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
@@ -273,9 +273,11 @@ class CallInHand:
         return Situation(setting.user_id, setting.roles, *known, approvals=setting.approvals)
 
     def is_same_as(self, known: PastCall | PendingCall | EarlierCall) -> bool:
-        """True if a known call is the one of the same tool with exactly the same arguments."""
-        same_tool = known.tool_name == self.call.name
-        return same_tool and canonical_json(known.arguments) == canonical_json(self.arguments)
+        """True if a known call is the one of the same tool with equal arguments, however their numbers are written."""
+        if known.tool_name != self.call.name:
+            return False
+        one, other = (canonical_json(plain_numbers(given)) for given in (known.arguments, self.arguments))
+        return one == other
 
     def asking(self, question: Question, needs: NeededApproval | None = None) -> Findings:
         """Return what was found, with a question. The gates that follow decide whether it can be asked."""

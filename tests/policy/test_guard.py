@@ -303,6 +303,14 @@ def test_an_identical_write_is_a_repetition_and_a_read_is_not() -> None:
     ]
 
 
+def test_a_write_whose_numbers_are_written_otherwise_is_a_repetition_and_true_is_no_number() -> None:
+    written = [1, 1.0, True, "1", None, {"n": [1]}, {"n": [1.0]}]
+    judged_calls = judge(*[FunctionCall(name="act", arguments={"n": n}) for n in written[:5]], rules=granted(""))
+    assert [judged.disposition for judged in judged_calls] == ["executed", "repeated", "executed", "executed", "executed"]
+    nested = judge(*[FunctionCall(name="act", arguments={"n": n}) for n in written[5:]], rules=granted(""))
+    assert [judged.disposition for judged in nested] == ["executed", "repeated"]
+
+
 def granted(markers: str, **traits: Any) -> CompiledPolicy:
     """A policy with the tool `act`, whose line has `markers`, and the undeclared tool `other`."""
     constitution = Constitution.parse(f"## Available Tools\n- act: Act{markers}\n- other: Act otherwise\n")
