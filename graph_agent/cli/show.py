@@ -27,6 +27,7 @@ from graph_agent.models.sources import BatchSources
 from graph_agent.reply.fixed import QUESTION_END, sentences_before
 from graph_agent.reply.text import counted, exact, one_line, quoted, visible
 from graph_agent.words import values
+from graph_agent.words.said import said_of
 
 _LABEL_WIDTH = 14
 _AUTHOR_WIDTH = 8
@@ -90,18 +91,21 @@ def mark_imitations(decision: AgentDecision) -> str:
 
 
 def whole_action(pending: PendingAction) -> str:
-    """Return all of an action that waits, also what its question shortens: the object, then one argument on each line.
+    """Return all of an action that waits, also what its question shortens: the sentence of each call, and its details.
 
     Several calls are numbered, in the order in which they will be made.
     """
     lines = [exact(sentence, _NO_LIMIT) for sentence in sentences_before(pending)]
     for number, call in enumerate(pending.each, 1):
-        title = call.description.partition("\n")[0]
-        lines.append(f"{number}. {title}" if pending.calls else title)
+        said, names = said_of(call), values.labels([*call.arguments])
+        whole = {names[name]: values.spoken(value, limit=_NO_LIMIT).text for name, value in call.arguments.items()}
+        lines.append(f"{number}. {said.sentence}" if pending.calls else said.sentence)
         if call.object_text:
             lines.append(f"  Now: {quoted(call.object_text, _NO_LIMIT)}")
-        arguments = call.arguments.items()
-        lines += [f"  {values.label(name)}: {values.spoken(value, limit=_NO_LIMIT).text}" for name, value in arguments]
+        for row in said.rows:
+            if not row.described and not (row.length and row.label == "Now"):
+                text = whole.get(row.label, row.text) if row.length else row.text
+                lines.append(f"  {row.label}: {f'{row.was} → ' if row.was else ''}{text}")
     return "\n".join(lines)
 
 
