@@ -48,6 +48,9 @@ def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
         page.locator(".notes button", has_text="delete task").click()
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
         found["decision"] = findings(page)
+        page.goto(f"{site.url}{decision}/rules")
+        page.locator(".rules-text").first.wait_for()
+        found["rules of a decision"] = findings(page)
         page.goto(f"{site.url}/lab")
         edit_constitution(page, *ASKS_BEFORE_ADDING)
         page.get_by_label("update_task: add a condition").select_option("not at night")
@@ -72,9 +75,35 @@ def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
     assert found == {view: [] for view in found}
 
 
-def test_the_sign_in_has_no_barrier(site: Site) -> None:
-    with site.context(refusals=True) as context:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_card_has_a_barrier_after_its_answer(site: Site, scheme: str) -> None:
+    with site.page(color_scheme=scheme, reduced_motion="reduce", viewport={"width": 390, "height": 780}) as page:
+        for task in ("buy bread", "buy milk"):
+            say(page, f"add a task to {task}")
+        say(page, "delete the buy bread task and the buy milk task")
+        say(page, "show my tasks")
+        cards = page.locator(".card")
+        expect(cards.last).to_have_attribute("data-state", "set_aside")
+        for button, state in (("Decline", "declined"), ("Confirm", "done")):
+            say(page, "delete the buy bread task and the buy milk task")
+            page.get_by_role("button", name=button).click()
+            expect(cards.last).to_have_attribute("data-state", state)
+        found = {"cards": findings(page)}
+        page.goto(f"{site.url}/inbox")
+        page.get_by_role("button", name="Ended").click()
+        page.locator(".waiting .card.closed").first.wait_for()
+        found["questions that have ended"] = findings(page)
+    assert found == {view: [] for view in found}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_sign_in_and_an_unknown_address_have_no_barrier(site: Site, scheme: str) -> None:
+    with site.context(refusals=True, color_scheme=scheme) as context:
         page = context.new_page()
         page.goto(f"{site.url}/chat")
         expect(page.get_by_role("heading", name="Open the link from your terminal")).to_be_visible()
+        assert findings(page) == []
+        page.goto(site.link)
+        page.goto(f"{site.url}/nowhere")
+        page.get_by_role("heading", name="Not found").wait_for()
         assert findings(page) == []

@@ -87,20 +87,22 @@ def test_two_managers_approve_and_the_open_chat_shows_what_was_done(site: Site) 
         assert findings(ann) == []
 
 
-@pytest.mark.parametrize("width", [1360, 320])
-def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(1360, "light"), (320, "dark")])
+def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int, scheme: str) -> None:
     size = {"width": width, "height": 800}
-    with site.page(refusals=True, viewport={"width": 1360, "height": 800}) as ann:
+    with site.page(refusals=True, viewport={"width": 1360, "height": 800}, color_scheme=scheme) as ann:
         sign_in(ann, "ann")
         say(ann, "add a task to buy bread")
-        with site.page(refusals=True, viewport=size) as bob:
+        with site.page(refusals=True, viewport=size, color_scheme=scheme) as bob:
             open_request(bob, "bob", "manager")
+            assert findings(bob) == []
             deny = bob.get_by_role("button", name="Deny")
             expect(deny).to_be_disabled()
             bob.get_by_label("Reason, which the requester reads").fill("not now")
             assert bob.evaluate("document.documentElement.scrollWidth") <= width
             deny.click()
             expect(bob.get_by_role("heading", name="Denied")).to_be_visible()
+            assert findings(bob) == []
         card = ann.get_by_role("article", name="Approval")
         expect(card.get_by_text("'bob' says: 'not now'")).to_be_visible()
         expect(card.get_by_text("Denied by 'bob' as manager.")).to_be_visible()
@@ -109,6 +111,9 @@ def test_a_request_is_denied_with_a_reason_or_withdrawn(site: Site, width: int) 
         ann.get_by_role("button", name="Withdraw").click()
         expect(card.last).to_have_attribute("data-state", "cancelled")
         expect(card.last.get_by_role("heading")).to_have_text("Withdrawn")
+        # Withdraw is no click on the path of its turn.
+        expect(ann.locator(".panel-toggle")).to_have_attribute("aria-expanded", "false")
+        assert findings(ann) == []
 
 
 def test_the_receipt_is_in_the_open_tab_six_seconds_after_the_approval(site: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -15,7 +16,10 @@ from tests.page.site import open_site
 from tests.page.test_accessibility import findings
 
 
-def test_a_plan_in_force_says_what_is_left_and_is_stopped(browser: Browser, tmp_path: Path, template: Path) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_plan_in_force_says_what_is_left_and_is_stopped(
+    browser: Browser, tmp_path: Path, template: Path, scheme: str
+) -> None:
     asks = rules(approved="context.confirmed", name="additions need a yes")
     with (
         open_site(
@@ -24,7 +28,7 @@ def test_a_plan_in_force_says_what_is_left_and_is_stopped(browser: Browser, tmp_
             template,
             lambda made: made.runtime(ScriptedAdapter(list(AGREED)), conditions=asks, constitution=IN_PLANS),
         ) as site,
-        site.page(viewport={"width": 390, "height": 780}) as page,
+        site.page(viewport={"width": 390, "height": 780}, color_scheme=scheme) as page,
     ):
         say(page, "add bread and milk")
         plan = page.get_by_role("region", name="Plan in force")
