@@ -11,6 +11,7 @@ from graph_agent.models.approval import ApprovalAnswer, ApprovalState
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.card import Card, CardCall, CardState
 from graph_agent.models.decision import AgentDecision, ApprovalRequest, DecisionType, PendingAction
+from graph_agent.models.mandate import MandateState
 from graph_agent.models.record import OperationState
 from graph_agent.models.said import SaidCall, SaidState
 from graph_agent.reply.fixed import by_rule
@@ -29,6 +30,7 @@ _HEADINGS: Mapping[CardState, tuple[str, str]] = {
     CardState.UNKNOWN: ("Not known whether it was done", "Please check before you ask for it again."),
     CardState.WAITS: ("You said yes · waits for approval", ""),
     CardState.AGREED: ("You agreed to the plan", "What it permits runs without asking you again until it ends."),
+    CardState.ENDED: ("You agreed to the plan, which has ended", "Everything is asked about as before."),
     CardState.DECLINED: ("Declined", _NOTHING_DONE),
     CardState.DENIED: ("Denied", _NOTHING_DONE),
     CardState.UNAPPROVED: ("Not approved in time", _NOTHING_DONE),
@@ -39,6 +41,12 @@ _HEADINGS: Mapping[CardState, tuple[str, str]] = {
 }
 """The heading of a card in each state, and the sentence below it."""
 
+_ENDS_OF_PLANS = {
+    MandateState.USED: "All that it permits was used.",
+    MandateState.REVOKED: "It was revoked.",
+    MandateState.EXPIRED: "Its time is over.",
+    MandateState.VOID: "The rules are no longer those under which you agreed.",
+}
 _OF_REQUESTS = {
     ApprovalState.OPEN: CardState.WAITS,
     ApprovalState.APPROVED: CardState.WORKING,
@@ -85,6 +93,8 @@ class Followed:
     """The changes that were undone later, or may have been."""
     request: str | None = None
     """The request for approval with which it has ended."""
+    plan: MandateState | None = None
+    """The state of the plan that the yes was for; None before it is in force, and once it is not kept any more."""
 
     def state_of(self, sequence: int) -> CardState:
         """Return what became of a confirmed call. The operations know more than the turn: an outcome may be settled later."""
@@ -109,8 +119,10 @@ def card_of(
     """Return the card of a question; with what followed its yes, the state is that of its calls."""
     calls = tuple(_calls(pending, followed))
     if followed is not None:
-        state = CardState.AGREED if pending.plan else _together(one.state for one in calls if one.state is not None)
+        state = _of_plan(followed) if pending.plan else _together(one.state for one in calls if one.state is not None)
     note = _HEADINGS[state][1]
+    if state is CardState.ENDED and followed is not None and followed.plan is not None:
+        note = f"{_ENDS_OF_PLANS[followed.plan]} {note}"
     return Card(
         id=pending.id,
         state=state,
@@ -220,6 +232,12 @@ def _calls(pending: PendingAction, followed: Followed | None) -> Iterable[CardCa
             tool_name=one.tool_name,
             arguments=one.arguments,
         )
+
+
+def _of_plan(followed: Followed) -> CardState:
+    if followed.plan is None:
+        return CardState.ENDED if followed.ended else CardState.WORKING
+    return CardState.AGREED if followed.plan is MandateState.OPEN else CardState.ENDED
 
 
 def _together(states: Iterable[CardState]) -> CardState:

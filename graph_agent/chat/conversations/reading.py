@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, or_, select
 
 from graph_agent.chat.conversations.tables import Role, conversations, messages
 from graph_agent.db import Database
@@ -23,6 +24,7 @@ from graph_agent.question.approvals import ApprovalStore
 from graph_agent.question.confirmations import CARD_STATES, action_in, action_of
 from graph_agent.question.tables import Asks, QuestionState, questions
 from graph_agent.question.transitions import Questions
+from graph_agent.record.mandates import find_mandate
 from graph_agent.record.operations import undone_by
 from graph_agent.record.tables import call_operations
 from graph_agent.reply.fixed import not_done
@@ -157,6 +159,7 @@ class ConversationStore:
             requests = self._requests(connection, user_id, [row.approval for row in rows if row.approval is not None])
             ended = [one.closed_by for one in requests.values() if one.state is ApprovalState.APPROVED and one.closed_by]
             followed, last = _followed(connection, [*approved, *ended]), _last_asking(rows)
+            followed |= _plans(connection, rows, followed, self._database.time())
             others = {key: replace(one, followed=followed.get(one.closed_by or "")) for key, one in requests.items()}
             dropped = _dropped(row for row in rows[:limit] if row.id in last)
             shown = _in_cards([_message(row, followed, others, has_card=row.id in last) for row in rows[:limit]], dropped)
@@ -268,6 +271,20 @@ def _followed(connection: Connection, decision_ids: Sequence[str]) -> dict[str, 
             undone=frozenset(undone_by(connection, decision_id)) if decision_id in states else frozenset(),
             request=None if reply is None else reply.approval,
         )
+    return found
+
+
+def _plans(
+    connection: Connection, rows: Iterable[Row[Any]], followed: Mapping[str, Followed], time: ColumnElement[datetime]
+) -> dict[str, Followed]:
+    """Return what has followed each yes to a plan, with the state of that plan."""
+    found = {}
+    for row in rows:
+        after = followed.get(row.question_closed_by or "")
+        if after is not None and row.asks is not None and action_in(row.question_subject).plan is not None:
+            at = connection.execute(select(time)).scalar_one().astimezone(UTC)
+            view = find_mandate(connection, row.asks, at)
+            found[row.question_closed_by] = replace(after, plan=None if view is None else view.state)
     return found
 
 

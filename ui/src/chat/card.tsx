@@ -52,7 +52,7 @@ export function QuestionCard({ card, busy, onAnswer, onWithdraw, hint, label = "
         )}
       </header>
       {waits && <progress class="left" max={expires - created} value={left} aria-hidden="true" />}
-      {waits && <Lines of={card.notices} />}
+      {(waits || card.withdraw) && <Lines of={card.notices} />}
       <ol class={several ? "change" : "change single"} tabindex={0}>
         {card.calls.map((call, index) => (
           <li key={index}>
