@@ -120,9 +120,7 @@ async def test_the_calls_in_flight_are_settled_oldest_first_as_soon_as_their_ser
     assert (await verified(installation.log, key=None)).intact
 
 
-async def test_a_silent_server_holds_up_no_other(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The silent server is waited for in real time.
-    monkeypatch.setattr(settling, "TIMEOUT_SECONDS", 0.5)
+async def test_a_silent_server_holds_up_no_other(installation: Installation) -> None:
     older, newer = await installation.lose(installation.first, 3), await installation.lose(installation.second, 3)
     silent = await installation.first.be_silent()
     settler = installation.settler()

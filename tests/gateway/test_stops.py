@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from mcp import Client, MCPError
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.models.stop import Stop, StopScope
-from graph_agent.record.permit import RENEW_SECONDS
 from graph_agent.record.stops import end_stop, place_stop
 from tests.chat.environment import Environment
 from tests.gateway.parts_server import LINK
@@ -32,16 +30,14 @@ READS = pytest.mark.parametrize(
 
 
 async def stop(runtime: Runtime, scope: StopScope, name: str = "", *, changes_only: bool = False) -> int:
-    """Stop something, and wait until the gateway, as every process, has to read the stops again."""
+    """Stop something in another process, of which the gateway has to learn before the next read."""
+    runtime.audit.permit.renew_seconds = 0.0
     placed = Stop(number=0, scope=scope, name=name, changes_only=changes_only, reason="wrong", say=SAY)
-    number = (await place_stop(runtime.database, placed)).number
-    await asyncio.sleep(RENEW_SECONDS)
-    return number
+    return (await place_stop(runtime.database, placed)).number
 
 
 async def resume(runtime: Runtime, number: int) -> None:
     await end_stop(runtime.database, number, runtime.audit.permit.sealer, by="olga", reason="fixed")
-    await asyncio.sleep(RENEW_SECONDS)
 
 
 async def asked_for(client: Client) -> Any:
