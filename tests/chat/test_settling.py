@@ -15,7 +15,9 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMErrorCode, LLMResponse
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.authorized_call import AuthorizedCall
 from graph_agent.testing import calls, says
+from graph_agent.tools.server_group import McpServerGroup
 from tests.chat.environment import Environment
 from tests.record.trees import verified
 from tests.settling import settle_unknown
@@ -23,29 +25,34 @@ from tests.settling import settle_unknown
 LOST = ToolResult(success=False, error="no answer", error_code=ToolErrorCode.TIMEOUT_ERROR)
 
 
+class LossyServer:
+    """The tools of an installation, of which no answer arrives; they run if it `performs` the calls."""
+
+    def __init__(self, tools: McpServerGroup, *, performs: bool) -> None:
+        self._tools = tools
+        self._performs = performs
+
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        if self._performs:
+            await self._tools.execute(call, deadline=deadline)
+        return LOST
+
+    async def settle(self, *_: Any, **__: Any) -> ToolResult:
+        return LOST
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tools, name)
+
+
 @pytest.mark.parametrize("performed", [True, False])
 async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the_decision(
-    environment: Environment, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, performed: bool
+    environment: Environment, clock: ManualClock, performed: bool
 ) -> None:
-    execute = environment.tools.execute
-
-    async def lose_reply(*arguments: Any, **named: Any) -> ToolResult:
-        if performed:
-            await execute(*arguments, **named)
-        return LOST
-
-    async def not_learned(*_: Any, **__: Any) -> ToolResult:
-        return LOST
-
-    with monkeypatch.context() as server:
-        # No fault of the shipped server loses a reply.
-        server.setattr(environment.tools, "execute", lose_reply)
-        # Nor the answer of the ledger.
-        server.setattr(environment.tools, "settle", not_learned)
-        model = ScriptedAdapter([calls("add_task", description="milk"), says("I do not know.")])
-        answer = await environment.chat(model).send("ann", "add milk")
-        settle = partial(settle_unknown, environment.tools, environment.database, clock=clock)
-        assert await settle() == 0
+    model = ScriptedAdapter([calls("add_task", description="milk"), says("I do not know.")])
+    lossy: Any = LossyServer(environment.tools, performs=performed)
+    answer = await environment.chat(model, tools=lossy).send("ann", "add milk")
+    assert await settle_unknown(lossy, environment.database, clock=clock) == 0
+    settle = partial(settle_unknown, environment.tools, environment.database, clock=clock)
     record = await environment.engines[0].audit.load(answer.decision_id)
     assert await _states(environment) == ["unknown"]
     assert [await settle() for _ in range(2)] == [1, 0]
@@ -61,24 +68,17 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
 
 
 async def test_a_change_whose_outcome_is_unknown_is_asked_about_before_it_is_repeated(
-    environment: Environment, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, clock: ManualClock
 ) -> None:
-    async def lose(*_: Any, **__: Any) -> ToolResult:
-        return LOST
-
     async def repeat(text: str) -> ChatAnswer:
         model = ScriptedAdapter([calls("add_task", description=text), says("Added.")])
         return await environment.chat(model).send("ann", f"add {text}", conversation_id=answer.conversation_id)
 
-    with monkeypatch.context() as server:
-        # No fault of the shipped server loses a reply.
-        server.setattr(environment.tools, "execute", lose)
-        # Nor the answer of the ledger.
-        server.setattr(environment.tools, "settle", lose)
-        model = ScriptedAdapter(
-            [calls("add_task", description="milk"), LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)]
-        )
-        answer = await environment.chat(model).send("ann", "add milk")
+    model = ScriptedAdapter(
+        [calls("add_task", description="milk"), LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)]
+    )
+    lossy: Any = LossyServer(environment.tools, performs=False)
+    answer = await environment.chat(model, tools=lossy).send("ann", "add milk")
     assert "try again" not in answer.reply.replace("check before you try again", "")
     asked = await repeat("milk")
     assert "it is not known whether the same was done before" in asked.reply
@@ -89,27 +89,13 @@ async def test_a_change_whose_outcome_is_unknown_is_asked_about_before_it_is_rep
     assert await environment.descriptions() == ["bread", "milk"]
 
 
-async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(
-    environment: Environment, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(environment: Environment, clock: ManualClock) -> None:
     await environment.chat(ScriptedAdapter([calls("add_task", description="milk"), says("Added.")])).send("ann", "add milk")
     delete = calls("delete_task", task_id=await environment.task_id("milk"))
     asked = await environment.chat(ScriptedAdapter([delete])).send("ann", "delete milk")
-    execute = environment.tools.execute
-
-    async def lose_reply(*arguments: Any, **named: Any) -> ToolResult:
-        await execute(*arguments, **named)
-        return LOST
-
-    async def not_learned(*_: Any, **__: Any) -> ToolResult:
-        return LOST
-
-    with monkeypatch.context() as server:
-        # No fault of the shipped server loses a reply.
-        server.setattr(environment.tools, "execute", lose_reply)
-        # Nor the answer of the ledger.
-        server.setattr(environment.tools, "settle", not_learned)
-        confirmed = await environment.chat(ScriptedAdapter([])).send("ann", "yes", conversation_id=asked.conversation_id)
+    lossy: Any = LossyServer(environment.tools, performs=True)
+    chat = environment.chat(ScriptedAdapter([]), tools=lossy)
+    confirmed = await chat.send("ann", "yes", conversation_id=asked.conversation_id)
     settle = partial(settle_unknown, environment.tools, environment.database, clock=clock)
     assert [await settle() for _ in range(2)] == [1, 0]
     [settlement] = (await LogQueryService(environment.database).get_decision_trace(confirmed.decision_id)).settlements
