@@ -12,8 +12,9 @@ With --approvers it also checks that the people who approved the call of the dec
 `USER ssh-ed25519 KEY` for each of their keys, as the allowed_signers of OpenSSH. Get it from those people.
 
 With --plan it also checks the calls that ran without a question under a plan. AGREED is the decision in which the user agreed
-to it; it is in the same log, and may be the same decision. Each call has to be within its line and its time. Only the whole
-conversation shows that a value from a result was not known before, and only `log verify` that no plan was revoked before.
+to it; it is in the same log, and may be the same decision. Each call has to be within its line and its time. With --rules too,
+no statement of the log may revoke the plan before one of them, by the times in the log. Only the whole conversation shows that
+a value from a result was not known before.
 
 With --rules it also checks under which rules the decision was made, and whether they were in force when it was closed. FOLDER
 has every leaf of the log, every statement of the log about itself, and the rule sets that were in force.
@@ -362,6 +363,20 @@ def verify_plan(decision_text: str, agreed_text: str) -> str:
     return f"{len(drawn)} of its calls ran under the plan {plan['id']}, within its lines and its time"
 
 
+def verify_in_force(decision_text: str, proof_text: str, folder: Path) -> str:
+    """Return the sentence that no statement of the log revokes the plan of a decision's calls before them.
+
+    Raises NotProvedError. The statements are those of the tree that the proof of the decision is in.
+    """
+    drawn = [one["result"] for one in json.loads(json.loads(decision_text)["record"])["entries"] if one["kind"] == "reserve"]
+    calls = [(one["mandate"]["id"], when(one["facts"]["now"])) for one in drawn if one.get("mandate")]
+    for _, one in read_statements(proof_text, folder):
+        if one["statement"] == "revoked":
+            late = any(plan == one["mandate"] and when(one["at"]) <= at for plan, at in calls)
+            require(not late, "the log states that the plan was revoked before a call")
+    return "no statement of the log revokes the plan before these calls"
+
+
 def root_of(leaves: Sequence[bytes]) -> bytes:
     """Return the root of the tree of these leaf hashes (RFC 9162, section 2.1.1)."""
     # The roots of complete subtrees, the largest first: one for each bit of the number of leaves.
@@ -378,22 +393,36 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
     return root
 
 
-def read_activations(leaves: Sequence[tuple[str, str]], statements_text: str) -> list[tuple[int, Record]]:
-    """Return the statements about rules with the numbers of their leaves. Raises NotProvedError if one may be missing."""
-    opened = {one["leaf"]: one for one in json.loads(statements_text)}
-    activations = []
+def read_statements(proof_text: str, folder: Path) -> list[tuple[int, Record]]:
+    """Return every statement of a log about itself with the number of its leaf. Raises NotProvedError if one may be missing.
+
+    FOLDER has every leaf of the tree that a proof is in.
+    """
+    _, size, root, *_ = proof_text.partition("\n\n")[2].split("\n")
+    lines = [tuple(line.split(" ")) for line in (folder / "leaves.txt").read_bytes().decode().splitlines()]
+    leaves = [(kind, commitment) for kind, commitment in lines][: number(size)]
+    require(len(leaves) == number(size), "there are fewer leaves than in the signed tree")
+    require(all(kind.isalpha() and len(decode(commitment)) == 32 for kind, commitment in leaves), "a leaf is malformed")
+    hashes = [sha256(f"\0graph-agent/leaf/v1\n{kind}\n{commitment}\n".encode()) for kind, commitment in leaves]
+    require(root_of(hashes) == decode(root), "these are not the leaves of the signed tree")
+    opened = {one["leaf"]: one for one in json.loads((folder / "statements.json").read_bytes().decode())}
+    statements = []
     for at, (kind, commitment) in enumerate(leaves):
         if kind != "statement":
             continue
-        # One that is not opened may put other rules in force.
-        require(at in opened, f"the statement at leaf {at} is not opened, so it may be an activation")
+        # One that is not opened may put other rules in force, or revoke a plan.
+        require(at in opened, f"the statement at leaf {at} is not opened, so it may say anything")
         one = opened[at]
         text = one["text"].encode("utf-8", "surrogatepass")
         salt = decode(one["salt"])
         require(len(salt) == 32 and sha256(salt, text) == decode(commitment), f"leaf {at} has another statement")
-        statement = json.loads(one["text"])
-        if statement["statement"] == "rules":
-            activations.append((at, statement))
+        statements.append((at, json.loads(one["text"])))
+    return statements
+
+
+def read_activations(statements: Sequence[tuple[int, Record]]) -> list[tuple[int, Record]]:
+    """Return the statements about rules. Raises NotProvedError if one does not follow the one before it."""
+    activations = [(at, one) for at, one in statements if one["statement"] == "rules"]
     for place in range(1, len(activations)):
         before, after = activations[place - 1][1], activations[place][1]
         follows = after["number"] == before["number"] + 1 and after.get("previous") == before["rules"]
@@ -403,16 +432,9 @@ def read_activations(leaves: Sequence[tuple[str, str]], statements_text: str) ->
 
 def verify_rules(decision_text: str, proof_text: str, folder: Path) -> str:
     """Return the sentence that says under which rules a decision that is proved was made. Raises NotProvedError."""
-    head, _, note = proof_text.partition("\n\n")
+    head = proof_text.partition("\n\n")[0]
     index = number(next(line for line in head.split("\n") if line.startswith("index "))[6:])
-    _, size, root, *_ = note.split("\n")
-    lines = [tuple(line.split(" ")) for line in (folder / "leaves.txt").read_bytes().decode().splitlines()]
-    leaves = [(kind, commitment) for kind, commitment in lines][: number(size)]
-    require(len(leaves) == number(size), "there are fewer leaves than in the signed tree")
-    require(all(kind.isalpha() and len(decode(commitment)) == 32 for kind, commitment in leaves), "a leaf is malformed")
-    hashes = [sha256(f"\0graph-agent/leaf/v1\n{kind}\n{commitment}\n".encode()) for kind, commitment in leaves]
-    require(root_of(hashes) == decode(root), "these are not the leaves of the signed tree")
-    activations = read_activations(leaves, (folder / "statements.json").read_bytes().decode())
+    activations = read_activations(read_statements(proof_text, folder))
     header = json.loads(json.loads(decision_text)["record"])["header"]
     rules = header.get("rules")
     require(isinstance(rules, str) and len(rules) == 64 and rules.isalnum(), "the record names no rules of an installation")
@@ -470,6 +492,8 @@ def main(files: Sequence[str], options: dict[str, Sequence[str]]) -> None:
         agreed, agreed_proof = texts_of(options["--plan"])
         print("PROVED, with these keys:", verify(agreed, agreed_proof, keys))
         print("PROVED, with these keys:", verify_plan(decision, agreed))
+        if "--rules" in options:
+            print("PROVED, with these keys:", verify_in_force(decision, proof, Path(options["--rules"][0])))
     if "--rules" in options:
         print("PROVED, with these keys:", verify_rules(decision, proof, Path(options["--rules"][0])))
 

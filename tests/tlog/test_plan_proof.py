@@ -9,10 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from graph_agent.bootstrap.proof_files import rules_files
 from graph_agent.db import Database
+from graph_agent.record.mandates import revoke
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.tree.reading import read_proof
 from graph_agent.testing import says
-from graph_agent.tlog.verify_proof import NotProvedError, verify_plan
+from graph_agent.tlog.verify_proof import NotProvedError, verify_in_force, verify_plan
 from tests.record.trees import LOG_KEY, tree_of
 from tests.scripted_turns import calls, done
 from tests.turn.test_plans import Desk, line, plan, refund
@@ -134,3 +139,26 @@ async def test_what_is_not_within_the_lines_is_not_proved(migrated_database: Dat
     for name, forge in FORGERIES.items():
         forge(forged[name])
     assert [name for name in FORGERIES if is_proved(forged[name])] == []
+
+
+async def test_a_call_after_a_revocation_is_not_proved_with_every_statement_of_the_log(log: Database, tmp_path: Path) -> None:
+    desk = await planned(log)
+    assert await log.write(lambda connection: revoke(connection, log.time(), Sealer(None), by="ann")) == 1
+    await tree_of(log, None).seal()
+    decision = desk.turns[2].record
+    proof = await read_proof(log, decision.header.decision_id)
+    for file, text in (await rules_files(log)).items():
+        (tmp_path / file).write_text(text, encoding="utf-8", newline="")
+    of_turn = as_file(decision.to_json())
+    assert verify_in_force(of_turn, proof.proof, tmp_path) == "no statement of the log revokes the plan before these calls"
+
+    late = decision.to_json()
+    edit(late, "reserve", facts={"now": "2100-01-01T00:00:00Z"})
+    with pytest.raises(NotProvedError, match="revoked before a call"):
+        verify_in_force(as_file(late), proof.proof, tmp_path)
+    edit(late, "reserve", mandate={**draw_of(late), "id": "another"})
+    assert verify_in_force(as_file(late), proof.proof, tmp_path)
+
+    (tmp_path / "statements.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(NotProvedError, match="is not opened"):
+        verify_in_force(of_turn, proof.proof, tmp_path)
