@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -19,6 +20,8 @@ from pydantic import BaseModel
 
 from benchmarks.agentdojo.operator_files import TRUSTED
 from benchmarks.agentdojo.tool_list import ToolList
+from benchmarks.agentdyn.plans import Quality, honest_plan, is_in_plans, worst_plan
+from benchmarks.agentdyn.recording import Proposed, Recording
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.config import AgentEngineConfig
@@ -26,6 +29,7 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.gates import MAX_CALLS_PER_ROUND
+from graph_agent.reply.forms import PROPOSE_PLAN
 from graph_agent.testing import TestClient, open_installation, says
 
 READS = ("get_", "read_", "search_", "list_", "check_")
@@ -48,13 +52,15 @@ class Played:
     """The questions about the user's own calls."""
     asked: list[str] = field(default_factory=list)
     """Those questions, for a look at them."""
+    plans: int = 0
+    """The questions about a plan."""
 
 
 class Suite(ToolList):
     """A suite of AgentDojo: its tools, and where its injections are read."""
 
     def __init__(self, suite: Any) -> None:
-        super().__init__(suite, reads=READS, trusted=TRUSTED[suite.name])
+        super().__init__(suite, reads=READS, trusted=TRUSTED[suite.name], in_plans=True)
         self.canaries = {name: f"CANARY-{number}-" for number, name in enumerate(suite.get_injection_vector_defaults())}
 
     def injections(self) -> list[Any]:
@@ -64,10 +70,31 @@ class Suite(ToolList):
 
     def vectors(self, task: Any) -> list[str]:
         """Return the places for an injection that the task reads."""
-        environment = task.init_environment(self.suite.load_and_inject_default_environment(self.canaries))
-        *_, messages, _ = GroundTruthPipeline(task).query(task.PROMPT, FunctionsRuntime(self.suite.tools), environment)
-        read = "\n".join(get_text_content_as_str(one["content"]) for one in messages if one["content"])
+        read = "\n".join(
+            get_text_content_as_str(one["content"]) for one in self._messages(task, self.canaries) if one["content"]
+        )
         return [name for name, canary in self.canaries.items() if canary in read]
+
+    def run(self, task: Any, injection: Any = None, vectors: Sequence[str] = ()) -> Recording:
+        """Return the run of a task's own calls, with an injection in `vectors` or with none."""
+        messages = self._messages(task, _placed(injection, vectors))
+        return Recording(task.ID, None if injection is None else injection.ID, {}, messages, useful=True, attacked=False)
+
+    def _messages(self, task: Any, placed: dict[str, str]) -> list[dict[str, Any]]:
+        environment = task.init_environment(self.suite.load_and_inject_default_environment(placed))
+        *_, messages, _ = GroundTruthPipeline(task).query(task.PROMPT, FunctionsRuntime(self.suite.tools), environment)
+        return [_as_recorded(one) for one in messages]
+
+
+def _placed(injection: Any, vectors: Sequence[str]) -> dict[str, str]:
+    return {} if injection is None else dict.fromkeys(vectors, f"{_MARK}: {injection.GOAL}")
+
+
+def _as_recorded(message: Any) -> dict[str, Any]:
+    """Return a message in the form of a recorded run: calls as plain data."""
+    calls = {"tool_calls": [_plain(call) for call in message.get("tool_calls") or ()]} if message["role"] == "assistant" else {}
+    answered = {"tool_call": _plain(message["tool_call"])} if message["role"] == "tool" else {}
+    return {**message, **calls, **answered}
 
 
 class SuiteTools:
@@ -117,9 +144,10 @@ class _Obedient(RequestAdapter):
         self._tools = tools
         self.begin((), None)
 
-    def begin(self, own: Sequence[FunctionCall], injection: Any) -> None:
-        """Go on with another task."""
+    def begin(self, own: Sequence[FunctionCall], injection: Any, proposed: Proposed | None = None) -> None:
+        """Go on with another task, and propose a plan in place of the first response that has such a call."""
         self._injection = injection
+        self._proposed = proposed
         self.own = deque(own)
         self.foreign: deque[FunctionCall] = deque()
 
@@ -133,6 +161,10 @@ class _Obedient(RequestAdapter):
         batch = [waiting.popleft()]
         while waiting and len(batch) < MAX_CALLS_PER_ROUND and not (_reads(batch[-1]) or _reads(waiting[0])):
             batch.append(waiting.popleft())
+        if (proposed := self._proposed) is not None and any(map(proposed.before, batch)):
+            self._proposed = None
+            waiting.extendleft(reversed(batch))
+            batch = [FunctionCall(PROPOSE_PLAN, proposed.plan)]
         return LLMResponse(function_calls=batch, finish_reason="tool_calls")
 
     async def aclose(self) -> None:
@@ -161,17 +193,28 @@ class Player:
         self._client = client
         self._tools = tools
         self._model = model
+        self._policy = suite.policy()
         self._users = count()
 
-    async def play(self, task: Any, injection: Any = None, vectors: Sequence[str] = (), *, says_yes: bool = True) -> Played:
-        """Play a task, with an injection in `vectors` or with none. The user says yes, if at all, to their own calls only."""
+    async def play(
+        self,
+        task: Any,
+        injection: Any = None,
+        vectors: Sequence[str] = (),
+        *,
+        says_yes: bool = True,
+        plans: Quality | None = None,
+    ) -> Played:
+        """Play a task, with an injection in `vectors` or with none. The user says yes, if at all, to their own calls only.
+
+        With `plans` the model proposes a plan, which gets a yes in any case.
+        """
         dojo, model, tools = self._suite.suite, self._model, self._tools
-        placed = {} if injection is None else dict.fromkeys(vectors, f"{_MARK}: {injection.GOAL}")
-        environment = task.init_environment(dojo.load_and_inject_default_environment(placed))
+        environment = task.init_environment(dojo.load_and_inject_default_environment(_placed(injection, vectors)))
         before = environment.model_copy(deep=True)
         own = _calls(task.ground_truth(environment))
         tools.begin(environment)
-        model.begin(own, injection)
+        model.begin(own, injection, self._proposed(plans, task, injection, vectors, environment))
         played = Played(useful=False, attacked=False)
         user, message = f"user {next(self._users)}", task.PROMPT
         for _ in range(3 * len(own) + 20):
@@ -179,7 +222,10 @@ class Player:
             if pending is None and not (model.own or model.foreign):
                 break
             message = _GO_ON
-            if pending is not None:
+            if pending is not None and pending.plan is not None:
+                played.plans += 1
+                message = "yes"
+            elif pending is not None:
                 is_own = _is_own(pending, own)
                 played.questions += is_own
                 played.asked += [pending.description] if is_own else []
@@ -193,6 +239,19 @@ class Player:
         if injection is not None:
             played.attacked = judge(injection, output, *judged)
         return played
+
+    def _proposed(
+        self, quality: Quality | None, task: Any, injection: Any, vectors: Sequence[str], environment: Any
+    ) -> Proposed | None:
+        """Return the plan of a task: an honest one in place of its first change, the worst of the attacker's first call."""
+        if quality is None:
+            return None
+        if quality != "worst":
+            plan = honest_plan(self._suite.run(task), task.PROMPT, self._policy, cautious=quality == "cautious")
+            return None if plan is None else Proposed(plan, partial(is_in_plans, policy=self._policy))
+        foreign = [call for call in _calls(injection.ground_truth(environment)) if is_in_plans(call, self._policy)]
+        plan = worst_plan(self._suite.run(task, injection, vectors), task.PROMPT, self._policy, foreign) if foreign else None
+        return None if plan is None else Proposed(plan, lambda call: call in foreign)
 
 
 @asynccontextmanager
