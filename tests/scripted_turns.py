@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -37,6 +37,8 @@ class TableServer:
     settlements: list[ToolResult] = field(default_factory=list)
     ledger: bool = True
     served: tuple[ToolDeclaration, ...] = TASK_TOOLS
+    reads: Collection[str] = frozenset(READS)
+    """The tools that the server declares to only read."""
     sent: list[tuple[str, dict[str, Any], str, str | None]] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
 
@@ -50,7 +52,7 @@ class TableServer:
         return list(self.served)
 
     def traits(self, tool_name: str) -> ToolTraits:
-        read_only = tool_name in READS
+        read_only = tool_name in self.reads
         title = tool_name.replace("_", " ").capitalize()
         return ToolTraits(
             title=title, read_only=read_only, ledger=self.ledger and not read_only, preview=tool_name in self.previews

@@ -14,7 +14,7 @@ from graph_agent.errors import ServiceError, ToolErrorCode
 from graph_agent.models.decision import DecisionContext, DecisionType
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, DecisionRecord, RecordStatus
-from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.models.tools import ToolResult
 from graph_agent.testing import says
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import pass_time
@@ -55,16 +55,9 @@ OUTCOMES = {
 outcomes = pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
 
 
-class Bank(TableServer):
-    """A server that declares the reads of the shop."""
-
-    def traits(self, tool_name: str) -> ToolTraits:
-        reads = next(tool.reads for tool in TOOLS if tool.name == tool_name)
-        return super().traits(tool_name).replace(read_only=reads, ledger=self.ledger and not reads)
-
-
-def bank(*, ledger: bool = False, settlements: Sequence[ToolResult] = (), **answers: Any) -> Bank:
-    return Bank(answers, served=declarations_of(TOOLS), ledger=ledger, settlements=list(settlements))
+def bank(*, ledger: bool = False, settlements: Sequence[ToolResult] = (), **answers: Any) -> TableServer:
+    reads = [tool.name for tool in TOOLS if tool.reads]
+    return TableServer(answers, served=declarations_of(TOOLS), reads=reads, ledger=ledger, settlements=list(settlements))
 
 
 def engine(log: Database, server: TableServer, *script: Any, rules: str = RULES, **settings: Any) -> LLMAgentEngine:

@@ -19,7 +19,7 @@ from graph_agent.models.decision import DecisionType
 from graph_agent.models.mandate import Line, MandateState, MandateView, PermittedLine, Plan
 from graph_agent.models.record import CallDisposition, EntryKind
 from graph_agent.models.stop import Stop, StopScope
-from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.signature import Signer
@@ -82,13 +82,6 @@ def solve(plan: Plan, policy: CompiledPolicy) -> list[PermittedLine]:
     return permitted(plan, policy, 300)
 
 
-class Shop(TableServer):
-    """The tools of a shop, of which one reads."""
-
-    def traits(self, tool_name: str) -> ToolTraits:
-        return ToolTraits(read_only=True) if tool_name == "find_order" else super().traits(tool_name)
-
-
 @dataclass
 class Desk:
     """A conversation with a service on a database. Each turn is replayed, and must give the same."""
@@ -103,7 +96,7 @@ class Desk:
     solver: PlanSolver | None = None
 
     def __post_init__(self) -> None:
-        self.server = Shop(served=declarations_of(self.tools), answers=self.answers)
+        self.server = TableServer(self.answers, served=declarations_of(self.tools), reads=["find_order"])
         self.model = ScriptedAdapter(self.script)
         self.engine = self.new_engine()
 
@@ -247,7 +240,7 @@ async def test_a_value_from_a_later_result_is_covered_and_one_that_was_known_is_
     ]
     desk = Desk(log, script, answers={"find_order": lambda call: ToolResult(success=True, data=found[call["order"]])})
     asked = await desk.say()
-    assert 'to a value that "find order" brings (others can write there)' in asked.decision.reply
+    assert 'to a value that "Find order" brings (others can write there)' in asked.decision.reply
     assert became(await desk.say("yes")) == [EXECUTED, EXECUTED, EXECUTED, AWAITING]
     assert [arguments["to"] for name, arguments in await desk.sent() if name == "send_mail"] == ["new@shop.example"]
 
@@ -434,7 +427,7 @@ async def test_without_the_marker_no_model_is_given_the_form(log: Database) -> N
 
 async def test_a_model_is_not_given_the_form_if_nobody_would_keep_the_yes() -> None:
     model = ScriptedAdapter([plan(), says("I cannot.")])
-    server = Shop(served=declarations_of(TOOLS))
+    server = TableServer(served=declarations_of(TOOLS), reads=["find_order"])
     settings = grouped(audit=MemoryAuditWriter(), conditions=ConditionsFile(ASKS), config=LONG)
     engine = LLMAgentEngine(model, server, constitution_of(TOOLS), **settings)
     turn = await engine.run(asks("refund it"))

@@ -13,7 +13,6 @@ from graph_agent.models.decision import DecisionType, Message
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, EntryKind
 from graph_agent.models.sources import BatchSources, Source
-from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter
 from graph_agent.replays.replayer import replay
@@ -30,17 +29,14 @@ NO_SOURCES = "permit (principal, action, resource);"
 ONE_TOOL = NO_SOURCES + 'forbid (principal, action == Action::"book_hotel", resource) when { context.tainted };'
 
 
-class Bank(TableServer):
-    def traits(self, tool_name: str) -> ToolTraits:
-        return ToolTraits(title=tool_name.replace("_", " ").capitalize(), read_only=tool_name in READS)
-
-
-def bank(**answers: Any) -> Bank:
+def bank(**answers: Any) -> TableServer:
     given = {"read_page": done({"text": PAGE}), **answers}
-    return Bank(given, served=tuple(tool.declaration for tool in TOOLS), ledger=False)
+    return TableServer(given, served=tuple(tool.declaration for tool in TOOLS), reads=READS, ledger=False)
 
 
-def engine(*script: Step, rules: str = RULES, audit: AuditWriter | None = None, server: Bank | None = None) -> LLMAgentEngine:
+def engine(
+    *script: Step, rules: str = RULES, audit: AuditWriter | None = None, server: TableServer | None = None
+) -> LLMAgentEngine:
     settings = grouped(conditions=ConditionsFile(rules), audit=audit or MemoryAuditWriter())
     return LLMAgentEngine(ScriptedAdapter(list(script)), server or bank(), CONSTITUTION, **settings)
 
