@@ -192,7 +192,7 @@ def _answer(record: DecisionRecord, pending: PendingAction) -> str:
 def _model_calls(record: DecisionRecord) -> Iterator[str]:
     model_entries = [entry for entry in record.entries if entry.kind is EntryKind.MODEL]
     # The turn then ends with a reply to a failure although its last answer was used.
-    is_interrupted = record.decision.failure is None and any(entry.kind is EntryKind.INTERRUPT for entry in record.entries)
+    is_interrupted = any(entry.kind is EntryKind.INTERRUPT for entry in record.entries)
     for number, entry in enumerate(model_entries, start=1):
         response = LLMResponse.model_validate(entry.result)
         if response.finish_reason == "error":

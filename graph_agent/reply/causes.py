@@ -41,6 +41,7 @@ _CAUSES = {
     "UNREACHABLE": ("the model's endpoint cannot be reached", "check the base URL and the network, and start the server"),
     "NOT_JSON": ("the endpoint's answer is not JSON", "check the base URL, which may be that of a web page or a proxy"),
     "SCRIPT_ENDED": ("the script that plays the model has ended", "add a step for this call to its file"),
+    "CANCELLED": ("the turn was stopped by its user, or its caller was gone", "send the message again"),
     "STOPPED": ("an operator has stopped the turn", "see `graph-agent stops`"),
     "RULES_REPLACED": ("other rules were put in force during the turn", "see `graph-agent rules list`; send the message again"),
     "TIMEOUT": ("the model did not answer in time", "use a faster model, or raise GRAPH_AGENT_TIMEOUT_SECONDS"),

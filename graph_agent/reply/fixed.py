@@ -90,6 +90,7 @@ _BY_CAUSE = {
         "This conversation, with my instructions and tools, is more than the model here can read at once. "
         "A new conversation may help; `graph-agent doctor` says how much it takes."
     ),
+    LLMErrorCause.CANCELLED: "This was stopped, so I did nothing further.",
     LLMErrorCause.STOPPED: "The operator has stopped this, so I did nothing further.",
     LLMErrorCause.RULES_REPLACED: "The rules have changed, so I did nothing further. Please ask again.",
     LLMErrorCause.SCRIPT_ENDED: "The script that plays the model here has ended, so nothing answers this.",

@@ -475,7 +475,8 @@ class Recorder:
             self._append(EntryKind.INTERRUPT, None, {"reason": InterruptReason.CRASH, "in_flight": None})
             self.interrupted = True
         if self.interrupted:
-            return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT, cause=self.forbidden)
+            cause = LLMErrorCause.CANCELLED if self.interrupted_for == InterruptReason.CANCELLED else self.forbidden
+            return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT, cause=cause)
         if (limit := await self._token_limit()) is None:
             response, ms = await self._timed(
                 EntryKind.MODEL,

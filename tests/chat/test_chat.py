@@ -133,7 +133,7 @@ async def test_a_cancelled_caller_leaves_a_closed_record_and_an_answer(environme
         await running
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     assert await environment.turns() == [("done", 1)]
-    assert (await chat.send("ann", "hello", idem_key="k")).reply == FAILURE_REPLY
+    assert (await chat.send("ann", "hello", idem_key="k")).reply == "This was stopped, so I did nothing further."
 
 
 async def test_closing_ends_every_running_turn_with_its_answer(environment: Environment) -> None:

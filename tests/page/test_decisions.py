@@ -129,7 +129,7 @@ def test_the_outcome_of_a_decision_leads_to_what_it_means(site: Site) -> None:
         page.get_by_role("link", name="Decision", exact=True).click()
         page.get_by_role("link", name="answered").click()
         expect(page).to_have_url(f"{site.url}/help")
-        expect(page.locator(".words dt", has_text="Superseded").locator("+ dd")).to_contain_text("can no longer be confirmed")
+        expect(page.locator(".words dt", has_text="Set aside").locator("+ dd")).to_contain_text("can no longer be confirmed")
 
 
 def test_a_decision_leads_to_the_rules_that_decided_it(browser: Browser, tmp_path: Path, template: Path) -> None:

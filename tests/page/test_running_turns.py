@@ -63,6 +63,8 @@ def test_stop_ends_a_turn_and_the_page_says_why_it_failed_and_tries_again(site: 
         page.get_by_role("button", name="Stop").click()
         cause = page.locator(".cause")
         expect(cause).to_contain_text("The turn was cancelled: the user stopped it")
+        expect(page.locator(".message.assistant .content")).to_have_text("This was stopped, so I did nothing further.")
+        expect(page.get_by_role("button", name="Try again")).to_be_in_viewport(ratio=1)
         expect(page.locator(".machine")).to_have_class("machine failed")
         MODEL.gate.release(2)
         cause.get_by_role("button", name="Try again").click()

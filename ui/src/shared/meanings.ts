@@ -25,7 +25,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   Shadow: "A rule in the shadow is judged and recorded, and decides nothing: so it can be tried.",
   Receipt: "A line about a change that was made. Code or the server writes it, not the model.",
   Author: "Who wrote a text: the model (in serif type), code (sans serif) or a server (italic).",
-  Superseded: "A question to confirm that a later message has replaced. It can no longer be confirmed.",
+  "Set aside": "A question to confirm that a later message has replaced. It can no longer be confirmed.",
   Ledger: "Where the tools note each change together with its key, so that it takes effect only once.",
   Seal: "The commitment to a decision's record in the signed tree. It verifies as long as nobody has changed the record.",
   "Tree size": "The leaves of the signed tree: records, reports, settlements and statements.",
