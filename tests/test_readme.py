@@ -37,3 +37,12 @@ def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_readme_of_the_tests_lists_every_shared_helper_and_no_other_file() -> None:
+    tests = ROOT / "tests"
+    readme = (tests / "README.md").read_text()
+    helpers = {file.name for file in tests.glob("*.py") if not file.name.startswith(("test_", "conftest", "__"))}
+    assert helpers - set(re.findall(r"`([\w/]+\.py)`", readme)) == set()
+    (table,) = re.findall(r"^### Helpers$(.*?)^### ", readme, re.MULTILINE | re.DOTALL)
+    assert [name for name in re.findall(r"`([\w/]+\.py)`", table) if not (tests / name).exists()] == []
