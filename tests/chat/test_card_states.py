@@ -72,8 +72,9 @@ async def test_an_outcome_that_is_not_known_is_said_so_until_it_is_settled(
         return LOST
 
     with monkeypatch.context() as server:
-        # No fault of the shipped server loses a reply, nor the answer of the ledger.
+        # No fault of the shipped server loses a reply, or the answer of the ledger.
         server.setattr(environment.tools, "execute", lose)
+        # As above.
         server.setattr(environment.tools, "settle", not_learned)
         await environment.chat().send("ann", answers=yes_to(asked))
     card = await last_card(environment, asked)
@@ -94,6 +95,7 @@ async def test_a_card_of_which_one_call_failed_is_partly_done(
         sent.append(call)
         return FAILED if len(sent) == 2 else await execute(call, **named)
 
+    # No fault of the shipped server refuses one of two deletions.
     monkeypatch.setattr(environment.tools, "execute", fail_second)
     await environment.chat(ScriptedAdapter([says("Hm.")])).send("ann", answers=yes_to(asked))
     card = await last_card(environment, asked)
