@@ -22,15 +22,18 @@ from graph_agent.policy.cedar.fact_problems import problem_of
 from graph_agent.policy.cedar.schema import ToolAction, is_group
 from graph_agent.policy.compiled import CompiledPolicy, compile_policy
 from graph_agent.policy.constitution import SECTION, Constitution, require_readable, sentence_line
+from graph_agent.policy.counted import counts_of
 from graph_agent.policy.fact_lines import FACTS_SECTION
 from graph_agent.policy.facts import Fact, FactKind, Source
 from graph_agent.policy.operation_key import takes_key
 from graph_agent.policy.sentence import ARGUMENTS, PREVIEW, escaped
+from graph_agent.policy.sentence_check import is_number
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.undo import in_words
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.server_group import Claims, McpServerGroup
+from graph_agent.words.examples import example_of
 from graph_agent.words.reasons import NOT_SERVED
 from graph_agent.words.values import label, lowered
 
@@ -102,7 +105,8 @@ async def draft_constitution(settings: Settings, database: Database) -> tuple[st
                 closed += [name] if claims.server.trusted and claims.hints.get("openWorldHint") is False else []
                 if claims.reads and not claims.server.trusted and not claims.hints.get("destructiveHint"):
                     hinted[claims.server.name].append(name)
-                comments = [*_key_comments(tool, tools.traits(tool.name)), *_read_comments(tool, claims, tools)]
+                traits = tools.traits(tool.name)
+                comments = [*_key_comments(tool, traits), *_money_comments(tool, traits), *_read_comments(tool, claims, tools)]
                 granted.append(_Granted(name, claims, tool.parameters, tools.traits(tool.name).preview, comments))
     if not granted:
         raise ConfigurationError("no tool of these servers can be granted")
@@ -153,7 +157,9 @@ def _values_said(granted: _Granted, facts: Collection[str]) -> str:
 def _is_plain(declared: Mapping[str, Any]) -> bool:
     """True for a value that a sentence can say, also one of several such types: a `Decimal` is a number or a text."""
     alternatives = declared.get("anyOf", [declared])
-    return all(isinstance(one, dict) and one.get("type") in _SAID_TYPES for one in alternatives)
+    types = [one.get("type") if isinstance(one, dict) else None for one in alternatives]
+    named = [one for each in types for one in (each if isinstance(each, list) else [each])]
+    return bool(named) and all(one in _SAID_TYPES for one in named)
 
 
 def _key_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:
@@ -164,6 +170,21 @@ def _key_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:
     names = [name for name in properties if takes_key(name, tool.parameters)]
     return [
         f"<!-- if a key takes effect once at this server, add (operation key in {name}) to the line above -->" for name in names
+    ]
+
+
+def _money_comments(tool: ToolDeclaration, traits: ToolTraits) -> list[str]:
+    """Return a comment for each argument of a change that counts money: no schema says its currency."""
+    properties = tool.parameters.get("properties")
+    if traits.read_only or not isinstance(properties, dict):
+        return []
+    names = [
+        name for name, one in properties.items() if _PLACE.fullmatch(name) and counts_of(name) == "money" and is_number(one)
+    ]
+    return [
+        f"<!-- if {name} is an amount of money, write {{{name} as EUR}} with its currency in the sentence above; "
+        f"{{{name} as EUR/100}} if it is in hundredth parts -->"
+        for name in names
     ]
 
 
@@ -214,13 +235,15 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
         return lines, [*problems, *_unreadable_facts(policy)]
 
 
-def _explained(policy: CompiledPolicy, tools: McpServerGroup) -> list[str]:
-    return [
-        f"line {grant.line}: {grant.name} is unavailable: {policy.unavailable.get(grant.name) or NOT_SERVED}"
-        if (rule := policy.rules.get(grant.name)) is None or (claims := tools.claims(grant.name)) is None
-        else f"line {grant.line}: {grant.name} (server '{claims.server.name}') {', '.join(_promises(rule, claims))}"
-        for grant in policy.constitution.grants
-    ]
+def _explained(policy: CompiledPolicy, tools: McpServerGroup) -> Iterator[str]:
+    for grant in policy.constitution.grants:
+        rule, claims = policy.rules.get(grant.name), tools.claims(grant.name)
+        if rule is None or claims is None:
+            yield f"line {grant.line}: {grant.name} is unavailable: {policy.unavailable.get(grant.name) or NOT_SERVED}"
+            continue
+        yield f"line {grant.line}: {grant.name} (server '{claims.server.name}') {', '.join(_promises(rule, claims))}"
+        if example := example_of(rule):
+            yield f"line {grant.line}: {grant.name} is said as, for example: {example}"
 
 
 def _promises(rule: ToolRule, claims: Claims) -> list[str]:

@@ -77,7 +77,7 @@ def _problem_of_place(place: Place, rule: ToolRule) -> str | None:
         at = known[step]
     if at is None and not may_be_left_out:
         return f"says {said}, which a call may leave out: put it in [...], or add ` or ARGUMENT`"
-    if place.money is not None and at is not None and not _is_number(at):
+    if place.money is not None and at is not None and not is_number(at):
         return f"says {said} as {place.money.currency}, and that is no number"
     return None
 
@@ -91,7 +91,7 @@ def _is_nullable(schema: Any) -> bool:
     return "null" in _types(schema)
 
 
-def _is_number(schema: Any) -> bool:
+def is_number(schema: Any) -> bool:
     """True if a schema has numbers, also as texts of a pattern or a format."""
     found = _types(schema)
     return not found or bool(found & {"number", "integer", "formatted"})

@@ -194,6 +194,23 @@ def test_a_tool_that_is_called_like_a_group_of_tools_is_left_out_of_a_new_consti
     assert "all writes" not in Path("constitution.md").read_text(encoding="utf-8")
 
 
+def test_a_new_constitution_says_amounts_and_names_those_that_may_be_money(run: Any) -> None:
+    decimal = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^\d+(\.\d+)?$"}]}
+    amounts = {"amount": decimal, "price": {"type": "string", "format": "decimal"}, "weight": {"type": ["number", "string"]}}
+    schema = {"type": "object", "properties": {**amounts, "count": {"type": "integer"}}, "required": [*amounts, "count"]}
+    Path("shop.json").write_text(json.dumps([{"name": "charge", "inputSchema": schema}]), encoding="utf-8")
+    servers = {"shop": {"command": sys.executable, "args": ["-I", "-S", str(SERVER), "shop.json"], "trusted": True}}
+    Path("servers.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    drafted = run("constitution", "new", "--mcp", "servers.json").out
+    line = '- charge: "charge: amount {amount}, price {price}, weight {weight}, count {count}" (requires confirmation)'
+    assert line in drafted.splitlines()
+    named = [name for name in schema["properties"] if f"<!-- if {name} is an amount of money, write" in drafted]
+    assert named == ["amount", "price"]
+    Path("constitution.md").write_text(drafted.replace("{amount},", "{amount as EUR},"), encoding="utf-8")
+    checked = run("constitution", "check", "--mcp", "servers.json", "--constitution", "constitution.md").out
+    assert "charge is said as, for example: charge: amount €60.00, price 'price', weight 60, count 1\n" in checked
+
+
 @pytest.mark.slow
 @settings(
     max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
