@@ -24,7 +24,7 @@ _FILES = {"constitution": "the constitution", "conditions": "the conditions, the
 _NOT_KEPT = "the decision in which it was asked is not kept any more"
 _OTHER_EVIDENCE = "only a server with that sign-in and those keys knows which answers count"
 _KEPT = 16
-_UNREADABLE = "the rules of then cannot be read from the record of the decision in which it was asked"
+_UNREADABLE = "the earlier rules cannot be read from the record of the decision in which it was asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def decided_elsewhere(stored: StoredRequest, asked: AskedRules, named: Sequence[
     why = f"and it cannot be decided here: {asked.left}" if asked.left else f"and they do not permit it: {refusal}"
     return (
         "It is decided by a server with the rules under which it was asked. Here other ones are in force "
-        f"({', '.join(named) or 'those of a request that it renews'}), {why}. If no server has those of then any more, its "
+        f"({', '.join(named) or 'those of a request that it renews'}), {why}. If no server has the earlier ones any more, its "
         "requester withdraws it and asks again."
     )
 
@@ -137,7 +137,7 @@ def _incomparable(tool: str, asked: PolicySnapshot, current: PolicySnapshot) -> 
         return ""
     if current.policy.conditions is not None and _server(tool, current.policy.servers) != _server(tool, asked.policy.servers):
         return f"the server of the tool '{tool}' was another one"
-    return "the rules of then count what calls use" if conditions.counts(tool) else ""
+    return "the earlier rules count what calls use" if conditions.counts(tool) else ""
 
 
 def _server(tool: str, servers: Mapping[str, str]) -> str:

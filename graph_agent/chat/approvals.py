@@ -398,7 +398,7 @@ class ApprovalService:
         viewer: str,
         answers: int,
     ) -> Sequence[Judge]:
-        """Return the rules of this process and those of then, with what both read; none if one reads later again."""
+        """Return the rules of this process and the earlier ones, with what both read; none if one reads later again."""
         if known is None:
             return ()
         judges = [Judge(policy, known)]

@@ -36,12 +36,12 @@ def read_id(look: str, number: int) -> str:
 
 @dataclass(slots=True)
 class AskedReads:
-    """`FactPorts` of one look under the rules of then: a decision for each read, which is made once."""
+    """`FactPorts` of one look under the earlier rules: a decision for each read, which is made once."""
 
     engine: LLMAgentEngine
     request: ApprovalRequest
     policy: CompiledPolicy
-    """The rules of then."""
+    """The rules under which it was asked."""
     viewer: str
     look: str
     makes: bool
@@ -67,7 +67,7 @@ class AskedReads:
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
     ) -> ConditionsVerdict:
-        """Judge a read by the rules of then. Those of this process count it."""
+        """Judge a read by the earlier rules. Those of this process count it."""
         del confirmed
         return conditions.judge(call.tool_name, call.arguments, situation)
 
@@ -76,7 +76,7 @@ class AskedReads:
         of_read = None if sources is None else sources_of_read(sources, called.arguments or {})
         context = DecisionContext(
             user_id=request.user_id,
-            message=f"look at approval request {request.id}, under the rules of then",
+            message=f"look at approval request {request.id}, under the earlier rules",
             conversation_id=request.conversation_id,
             roles=request.user_roles,
             called=(called,),

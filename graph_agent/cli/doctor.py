@@ -235,7 +235,7 @@ async def _approvals(context: _Context) -> str:
     if not others:
         return f"{counted(len(waiting), 'request')} open"
     why = sorted({name for one in others for name in other_rules(one, context.policy, store.evidence)})
-    asked = f"{len(others)} of them asked where {', '.join(why)} differ, and made only if the rules of then permit it too"
+    asked = f"{len(others)} of them asked where {', '.join(why)} differ, and made only if the earlier rules permit it too"
     return f"{counted(len(waiting), 'request')} open, {asked}: {', '.join(one.id for one in others[:_NAMED])}"
 
 

@@ -156,7 +156,7 @@ async def test_rules_that_refuse_a_call_leave_its_request_and_say_so(
     assert (seen.state, seen.decided_elsewhere) == (
         "open",
         "It is decided by a server with the rules under which it was asked. Here other ones are in force "
-        f"{named}, and {why}. If no server has those of then any more, its requester withdraws it and asks again.",
+        f"{named}, and {why}. If no server has the earlier ones any more, its requester withdraws it and asks again.",
     )
     (mine,) = await own(chat, "ann")
     assert (mine.state, mine.decided_elsewhere) == ("open", "")
@@ -206,7 +206,7 @@ async def test_without_the_record_that_asked_a_request_is_left_and_says_why(each
         (forget.values(record=None), "the decision in which it was asked is not kept any more"),
         (
             forget.values(record=record.replace(digest_of(record, "conditions"), digest_of(record, "constitution"))),
-            "the rules of then cannot be read from the record of the decision in which it was asked",
+            "the earlier rules cannot be read from the record of the decision in which it was asked",
         ),
     ):
         await environment.database.write(partial(_run, change))
@@ -230,7 +230,7 @@ async def test_without_the_record_that_asked_a_request_is_left_and_says_why(each
             "the definition of the tool 'cancel_order' was another one",
         ),
         ({"graph": build_graph(gates=with_gate(NEVER, before="dry run"))}, "its gates were others"),
-        ({}, "the rules of then count what calls use"),
+        ({}, "the earlier rules count what calls use"),
     ],
 )
 async def test_what_cannot_be_compared_leaves_a_request(environment: Environment, differs: dict[str, Any], why: str) -> None:

@@ -35,8 +35,8 @@ def other(environment: Environment, desk: OrderDesk, *rules: str, declared: str 
 
 
 async def reads_of(environment: Environment) -> list[DecisionRecord]:
-    """Return the decisions that read for the rules of then."""
-    return [one for one in await environment.records() if one.header.context.message.endswith("under the rules of then")]
+    """Return the decisions that read for the earlier rules."""
+    return [one for one in await environment.records() if one.header.context.message.endswith("under the earlier rules")]
 
 
 async def renewal_of(chat: ChatService, request: ApprovalRequest) -> ApprovalRequest:
@@ -60,7 +60,7 @@ async def test_what_only_the_rules_of_then_read_is_read_and_decides(each_environ
     desk.orders["W2"]["status"] = "delivered"
     clock.advance(minutes=2)
     await weaker.serve_due()
-    # The question had shown what the rules of then read, and those of now read nothing: people are asked once more.
+    # The question had shown what the earlier rules read, and those of now read nothing: people are asked once more.
     assert desk.changes == []
     renewed = await renewal_of(weaker, request)
     desk.orders["W2"]["status"] = "sent"
@@ -101,7 +101,7 @@ async def test_a_fact_of_the_same_name_means_what_each_set_of_rules_declares(env
     changed = other(environment, desk, forbid("a manager cancels", "cancel_order", needs), declared=renamed)
     await respond(changed, request)
     assert desk.changes == []
-    # The reverse: the rules of then permit it, and those of now do not.
+    # The reverse: the earlier rules permit it, and those of now do not.
     desk.orders["W2"]["status"], desk.customers["W2"]["status"] = "delivered", "sent"
     await wait_for_its_rules(environment)
     environment.clock.advance(minutes=2)  # type: ignore[attr-defined]  # it is a manual clock
@@ -142,7 +142,7 @@ async def test_an_argument_that_the_runtime_fills_is_filled_by_the_rules_of_now(
     request = request_of(await chat.send("ann", "cancel W2"))
     changed = other(environment, desk, A_MANAGER, constitution=text if bound else CONSTITUTION)
     await respond(changed, request)
-    # Without the binding the read of then lacks its argument now.
+    # Without the binding the earlier read lacks its argument now.
     assert (await requests_of(changed).state(request.id, "ann")).state == ("approved" if bound else "open")
     sent = [arguments for tool, arguments in desk.sent if tool == "get_customer"]
     assert sent == [{"customer_id": "ann"}] * (2 if bound else 1)

@@ -28,7 +28,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 BOB = ("--user", "bob", "--role", "manager")
-BOTH = "and made only if the rules of then permit it too"
+BOTH = "and made only if the earlier rules permit it too"
 NEEDS_A_PERSON = "a question is answered by a person: in a terminal, on the page, or with --token-file FILE"
 
 
