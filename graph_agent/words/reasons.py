@@ -33,7 +33,6 @@ _AWAITS_OTHERS: Final = "waiting for the approval of another person"
 _CHANGED_SINCE: Final = "it has changed since"
 _MAX_VALUE: Final = 200
 """The longest value of an object that a reason shows, in characters."""
-_DRY_RUN: Final = "this is a dry run: "
 _TOO_MUCH: Final = "what this message has changed is too long to be shown before a question: "
 
 
@@ -48,7 +47,7 @@ def _rules(text: str) -> Callable[..., str]:
 
 
 def _in_dry_run(text: str) -> _Words:
-    said = f"{_DRY_RUN}{text}"
+    said = f"{fixed.DRY_RUN}{text}"
     return _Words(
         lambda names="", reason="": f"{_named(said)(names)}; nothing was sent",  # noqa: ARG005 (as above)
         lambda names="", reason="": _named(said)(reason or names),

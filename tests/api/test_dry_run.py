@@ -9,6 +9,7 @@ import pytest
 async def test_a_dry_run_over_http_changes_nothing(client: httpx.AsyncClient) -> None:
     answer = await client.post("/api/chat", json={"content": "add a task to call mom", "dry_run": True})
     decision = answer.json()["decision"]
+    assert answer.json()["reply"].startswith("Nothing was changed yet.")
     assert decision["effects"] == []
     assert decision["notices"] == ["Not done: add task 'call mom'. This is a dry run: it would be done."]
     assert decision["outcome_category"] == "SUCCESS:RESPONSE_GIVEN"

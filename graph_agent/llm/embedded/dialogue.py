@@ -16,7 +16,7 @@ from graph_agent.llm.embedded.reading import Reading, added, parts_of
 from graph_agent.llm.embedded.references import KnownTask, find_named, share_a_word, shown
 from graph_agent.llm.embedded.templates import begins_with, is_rule, responses
 from graph_agent.models.llm import FunctionCall
-from graph_agent.reply.fixed import question
+from graph_agent.reply.fixed import DRY_RUN, question
 from graph_agent.reply.forms import ANSWER, ASK_USER
 
 MAX_SHOWN: Final = 100
@@ -71,6 +71,8 @@ def report(call: FunctionCall, task: KnownTask | None, response: dict[str, Any])
         return answer(call.name, subject, new)
     if response.get("error_code") in {"TIMEOUT_ERROR", "UNKNOWN_ERROR"}:
         return answer("outcome_unknown", verb, subject)
+    if str(response.get("error", "")).startswith(DRY_RUN):
+        return answer("nothing_yet")
     return answer("failed", verb, subject)
 
 
