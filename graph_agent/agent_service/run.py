@@ -15,6 +15,7 @@ from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter, s
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, OutcomeCategory, ShownQuestion, content_problem
+from graph_agent.models.time_zone import time_zone
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.settings import read_settings
@@ -36,6 +37,7 @@ class AgentRequest:
     loop_config: AgentLoopConfig | None = None
     tools: Sequence[ToolBinding] | ToolExecutor | ToolServer | None = None
     conversation_id: str | None = None
+    time_zone: str = ""
 
 
 async def run_agent(
@@ -47,6 +49,7 @@ async def run_agent(
     loop_config: AgentLoopConfig | None = None,
     tools: Sequence[ToolBinding] | ToolExecutor | ToolServer | None = None,
     conversation_id: str | None = None,
+    time_zone: str = "",
 ) -> AgentResponse:
     """Answer the last message of `message_history`.
 
@@ -55,10 +58,11 @@ async def run_agent(
     turn can run at all.
 
     `tools` defaults to the shipped tools. The constitution decides which of them may be called and which need a confirmation.
+    Texts by code say times in the `time_zone` with this IANA name, or else in that of each value.
     The messages carry the conversation's id; `conversation_id` overrides it. System messages in the history are kept but not
     sent to the model: use `system_prompt`.
     """
-    request = AgentRequest(message_history, user_id, config, system_prompt, loop_config, tools, conversation_id)
+    request = AgentRequest(message_history, user_id, config, system_prompt, loop_config, tools, conversation_id, time_zone)
     async with shared_services() as shared:
         services = await shared.renewed()
         endpoint = (config.api_base_url, config.api_key, config.model_name, config.timeout)
@@ -73,13 +77,15 @@ async def converse(services: AgentServices, adapter: LLMAdapter, request: AgentR
         messages.check_id("user_id", user_id)
         if request.conversation_id is not None:
             messages.check_id("conversation_id", request.conversation_id)
+        if request.time_zone and time_zone(request.time_zone) is None:
+            return messages.refused_response(message_history, "The time zone is none that is known here.")
         history = messages.read_history(message_history, services.ports.clock.now())
         engine = _engine(services, adapter, request)
         named = request.conversation_id or history.conversation_id or services.ports.ids.new()
         if problem := content_problem(history.message):
             await engine.refuse(user_id, named, history.message, OutcomeCategory.USER_INPUT, problem)
             return messages.refused_response(message_history, problem)
-        finished = await engine.run(_context(services.ports.signer, history, user_id, named))
+        finished = await engine.run(_context(services.ports.signer, history, user_id, named, request.time_zone))
     except ServiceError as exc:
         # A caller of this service has no key with which to ask again.
         unknown = exc.code is ServiceErrorCode.OUTCOME_UNKNOWN
@@ -128,7 +134,7 @@ def _loop(services: AgentServices) -> AgentLoopConfig:
     return AgentLoopConfig(max_iterations=services.max_iterations)
 
 
-def _context(signer: Signer, history: History, user_id: str, conversation_id: str) -> DecisionContext:
+def _context(signer: Signer, history: History, user_id: str, conversation_id: str, time_zone: str) -> DecisionContext:
     pending = history.pending
     try:
         # Only an action with our signature for this user and conversation enters the record.
@@ -141,6 +147,7 @@ def _context(signer: Signer, history: History, user_id: str, conversation_id: st
         message=history.message,
         conversation_id=conversation_id,
         message_history=list(history.earlier),
+        time_zone=time_zone,
         pending_confirmation=pending,
         # Its question is the last message before the user's, so that a late yes or no to it is none to anything else.
         shown=None if pending is None else ShownQuestion(pending_action=pending.id),

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, located_violation
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, StorableText, require_storable
+from graph_agent.models.time_zone import KnownTimeZone, TimeZoneName
 from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.policy.constitution import MAX_CHARACTERS
 
@@ -79,11 +80,18 @@ _CONTENT = Field(
 )
 
 
+_TIME_ZONE = Field(
+    default="",
+    description="The user's time zone by its IANA name, such as Europe/Berlin: questions and replies say times in it.",
+)
+
+
 class ChatRequest(Frozen):
     """One message of the user. With `answers`, the text is stored and shown, but not read."""
 
     content: str = _CONTENT
     conversation_id: str | None = _CONVERSATION
+    time_zone: TimeZoneName = _TIME_ZONE
     answers: Answers | SkipJsonSchema[None] = None
     shown: Shown | SkipJsonSchema[None] = Field(
         default=None,
@@ -96,6 +104,7 @@ class DryRunRequest(Frozen):
 
     content: str = _CONTENT
     conversation_id: str | None = _CONVERSATION
+    time_zone: TimeZoneName = _TIME_ZONE
     dry_run: bool
 
 
@@ -103,6 +112,7 @@ class AnswerRequest(Frozen):
     """An answer to a pending action, without a text."""
 
     conversation_id: str | None = _CONVERSATION
+    time_zone: TimeZoneName = _TIME_ZONE
     answers: Answers
 
 
@@ -124,6 +134,7 @@ class MessageRequest(Frozen):
     answers: Answers | None = None
     shown: Shown | None = None
     dry_run: StrictBool = False
+    time_zone: KnownTimeZone = ""
 
 
 MESSAGES = (ChatRequest, AnswerRequest, DryRunRequest)

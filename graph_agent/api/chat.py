@@ -114,6 +114,7 @@ async def start_turn(request: Request, caller: Caller, sent: MessageRequest, ide
             arrived_at=arrived_at,
             roles=caller.roles,
             dry_run=sent.dry_run,
+            time_zone=sent.time_zone,
         ),
         waited=waited,
     )

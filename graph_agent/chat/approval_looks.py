@@ -139,6 +139,7 @@ class ApprovalLooks:
             message=f"look at approval request {request.id}",
             conversation_id=request.conversation_id,
             roles=request.user_roles,
+            time_zone="" if request.action.said is None else request.action.said.time_zone,
             called=(call,),
             dry_run=True,
             look=look,
@@ -173,7 +174,8 @@ class ApprovalLooks:
             hand = CallInHand(call=call, setting=setting, sources=request.sources)
             reads = _RecordedReads(read)
             results = await FactReader(setting, reads).of_call(hand, lambda _: None)
-        said = say(rule, action.arguments, Known(preview, read=_read_for_sentence(rule, action.arguments, read)))
+        known = Known(preview, read=_read_for_sentence(rule, action.arguments, read), time_zone=record.header.context.time_zone)
+        said = say(rule, action.arguments, known)
         shows = preview is not None and preview.success
         return Circumstances(
             facts,

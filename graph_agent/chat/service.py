@@ -250,8 +250,9 @@ class ChatService:
         if (before := await self._turns.answered(request)) is not None:
             # What it has undone meanwhile cannot be undone again.
             return before
-        _, found = await self.undoable(user_id, decision_id)
-        return await self._start(replace(request, called=found.called, undoes=found.decision(decision_id)))
+        record, found = await self.undoable(user_id, decision_id)
+        zone = record.header.context.said_in
+        return await self._start(replace(request, called=found.called, undoes=found.decision(decision_id), time_zone=zone))
 
     async def undoable(self, user_id: str, decision_id: str) -> tuple[DecisionRecord, Undoable]:
         """Return a decision of the user, and what can be undone of it now. Raises `ServiceError` DECISION_NOT_FOUND."""

@@ -12,6 +12,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of, newest_conversation
+from graph_agent.cli.local_zone import local_zone
 from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, with_rules
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import type_answer
@@ -106,7 +107,7 @@ def ask(
                 if content is None or read_consent(content) in _ANSWERS:
                     content, answers = type_answer(run, runtime, user, conversation, content)
             asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run}
-            sending = send_with_key(runtime.chat.send, user, content, **asked, roles=roles)
+            sending = send_with_key(runtime.chat.send, user, content, **asked, roles=roles, time_zone=local_zone())
             answer = send_and_print(run, sending, as_json=as_json)
             if conversation is not None:
                 ended.print_new(conversation, answer.decision_id)

@@ -11,6 +11,7 @@ import typer
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of
+from graph_agent.cli.local_zone import local_zone
 from graph_agent.cli.options import Conversation, Model, User, asking_as, with_rules
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.printed_answer import failed
@@ -58,6 +59,7 @@ def chat(
         whose, ended = asking_as(user), EndedRequests(runtime, run, user)
         if conversation is not None:
             ended.print_new(conversation)
+        zone = local_zone()
         while (text := _read(after_question=pending is not None)) is not None and text != "/quit":
             if text == "/help":
                 print_text(_HELP)
@@ -71,7 +73,9 @@ def chat(
                 # A yes answers the question on this screen, and no later one of another client.
                 shown = ShownQuestion(pending_action=pending.id if pending is not None and answers else None)
                 try:
-                    answer = run(send_with_key(runtime.chat.send, user, sent, conversation_id=conversation, shown=shown))
+                    answer = run(
+                        send_with_key(runtime.chat.send, user, sent, conversation_id=conversation, shown=shown, time_zone=zone)
+                    )
                 except ServiceError as exc:
                     print_text((exc.message, "red"))
                     continue
@@ -119,7 +123,7 @@ def step(
     with open_command_runtime(settings, model=model) as (runtime, run):
         conversation = conversation_id_of(conversation, runtime.chat, user, run)
         # It has shown no question, so it answers none.
-        asked = {"conversation_id": conversation, "shown": None if answers else ShownQuestion()}
+        asked = {"conversation_id": conversation, "shown": None if answers else ShownQuestion(), "time_zone": local_zone()}
         answer = run(send_with_key(runtime.chat.send, user, text, **asked, hooks=[StepPrinter()]))
         print_text()
         print_answer(answer.decision)

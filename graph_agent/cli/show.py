@@ -98,7 +98,8 @@ def whole_action(pending: PendingAction) -> str:
     lines = [exact(sentence, _NO_LIMIT) for sentence in sentences_before(pending)]
     for number, call in enumerate(pending.each, 1):
         said, names = said_of(call), values.labels([*call.arguments])
-        whole = {names[name]: values.spoken(value, limit=_NO_LIMIT).text for name, value in call.arguments.items()}
+        zone = said.time_zone
+        whole = {names[name]: values.spoken(value, limit=_NO_LIMIT, zone=zone).text for name, value in call.arguments.items()}
         lines.append(f"{number}. {said.sentence}" if pending.calls else said.sentence)
         if call.object_text:
             lines.append(f"  Now: {quoted(call.object_text, _NO_LIMIT)}")

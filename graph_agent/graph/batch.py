@@ -56,6 +56,7 @@ class Batch:
             user_id=context.user_id,
             decision_id=turn.decision_id,
             roles=context.roles,
+            time_zone=context.said_in,
             facts=await runtime.ports.facts(conditions) if conditions is not None and reads_facts else None,
             of_message=context.is_of_message,
             max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,

@@ -96,13 +96,16 @@ def _without_unused(body: dict[str, Any]) -> dict[str, Any]:
         if isinstance(content, list) and len(content) > MAX_PARTS:
             raise invalid(f"A message has at most {MAX_PARTS} parts.")
         used["messages"] = [{name: last[name] for name in ("id", "role", "content") if name in last}]
-    return {"tools": [], "context": [], **used}
+    props = body.get("forwardedProps", body.get("forwarded_props"))
+    zone = props.get("time_zone") if isinstance(props, dict) else None
+    return {"tools": [], "context": [], **used, "forwardedProps": {} if zone is None else {"time_zone": zone}}
 
 
 def _parse_message(run: core.RunAgentInput) -> MessageRequest:
     """Return the message or the answer that a run brings. Raises `ServiceError` VALIDATION_ERROR if there is none."""
     state = run.state if isinstance(run.state, dict) else {}
     sent = {"conversation_id": state.get("conversation_id")}
+    sent |= run.forwarded_props or {}
     if run.resume:
         declined = {"content": "Declined the question."} if run.resume[0].status == "cancelled" else {}
         return validated(MessageRequest, {**sent, **declined, "answers": _read_answer(run.resume)})

@@ -22,6 +22,7 @@ from graph_agent.models.origin import Origin
 from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.said import Said, SaidCall
 from graph_agent.models.sources import CallSources
+from graph_agent.models.time_zone import TimeZoneName
 from graph_agent.models.tools import ToolCall
 from graph_agent.models.undo import UndoneCall, UndoneDecision
 
@@ -465,6 +466,9 @@ class DecisionContext(Frozen):
     dry_run: bool = Field(default=False, exclude_if=not_)
     """True to judge calls, but to send none that may change something or needs a yes."""
     # As above.
+    time_zone: TimeZoneName = Field(default="", exclude_if=not_)
+    """The name of the user's time zone, in which people read times; empty if it is not known. No value changes by it."""
+    # As above.
     typed: bool = Field(default=False, exclude_if=not_)
     """True if the user has typed `called`: they are one message. An agent makes any number of calls for one."""
     # As above.
@@ -514,6 +518,13 @@ class DecisionContext(Frozen):
             return tuple(call.replace(arguments=json.loads(canonical_json(call.arguments))) for call in value)
         except (ValueError, TypeError, RecursionError):
             raise ValueError("the arguments must be plain JSON") from None
+
+    @property
+    def said_in(self) -> str:
+        """The name of the time zone in which the sentences say times: the user's, or that of the question before."""
+        request = None if self.approval is None else self.approval.request
+        asked = self.pending_confirmation if request is None else request.action
+        return self.time_zone or ("" if asked is None or asked.said is None else asked.said.time_zone)
 
     @property
     def is_of_message(self) -> bool:

@@ -72,6 +72,8 @@ class Said(Frozen):
     rows: tuple[SaidRow, ...] = Field(default=(), exclude_if=not_)
     undoes: str = Field(default="", exclude_if=not_)
     """For an undo: the sentence of the change that it undoes."""
+    time_zone: str = Field(default="", exclude_if=not_)
+    """The name of the time zone in which its times are said; empty for that of each value."""
 
     @property
     def sentence(self) -> str:

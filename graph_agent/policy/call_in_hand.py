@@ -48,6 +48,8 @@ class Setting:
     user_id: str
     decision_id: str = ""
     roles: tuple[str, ...] = ()
+    time_zone: str = ""
+    """The name of the time zone in which the user reads times; empty if it is not known. No rule reads it."""
     facts: Facts | None = None
     of_message: bool = True
     """Without it a call that is limited per message needs the user's yes."""

@@ -65,6 +65,7 @@ class FinishedTurn:
             message=answer if isinstance(answer, str) else "Yes." if answer.yes else "No.",
             conversation_id=context.conversation_id,
             roles=context.roles if roles is None else roles,
+            time_zone=context.time_zone,
             message_history=context.message_history,
             pending_confirmation=pending if waits else None,
             answers=None if isinstance(answer, str) else answer,

@@ -44,10 +44,10 @@ def _kept(value: Any) -> Any:
 
 def changes_since(shown: PendingCall, known: Known) -> tuple[str, ...]:
     """Return a sentence for each value that is not as it was when the call was `shown`."""
-    return tuple(dict.fromkeys(_changes(shown.known, kept(known))))
+    return tuple(dict.fromkeys(_changes(shown.known, kept(known), known.time_zone)))
 
 
-def _changes(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _changes(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]], zone: str) -> Iterator[str]:
     missing, pairs = now.get(_MISSING, {}), set()
     for kind in dict.fromkeys([*before, *now]):
         old, new = before.get(kind, {}), now.get(kind, {})
@@ -58,16 +58,16 @@ def _changes(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[
             is_said = pair in pairs or (kind != _MISSING and name.partition(".")[0] in missing)
             if canonical_json(plain_numbers(one)) != canonical_json(plain_numbers(other)) and not is_said:
                 pairs.add(pair)
-                yield from _change(kind, name, one, other)
+                yield from _change(kind, name, one, other, zone)
 
 
-def _change(kind: str, name: str, before: Any, now: Any) -> Iterator[str]:
+def _change(kind: str, name: str, before: Any, now: Any, zone: str) -> Iterator[str]:
     label = "What it acts on" if kind == _PREVIEW else label_of(name)
     if kind == _MISSING:
         if now is not None:
             yield f"{label}: now {now}."
         return
-    old, new = ("" if one is None else spoken(one, limit=_MAX_SAID).text for one in (before, now))
+    old, new = ("" if one is None else spoken(one, limit=_MAX_SAID, zone=zone).text for one in (before, now))
     if old == new or any(isinstance(one, dict) and one.keys() == {_DIGEST} for one in (before, now)):
         yield f"{label} has changed."
     elif kind == _OBJECTS:

@@ -60,12 +60,12 @@ def rows_of_data(rule: ToolRule, arguments: Mapping[str, Any], said: Said, data:
         schema = schemas.get(name)
         if _is_table(value):
             tables += 1
-            table = _table(name, value, schema) if tables <= _MAX_TABLES else None
+            table = _table(name, value, schema, said.time_zone) if tables <= _MAX_TABLES else None
             yield SaidRow(label=named[name], text=counted(len(value), "row"), table=table)
         elif isinstance(value, str) and _is_prose(value):
             yield from _text_rows(rule, named[name], value)
         else:
-            found = summarized(rule.user_text(value) if isinstance(value, str) else value, schema, _MAX_VALUE)
+            found = summarized(rule.user_text(value) if isinstance(value, str) else value, schema, _MAX_VALUE, said.time_zone)
             # A number that is said already may be another one.
             if not (isinstance(value, str) and found.text in shown):
                 yield SaidRow(label=named[name], text=found.text, shown=found.shown, length=found.length)
@@ -147,7 +147,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) and one for one in value)
 
 
-def _table(name: str, objects: Sequence[Mapping[str, Any]], schema: Any) -> SaidTable:
+def _table(name: str, objects: Sequence[Mapping[str, Any]], schema: Any, zone: str) -> SaidTable:
     """Return a list of objects as a table, with the fields that the first of them have."""
     shown, one_of = objects[:_MAX_TABLE_ROWS], name.removesuffix("s")
     every = list(dict.fromkeys(field for one in shown for field in one))
@@ -155,14 +155,14 @@ def _table(name: str, objects: Sequence[Mapping[str, Any]], schema: Any) -> Said
     every.sort(key=lambda field: field not in ("id", one_of, f"{one_of}_id"))
     names = every[:_MAX_COLUMNS]
     declared = by_name(items) if isinstance(schema, dict) and isinstance(items := schema.get("items"), dict) else {}
-    rows = tuple(tuple(_cell(one.get(name), declared.get(name)) for name in names) for one in shown)
+    rows = tuple(tuple(_cell(one.get(name), declared.get(name), zone) for name in names) for one in shown)
     left = [f"… and {len(objects) - len(shown):,} more"] if len(shown) < len(objects) else []
     left += [f"{counted(len(every) - len(names), 'column')} not shown"] if len(names) < len(every) else []
     return SaidTable(columns=tuple(labels(names, _MAX_NAME).values()), rows=rows, more=", ".join(left))
 
 
-def _cell(value: Any, schema: Any) -> SaidCell:
+def _cell(value: Any, schema: Any, zone: str) -> SaidCell:
     if value is None:
         return SaidCell(text="")
-    found = summarized(value, schema, _MAX_CELL)
+    found = summarized(value, schema, _MAX_CELL, zone)
     return SaidCell(text=found.text, shown="" if found.length else found.shown)

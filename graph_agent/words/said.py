@@ -42,11 +42,13 @@ class Known:
     read: ReadValues = NOTHING_READ
     """The values that were read for its sentence."""
     undoes: UndoneCall | None = None
+    time_zone: str = ""
+    """The name of the user's time zone. It is none of the `values`: a change of it is no change of the call."""
 
     @classmethod
     def of(cls, hand: CallInHand) -> Known:
         evidence = hand.evidence
-        return cls(evidence.seen, evidence.facts_shown, evidence.read_for_sentence, hand.undoes)
+        return cls(evidence.seen, evidence.facts_shown, evidence.read_for_sentence, hand.undoes, hand.setting.time_zone)
 
     def after(self, rule: ToolRule, result: ToolResult) -> Known:
         """Return what is known after a call: its server may describe what it has changed, unless that was read before."""
@@ -84,7 +86,8 @@ def say(rule: ToolRule, arguments: Mapping[str, Any], known: Known = NOTHING_KNO
     if known.undoes is not None:
         return _undo(saying, known.undoes)
     parts = tuple(saying.sentence())
-    return Said(parts=parts, rows=(*saying.arguments(), *saying.unsaid(), *saying.facts()))
+    rows = (*saying.arguments(), *saying.unsaid(), *saying.facts())
+    return Said(parts=parts, rows=rows, time_zone=known.time_zone)
 
 
 def say_call(hand: CallInHand, result: ToolResult | None = None) -> Said:
@@ -151,7 +154,7 @@ class _Saying:
             if name in self.said:
                 continue
             was = self.known.read.replaced.get(name)
-            old = "" if was is None else spoken(was, self.schemas.get(name)).text
+            old = "" if was is None else spoken(was, self.schemas.get(name), zone=self.known.time_zone).text
             row = self._row(names[name], value, self.schemas.get(name), was=old)
             stood_for = name in self.described or len(self.given) == 1
             described = stood_for and self.known.text_of_object is not None and not row.length
@@ -213,7 +216,7 @@ class _Saying:
         return self._value(place.text, value, schema, place)
 
     def _value(self, name: str, value: Any, schema: Any, place: Place | None) -> SaidPart:
-        found = spoken(value, schema, None if place is None else place.money, MAX_IN_SENTENCE)
+        found = spoken(value, schema, None if place is None else place.money, MAX_IN_SENTENCE, self.known.time_zone)
         if not found.length and name in self.given:
             self.said.add(name)
         elif found.length and name not in self.given:
@@ -221,7 +224,7 @@ class _Saying:
         return SaidPart(text=found.text, value=name, shown=found.shown, length=found.length)
 
     def _row(self, name: str, value: Any, schema: Any = None, *, was: str = "", quiet: bool = False) -> SaidRow:
-        found = spoken(value, schema)
+        found = spoken(value, schema, zone=self.known.time_zone)
         return SaidRow(
             label=name,
             text=found.text,
@@ -253,14 +256,14 @@ def _undo(saying: _Saying, undoes: UndoneCall) -> Said:
     change = tuple(saying.sentence()) if undoes.said is None else undoes.said.parts
     # The values in that sentence are those of the change; the arguments of the undo are details.
     saying.said = set()
-    restored, back = undoes.restored, []
+    restored, back, zone = undoes.restored, [], saying.known.time_zone
     replaced = _replaced_by(restored, saying.given)
     saying.known = replace(saying.known, read=ReadValues(replaced=replaced))
     for path, value in () if restored is None else restored.before.items():
         if restored is not None and path in (restored.filled.get(name) for name in replaced):
             continue
-        left = spoken(restored.left[path]).text if restored is not None and path in restored.left else ""
-        found = spoken(value)
+        left = spoken(restored.left[path], zone=zone).text if restored is not None and path in restored.left else ""
+        found = spoken(value, zone=zone)
         back.append(SaidRow(label=label_of(path), text=found.text, shown=found.shown, was=left, length=found.length))
     shown = {(row.label, row.text) for row in back} | {(label(part.value), part.text) for part in change if part.value}
     own = [row for row in saying.arguments() if (row.label, row.text) not in shown]
@@ -271,6 +274,7 @@ def _undo(saying: _Saying, undoes: UndoneCall) -> Said:
         parts=(SaidPart(text=UNDO), *change),
         rows=(*back, *own, *of_change, *saying.unsaid(), *saying.facts()),
         undoes="".join(part.text for part in change),
+        time_zone=zone,
     )
 
 

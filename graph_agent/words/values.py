@@ -1,7 +1,7 @@
 """A value in words: dates, times, money, lists, small objects, and texts in quotes that they cannot close.
 
     2027-01-15                  15 January 2027
-    2027-01-15T09:30:00Z        15 January 2027, 09:30 UTC
+    2027-01-15T09:30:00Z        15 January 2027, 09:30 UTC; in Europe/Berlin 15 January 2027, 10:30 CET
     60 as EUR                   €60.00; never rounded
     ["a", "b", "c"]             'a', 'b' and 'c'
     {"city": "Kiel"}            city 'Kiel'
@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
+from contextlib import suppress
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.time_zone import time_zone
 from graph_agent.policy.schema.references import find_part
 from graph_agent.policy.sentence import Money
 from graph_agent.reply.text import exact, one_line, quoted, whole_line
@@ -33,7 +35,9 @@ _MAX_PARTS: Final = 400
 _MAX_DEPTH: Final = 4
 """The number of lists and objects inside one another that are said."""
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?")
+_TIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(\.[0-9]{1,6})?)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
+)
 _MAIL: Final = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,190}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.:/#+-]{1,80}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
@@ -41,6 +45,19 @@ _WORDS_OF_VALUES: Final = frozenset({"yes", "no", "none"})
 _PATH: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[([0-9]+)\]")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
 _OPEN_CODE: Final = re.compile("‹[^›]*$")
+_ABBREVIATIONS: Final = {
+    **dict.fromkeys(("CET", "WEST"), 60),
+    **dict.fromkeys(("CEST", "EET"), 120),
+    **dict.fromkeys(("EEST", "MSK"), 180),
+    "JST": 540,
+    "EDT": -240,
+    "EST": -300,
+    "MDT": -360,
+    "MST": -420,
+    "PDT": -420,
+    "PST": -480,
+}
+"""The abbreviations that are said, with the offset that readers take each for, in minutes. CST and IST name several zones."""
 _SIGNS: Final = {"EUR": "€", "GBP": "£", "USD": "$"}
 _WITHOUT_CENTS: Final = frozenset({"JPY", "KRW", "ISK", "CLP", "VND"})
 _MONTHS: Final = (
@@ -59,13 +76,16 @@ class Spoken(NamedTuple):
     """The number of characters of a value that is not shown in full."""
 
 
-def spoken(value: Any, schema: Any = None, money: Money | None = None, limit: int = MAX_SHOWN) -> Spoken:
-    """Return a value in words, of at most about `limit` characters; a longer one says that it is cut."""
+def spoken(value: Any, schema: Any = None, money: Money | None = None, limit: int = MAX_SHOWN, zone: str = "") -> Spoken:
+    """Return a value in words, of at most about `limit` characters; a longer one says that it is cut.
+
+    A time with an offset is said in the time zone with the name `zone`, if there is one.
+    """
     if money is not None and (amount := _amount(value, money)) is not None:
         return Spoken(amount)
     if isinstance(value, str):
-        return _text(value, schema, limit)
-    if isinstance(value, list | dict) and (parts := _listed(value, schema, _MAX_PARTS)):
+        return _text(value, schema, limit, zone)
+    if isinstance(value, list | dict) and (parts := _listed(value, schema, _MAX_PARTS, zone)):
         return Spoken(parts)
     if value is None or isinstance(value, bool):
         return Spoken("none" if value is None else "yes" if value else "no")
@@ -74,11 +94,11 @@ def spoken(value: Any, schema: Any = None, money: Money | None = None, limit: in
     return Spoken(exact(text, whole_line(text) if whole else limit), length=0 if whole else len(text))
 
 
-def summarized(value: Any, schema: Any, limit: int) -> Spoken:
+def summarized(value: Any, schema: Any, limit: int, zone: str) -> Spoken:
     """Return a value of a result in words, never as JSON: of one that is too long or too deep a part."""
     if isinstance(value, list | dict):
-        return Spoken(_listed(value, schema, limit, cut=True) or "none")
-    return spoken(value, schema, limit=limit)
+        return Spoken(_listed(value, schema, limit, zone, cut=True) or "none")
+    return spoken(value, schema, limit=limit, zone=zone)
 
 
 def label(name: str, limit: int = MAX_SHOWN) -> str:
@@ -143,10 +163,10 @@ def echoes(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield "" if is_text else name, simple(value)
 
 
-def _text(value: str, schema: Any, limit: int) -> Spoken:
+def _text(value: str, schema: Any, limit: int, zone: str) -> Spoken:
     if _DATE.fullmatch(value) and (day := _day(value)):
         return Spoken(day)
-    if _TIME.fullmatch(value) and (moment := _moment(value)):
+    if (time := _TIME.fullmatch(value)) and (moment := _moment(value, time[1] or "", zone)):
         return Spoken(moment)
     if _MAIL.fullmatch(value) or (_TOKEN.fullmatch(value) and _is_closed(schema) and value not in _WORDS_OF_VALUES):
         return Spoken(value)
@@ -164,9 +184,9 @@ def _is_closed(schema: Any) -> bool:
     return "enum" in schema or "const" in schema or bool(schema.get("pattern"))
 
 
-def _listed(value: list[Any] | dict[str, Any], schema: Any, limit: int, *, cut: bool = False, depth: int = 1) -> str:
+def _listed(value: list[Any] | dict[str, Any], schema: Any, limit: int, zone: str, *, cut: bool = False, depth: int = 1) -> str:
     """Return a list or an object in words. One that is too long or too deep is `cut`, or else empty."""
-    parts = [*_said_parts(value, schema, limit, cut=cut, depth=depth)]
+    parts = [*_said_parts(value, schema, limit, zone, cut=cut, depth=depth)]
     left = len(value) - len(parts)
     if not parts or "" in parts or (left and not cut):
         return ""
@@ -177,15 +197,17 @@ def _listed(value: list[Any] | dict[str, Any], schema: Any, limit: int, *, cut: 
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _said_parts(value: list[Any] | dict[str, Any], schema: Any, limit: int, *, cut: bool, depth: int) -> Iterator[str]:
+def _said_parts(
+    value: list[Any] | dict[str, Any], schema: Any, limit: int, zone: str, *, cut: bool, depth: int
+) -> Iterator[str]:
     """Yield the parts of a list or an object in words, up to `limit` characters; a part without words is empty."""
     length, longest = 0, limit if cut else MAX_SHOWN
     for name, one, declared in _parts(value, schema, longest):
         if isinstance(one, list | dict) and one:
-            inner = _listed(one, declared, limit, cut=cut, depth=depth + 1) if depth < _MAX_DEPTH else "…" if cut else ""
+            inner = _listed(one, declared, limit, zone, cut=cut, depth=depth + 1) if depth < _MAX_DEPTH else "…" if cut else ""
             said = inner and f"({inner})"
         else:
-            said = spoken(one, declared, limit=longest).text
+            said = spoken(one, declared, limit=longest, zone=zone).text
         is_first = not length
         length += len(name) + len(said) + 2
         if length > limit + 2 and not (cut and is_first):
@@ -211,15 +233,27 @@ def _day(value: str) -> str:
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
-def _moment(value: str) -> str:
+def _moment(value: str, fraction: str, zone: str) -> str:
     try:
         at = datetime.fromisoformat(value.upper())
     except ValueError:
         return ""
-    offset = at.utcoffset()
-    zone = "" if offset is None else " UTC" if not offset else f" UTC{at:%z}"
-    clock = f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
-    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {clock}{zone}"
+    if at.tzinfo is not None and (known := time_zone(zone)) is not None:
+        # A time at the end of the calendar may have none in that zone.
+        with suppress(OverflowError):
+            at = at.astimezone(known)
+    clock = f"{at:%H:%M:%S}{fraction.rstrip('.0')}" if at.second or fraction.strip(".0") else f"{at:%H:%M}"
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {clock}{_zone(at)}"
+
+
+def _zone(at: datetime) -> str:
+    """Return the zone of a time: an abbreviation that names one offset to everybody, or else the offset."""
+    offset, name = at.utcoffset(), at.tzname() or ""
+    if offset is None:
+        return ""
+    if offset == timedelta(minutes=_ABBREVIATIONS.get(name, 24 * 60)):
+        return f" {name}"
+    return f" UTC{at:%z}" if offset else " UTC"
 
 
 def _amount(value: Any, money: Money) -> str | None:

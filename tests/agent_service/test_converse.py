@@ -230,3 +230,13 @@ async def test_what_is_no_conversation_at_all_is_an_error_and_no_crash(history: 
         "The message history must be a list that ends in the user's message.",
         "The last message of the history must be the user's.",
     )
+
+
+async def test_the_caller_may_name_the_time_zone_of_its_user() -> None:
+    audit = MemoryAuditWriter()
+    place = agent_services(audit=audit)
+    await talk(place, [says("Hi.")], "hi", time_zone="Asia/Tokyo")
+    refused = await talk(place, [], "hi", time_zone="Nowhere")
+    (record,) = audit.records.values()
+    assert record.header.context.time_zone == "Asia/Tokyo"
+    assert refused.error == "The time zone is none that is known here."

@@ -168,3 +168,23 @@ async def test_a_malformed_idempotency_key_is_refused(client: httpx.AsyncClient,
     headers = {b"Idempotency-Key": key.encode("latin-1")}
     answer = await client.post("/api/chat", json={"content": "hi"}, headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/At_all", "../etc/passwd", "localtime", "x" * 5_000, "\u202eEurope/Berlin", 1, None])
+async def test_what_is_no_time_zone_is_refused_in_one_sentence_before_a_turn(
+    environment: Environment, client: httpx.AsyncClient, zone: object
+) -> None:
+    answer = await client.post("/api/chat", json={"content": "add a task to call mom", "time_zone": zone})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (422, "VALIDATION_ERROR")
+    assert error["message"].startswith("time_zone: ")
+    assert len(error["message"]) < 150
+    assert await environment.records() == []
+
+
+async def test_the_time_zone_of_a_message_is_in_its_record(environment: Environment, client: httpx.AsyncClient) -> None:
+    zone = "America/Argentina/Buenos_Aires"
+    answer = await client.post("/api/chat", json={"content": "add a task to call mom", "time_zone": zone})
+    assert answer.status_code == 200
+    (record,) = await environment.records()
+    assert record.header.context.time_zone == zone

@@ -213,3 +213,11 @@ async def test_without_the_extra_the_route_names_it(
     sentence = "POST /agui needs the extra 'agui': pip install 'graph-agent[agui]'."
     assert (answer.status_code, answer.json()) == (404, {"error": {"code": "NOT_FOUND", "message": sentence}})
     assert (await client.post("/api/chat", json={"content": "hi"})).status_code == 200
+
+
+async def test_a_run_may_name_the_time_zone_of_its_user(client: httpx.AsyncClient, environment: Environment) -> None:
+    await run(client, run_input("add a task to call mom", forwardedProps={"time_zone": "Asia/Tokyo", "other": ["x"]}))
+    (record,) = await environment.records()
+    assert record.header.context.time_zone == "Asia/Tokyo"
+    refused = await client.post("/agui", json=run_input("hi", forwardedProps={"time_zone": "Nowhere"}))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR")

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from graph_agent.bootstrap import LOCAL_USER
 from tests.page.history import with_decisions
@@ -161,3 +161,32 @@ def test_back_returns_to_the_place_in_the_list(browser: Browser, tmp_path: Path,
         page.go_back()
         expect(page.locator(f".row[href='{address}']")).to_be_in_viewport()
         expect(scroller).to_have_js_property("scrollTop", 5000)
+
+
+def zones_of(page: Page) -> list[str | None]:
+    """Return a list that grows by the time zone of each message that the page sends."""
+    zones: list[str | None] = []
+
+    def note(request: Request) -> None:
+        if "/chat/stream" in request.url and request.post_data_json is not None:
+            zones.append(request.post_data_json.get("time_zone"))
+
+    page.on("request", note)
+    return zones
+
+
+def test_a_message_names_the_zone_of_the_browser(site: Site) -> None:
+    with site.page(timezone_id="Asia/Tokyo") as page:
+        zones = zones_of(page)
+        say(page, "add a task to call mom")
+        assert zones == ["Asia/Tokyo"]
+
+
+def test_a_zone_that_the_server_does_not_know_keeps_no_message_from_it(site: Site) -> None:
+    with site.page(refusals=True) as page:
+        page.add_init_script("Intl.DateTimeFormat.prototype.resolvedOptions = () => ({ timeZone: 'Etc/Unknown' })")
+        page.reload()
+        zones = zones_of(page)
+        say(page, "add a task to call dad")
+        expect(page.locator(".message.assistant").last).to_contain_text("call dad")
+        assert zones == ["Etc/Unknown", None]

@@ -65,6 +65,7 @@ class MessageFields(TypedDict, total=False):
     shown: ShownQuestion | None
     roles: tuple[str, ...]
     dry_run: bool
+    time_zone: str
     arrived_at: float | None
 
 
@@ -92,6 +93,8 @@ class TurnRequest:
     """The user's roles, for the conditions of the policy."""
     dry_run: bool = False
     """True to change nothing: the calls are only judged."""
+    time_zone: str = ""
+    """The name of the user's time zone, in which times are said. The same message from another one is the same message."""
     called: tuple[FunctionCall, ...] = ()
     """The calls of a decision without a model, which `content` names."""
     undoes: UndoneDecision | None = None
@@ -402,6 +405,7 @@ class TurnStore:
             shown=None if asks_nothing else shown,
             roles=request.roles,
             dry_run=request.dry_run,
+            time_zone=request.time_zone,
             called=request.called,
             undoes=request.undoes,
             proposed=None if request.again is None else request.again.found,

@@ -38,6 +38,9 @@ export interface Turn {
   readonly failure: string | null;
 }
 
+/** The time zone of the browser, in which the server says times; without one after a message with it was refused. */
+let zone: string | undefined = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 export const turn = signal<Turn | null>(null);
 export const visits = computed(() => visitsOf(turn.value?.events ?? []));
 export const running = computed(() => turn.value !== null && turn.value.reply === null && turn.value.failure === null);
@@ -107,6 +110,11 @@ async function follow(): Promise<ChatReply | null> {
       if (turn.value?.reply) return turn.value.reply;
     } catch (error) {
       if (turn.value === null) return null;
+      if (error instanceof ApiError && error.status === 422 && zone) {
+        // The browser may know a zone that the server does not.
+        zone = undefined;
+        continue;
+      }
       if (error instanceof ApiError && !mayContinue(error)) {
         update({ failure: error.message });
         return null;
@@ -127,14 +135,14 @@ async function follow(): Promise<ChatReply | null> {
 function stream(): AsyncGenerator<ServerEvent> {
   const current = turn.value;
   if (!current) throw new Error("no turn is running");
-  if (current.decisionId === null) return turnEvents("/api/chat/stream", post(current.message, { "Idempotency-Key": current.key }));
+  if (current.decisionId === null) return turnEvents("/api/chat/stream", post({ ...current.message, time_zone: zone }, { "Idempotency-Key": current.key }));
   return decisionEvents(current.decisionId, undefined, current.events.at(-1)?.id);
 }
 
 /** Ask for the answer without a stream: under the same key the message is the same request, which runs once. */
 async function isAnswered({ message, key }: Turn): Promise<boolean> {
   try {
-    const answer = await request("/api/chat", post(message, { "Idempotency-Key": key }));
+    const answer = await request("/api/chat", post({ ...message, time_zone: zone }, { "Idempotency-Key": key }));
     const reply = (await answer.json()) as ChatReply;
     update({ decisionId: reply.decision_id });
     return true;
