@@ -55,7 +55,7 @@ def test_a_list_of_objects_is_a_table_whose_cells_are_plain_text(site: Site) -> 
     with site.page(viewport={"width": 390, "height": 780}) as page:
         say(page, "what is lent?")
         page.get_by_role("button", name="Confirm").click()
-        card = page.get_by_role("region", name="Confirmation")
+        card = page.get_by_role("article", name="Confirmation")
         expect(card.get_by_role("heading")).to_have_text("Done")
         assert findings(page) == []
         read = cells(card.locator("table"))
@@ -65,6 +65,7 @@ def test_a_list_of_objects_is_a_table_whose_cells_are_plain_text(site: Site) -> 
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         card.get_by_role("link", name="Decision").click()
         reply = page.locator(".block", has=page.get_by_role("heading", name="Reply"))
+        expect(reply.locator("tr")).to_have_count(21)
         assert cells(reply.locator("table")) == read
         expect(reply.locator(".content > span").first).to_have_text("Done: List the loans.\n  Loans:")
         expect(reply.locator(".content > span").last).to_have_text("30")
@@ -79,7 +80,7 @@ def test_a_long_text_has_its_lines_on_the_card(site: Site) -> None:
         page.get_by_role("button", name="Decline").click()
         say(page, "give it back")
         page.get_by_role("button", name="Confirm").click()
-        card = page.get_by_role("region", name="Confirmation").last
+        card = page.get_by_role("article", name="Confirmation").last
         expect(card.get_by_role("heading")).to_have_text("Done")
         expect(card.locator("dt")).to_have_text(["Loan", "Loans", "Note", "tool", "loan"])
         assert cells(card.locator("table"))[1] == ["1", "10 December 2026", SHOWN]
