@@ -91,7 +91,7 @@ async def test_calls_with_equal_bounds_are_one_line(log: Database) -> None:
     desk = AgainDesk(log, [calls(FIND), calls(refund("W77"), refund("W78"))], answers={**FOUND})
     await desk.say("refund 10 to each that find order has")
     asked = await desk.again(await desk.say("yes"))
-    said = '1. Refund: amount = 10; order a code that "find order" brings (others can write there); up to 2 times'
+    said = '1. Refund: amount = 10; order a code that "Find order" brings (others can write there); up to 2 times'
     assert asked.decision.reply.splitlines()[1] == said
 
 
@@ -123,7 +123,7 @@ async def test_a_value_from_a_result_is_taken_from_the_tool_anew(log: Database) 
     await desk.say("refund 10 to what find order has")
     made = await desk.say("yes")
     asked = await desk.again(made)
-    said = '1. Refund: amount = 10; order a code that "find order" brings (others can write there)'
+    said = '1. Refund: amount = 10; order a code that "Find order" brings (others can write there)'
     assert asked.decision.reply.splitlines()[1] == said
     desk.server.answers["find_order"] = done({"orders": [{"id": "W90"}, {"id": "W77"}]})
     finished = await desk.say("yes")
@@ -141,7 +141,7 @@ async def test_a_value_that_others_wrote_and_that_stands_in_the_plan_carries_its
     assert became(made) == [EXECUTED]
     asked = await desk.again(made)
     assert asked.decision.reply.splitlines()[1] == (
-        '1. Pay: amount = 5; iban = "eve@evil.example" (not your words: from "find order")'
+        '1. Pay: amount = 5; iban = "eve@evil.example" (not your words: from "Find order")'
     )
 
 
