@@ -174,14 +174,16 @@ async def test_a_second_device_reads_the_question_and_answers_it_by_text(
     assert await environment.descriptions("local") == ["buy bread"]
 
 
-async def test_a_new_request_drops_the_action_and_says_so_in_the_conversation_too(
+async def test_a_new_request_sets_the_question_aside_which_its_card_says_in_the_conversation(
     environment: Environment, clients: tuple[Client, Client]
 ) -> None:
     phone, _ = clients
     pending = await phone.ask_to_delete("buy bread")
     other = await phone.say("hello there")
     assert other["decision"]["notices"] == ["Not done: delete task 'buy bread'."]
-    assert (await phone.messages())[-1]["notices"] == ["Not done: delete task 'buy bread'."]
+    messages = await phone.messages()
+    assert [one["card"]["state"] for one in messages if one["card"]] == ["set_aside"]
+    assert messages[-1]["notices"] == []
     assert (await phone.answer(pending))["decision"]["effects"] == []
     assert len(await environment.descriptions("local")) == 2
 
