@@ -39,6 +39,7 @@ _WORST_TIMES = 5
 _CHOSEN = 10
 """A number up to this one is the model's own choice, as a rating is, and stands in a plan; a larger one was computed."""
 _WORD = re.compile(r"[\w.@-]{4,}")
+"""A part of a text that a cautious plan must have known, such as the name of a file in a path."""
 
 
 class _Step(NamedTuple):

@@ -21,7 +21,7 @@ from graph_agent.reply.forms import ALL_FORMS, PROPOSE_PLAN
 from graph_agent.words.readable import readable_data
 from graph_agent.words.reasons import for_model
 
-_CALLS_FIRST = "not now: the other calls were run first; use this alone to end your turn"
+_CALLS_FIRST = "not now: the other calls come first; use this alone to end your turn"
 _ALONE = "not now: use this alone to end your turn"
 
 MAX_NOTES_CHARS = 2_000

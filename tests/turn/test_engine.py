@@ -250,7 +250,20 @@ async def test_a_form_beside_tools_is_answered_not_now() -> None:
     assert decision.decision_type is DecisionType.INVOKE_TOOL
     answers = [message.function_response for message in adapter.requests[1].messages if message.function_response]
     assert [answer.name for answer in answers] == ["ask_user", "add_task"]
-    assert "not now" in answers[0].response["error"]
+    assert answers[0].response["error"] == "not now: the other calls come first; use this alone to end your turn"
+
+
+async def test_a_form_beside_a_call_that_waits_is_not_said_to_come_after_a_call_that_ran() -> None:
+    engine = engine_of(calls(("ask_user", {"question": "Sure?"}), ("delete_task", {"task_id": "t1"})))
+    finished = await engine.run(asks("delete it"))
+    assert finished.decision.pending_action is not None
+    record = finished.record
+    steps = [step async for step in engine.steps_of(record, await engine.snapshot_of(record.header))]
+    prompt = steps[-1].turn.prompt
+    assert prompt is not None
+    answers = [one.function_response for one in prompt.request.messages if one.function_response is not None]
+    assert [answer.name for answer in answers] == ["ask_user", "delete_task"]
+    assert "run" not in answers[0].response["error"]
 
 
 async def test_what_was_written_out_as_a_tool_call_is_not_run() -> None:

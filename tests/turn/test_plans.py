@@ -375,7 +375,7 @@ def answer_to_plan(model: ScriptedAdapter) -> str:
 @pytest.mark.parametrize(
     ("proposed", "rules", "why"),
     [
-        (calls(("propose_plan", {"lines": [REFUNDS]}), refund()), PERMIT, "not now: the other calls were run first;"),
+        (calls(("propose_plan", {"lines": [REFUNDS]}), refund()), PERMIT, "not now: the other calls come first;"),
         (calls(("propose_plan", {"lines": [REFUNDS]}), ("answer", {"text": "?"})), ASKS, "not now: use this alone"),
         (plan(line(order={"is": ["W666"]}, amount={"at_most": 5})), ASKS, "the rules let none of its calls run"),
     ],
