@@ -10,6 +10,7 @@ import typer
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.bootstrap.toolbox import problems
+from graph_agent.cli.local_zone import local_zone
 from graph_agent.cli.options import Roles, User, known_roles, with_rules
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, whole_action
@@ -52,7 +53,7 @@ def call(
     with open_in_loop(open_agent_services(settings)) as (services, run):
         run(services.tools.start())
         engine = services.calling_engine()
-        finished = run(engine.call(user, [FunctionCall(name, given)], roles=roles, typed=True))
+        finished = run(engine.call(user, [FunctionCall(name, given)], roles=roles, typed=True, time_zone=local_zone()))
         if finished.decision.pending_action is not None:
             finished = run(engine.answer(finished, yes=yes or _is_confirmed(name, finished.decision)))
         down = problems(services.tools)

@@ -554,6 +554,7 @@ class DecisionContext(Frozen):
         *,
         typed: bool = False,
         undoes: UndoneDecision | None = None,
+        time_zone: str = "",
     ) -> DecisionContext:
         """Return the input of a decision without a model.
 
@@ -569,6 +570,7 @@ class DecisionContext(Frozen):
             called=tuple(called),
             typed=typed,
             undoes=undoes,
+            time_zone=time_zone,
         )
 
 

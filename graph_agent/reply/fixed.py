@@ -168,15 +168,15 @@ def refused(descriptions: Sequence[str], rule: str) -> str:
     return f"Not done: {text}. {rule[:1].upper()}{rule[1:]}."
 
 
-def waits_for_approval(request: ApprovalRequest) -> str:
-    """Return the reply about a call that waits for the approval of other people."""
+def waits_for_approval(request: ApprovalRequest, until: str) -> str:
+    """Return the reply about a call that waits for the approval of other people; `until` is the end of the request in words."""
     action = request.action
     end = "\n" if "\n" in action.description else " " if action.description.endswith((".", ":")) else ". "
     rules = "; ".join(request.rules)
     return (
         f"{action.description}{end}"
         f"This waits for the approval of another person with the role {in_roles(request.roles)}. A rule asks for it: {rules}. "
-        f"Nothing has been done yet. The request {request.id} is open until {action.expires_at:%Y-%m-%d %H:%M} UTC."
+        f"Nothing has been done yet. The request {request.id} is open until {until}."
     )
 
 

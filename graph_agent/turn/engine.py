@@ -138,6 +138,7 @@ class LLMAgentEngine(TurnSetup):
         conversation_id: str | None = None,
         roles: tuple[str, ...] = (),
         typed: bool = False,
+        time_zone: str = "",
     ) -> FinishedTurn:
         """Make a decision without a model: the guard judges the calls as one batch, and everything is recorded as usual.
 
@@ -147,7 +148,7 @@ class LLMAgentEngine(TurnSetup):
         """
         conversation_id = conversation_id or self.ports.ids.new()
         try:
-            context = DecisionContext.for_calls(user_id, called, conversation_id, roles, typed=typed)
+            context = DecisionContext.for_calls(user_id, called, conversation_id, roles, typed=typed, time_zone=time_zone)
         except (ValueError, TypeError, RecursionError) as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
         return await self.run(context)

@@ -24,6 +24,7 @@ from graph_agent.reply import fixed
 from graph_agent.reply.text import one_line
 from graph_agent.words.reasons import undone_already
 from graph_agent.words.said import in_line, say
+from graph_agent.words.values import time_in_words
 
 READ_WITHIN: Final = timedelta(seconds=10)
 """A read that was made later after the change may have seen what others have changed since."""
@@ -134,7 +135,8 @@ def _undo_of(
     # From the call, also if its outcome was settled later: its object may have been as it left it since then.
     until = call.invoked_at + timedelta(milliseconds=call.duration_ms) + declared.lifetime
     if now >= until:
-        raise NotUndoableError(f"the time in which it could be undone ended at {until:%Y-%m-%d %H:%M} UTC")
+        ended = time_in_words(until, record.header.context.said_in)
+        raise NotUndoableError(f"the time in which it could be undone ended on {ended}")
     restored = _restored(record, call, declared, policy)
     before = {} if restored is None else restored.before
     arguments = filled(declared, call.parameters, result, before)

@@ -10,13 +10,14 @@ from graph_agent.policy.cedar.conditions import NeededApproval
 from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.text import quoted
-from graph_agent.words.said import brief_of
+from graph_agent.words.said import brief_of, said_of
+from graph_agent.words.values import time_in_words
 
 
 def opened_reply(request: ApprovalRequest) -> str:
     """Return the reply with which a request is opened."""
     before = (*request.action.changed_since, request.action.changed_before)
-    return " ".join(filter(None, (*before, fixed.waits_for_approval(request))))
+    return " ".join(filter(None, (*before, fixed.waits_for_approval(request, _end_of(request)))))
 
 
 def then_approved(needs: NeededApproval | None) -> str:
@@ -63,7 +64,12 @@ def effect_of_approval(effect: str, why: str) -> str:
 def unapproved(request: ApprovalRequest, answers: Sequence[ApprovalAnswer]) -> str:
     """Return the sentence about a request that has expired, without its end."""
     who = "There were not enough approvals" if answers else "No one answered"
-    return f"{who} until {request.action.expires_at:%Y-%m-%d %H:%M} UTC"
+    return f"{who} until {_end_of(request)}"
+
+
+def _end_of(request: ApprovalRequest) -> str:
+    """Return the time until which a request is open, in the time zone of its requester."""
+    return time_in_words(request.action.expires_at, said_of(request.action.each[0]).time_zone)
 
 
 def reason_notices(answers: Sequence[ApprovalAnswer]) -> list[str]:

@@ -94,6 +94,11 @@ def spoken(value: Any, schema: Any = None, money: Money | None = None, limit: in
     return Spoken(exact(text, whole_line(text) if whole else limit), length=0 if whole else len(text))
 
 
+def time_in_words(at: datetime, zone: str) -> str:
+    """Return a time in words, to the minute."""
+    return spoken(at.isoformat(timespec="minutes"), zone=zone).text
+
+
 def summarized(value: Any, schema: Any, limit: int, zone: str) -> Spoken:
     """Return a value of a result in words, never as JSON: of one that is too long or too deep a part."""
     if isinstance(value, list | dict):

@@ -33,6 +33,7 @@ from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from graph_agent.task_server.store import tasks
 from graph_agent.testing import OrderDesk, says
+from graph_agent.words.values import time_in_words
 from tests.chat.environment import Environment
 from tests.chat.test_recovered_yes import yes_to
 from tests.desk import CONSTITUTION, ORDER, PENDING, forbid, policy
@@ -114,7 +115,7 @@ async def test_a_call_that_a_rule_lets_wait_runs_once_it_is_approved(each_enviro
     assert asked.reply == (
         "Add task 'bread'. This waits for the approval of another person with the role manager. "
         "A rule asks for it: additions need a manager. Nothing has been done yet. "
-        f"The request {request.id} is open until {request.action.expires_at:%Y-%m-%d %H:%M} UTC."
+        f"The request {request.id} is open until {time_in_words(request.action.expires_at, '')}."
     )
     assert request.action.expires_at - request.action.created_at == timedelta(hours=24)
     assert await environment.descriptions() == []
@@ -161,7 +162,7 @@ async def test_every_end_has_its_own_sentence_and_one_closing_message(
         await chat.serve_due()
     assert await environment.descriptions() == []
     shown = (await chat.conversation("ann", asked.conversation_id)).messages[2:]
-    until = f"{request.action.expires_at:%Y-%m-%d %H:%M} UTC"
+    until = time_in_words(request.action.expires_at, "")
     assert [one.content for one in shown[1:]] == [reply.format(until=until)]
     assert [one.state for one in await own(chat, "ann")] == [end]
     assert shown[1].notices == (["'bob' says: 'too much'"] if end == "denied" else [])

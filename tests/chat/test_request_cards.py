@@ -12,6 +12,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
 from graph_agent.models.card import Card, CardState
+from graph_agent.words.values import time_in_words
 from tests.chat.environment import Environment
 from tests.chat.test_approvals import ADD, chat_of, own, request_of, requests_of, respond, rules
 from tests.chat.test_recovered_yes import yes_to
@@ -63,7 +64,7 @@ async def test_the_end_of_a_request_is_on_its_card_alone(
     assert open_card.people == ("It waits for another person with the role manager: additions need a manager.",)
     await end(environment, chat, asked, how)
     [card], messages = await shown(chat, asked)
-    until = f"{request.action.expires_at:%Y-%m-%d %H:%M} UTC"
+    until = time_in_words(request.action.expires_at, "")
     assert (card.state, card.heading, card.people, card.note) == (CardState(how), heading, people, note.format(until=until))
     assert (card.withdraw, card.answered_in) == ("", (await own(chat, "ann"))[0].closing_decision)
     assert [one.content for one in messages] == ["add bread", asked.reply]

@@ -28,6 +28,7 @@ from graph_agent.testing import OrderDesk
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.undo import undoable
+from graph_agent.words.values import time_in_words
 from tests.desk import MAIL, UNDOABLE, Call, move, note, street
 from tests.replayed_turns import replayed
 from tests.scripted_turns import SECRET, done, failed, grouped
@@ -222,7 +223,7 @@ async def test_an_undo_after_its_time_is_refused_and_its_question_ends_with_it()
     desk.clock.advance(seconds=2 * 60)
     expired = await desk.answer(asked)
     assert expired.decision.reply == "That question has expired, so nothing was done. Please ask me again."
-    assert (await desk.refused(changed)).endswith("(the time in which it could be undone ended at 2026-01-05 09:30 UTC).")
+    assert (await desk.refused(changed)).endswith("(the time in which it could be undone ended on 5 January 2026, 09:30 UTC).")
     assert street(desk.server) == "Birch 9"
 
 
@@ -443,7 +444,7 @@ async def test_the_time_of_a_settled_call_is_counted_from_the_call(log: Database
     assert (await desk.engine.undoable(id_of(changed), "ann"))[1].until == until
     desk.clock.advance(seconds=60)
     assert (await desk.refused(changed)).endswith(
-        f"(the time in which it could be undone ended at {until:%Y-%m-%d %H:%M} UTC)."
+        f"(the time in which it could be undone ended on {time_in_words(until, '')})."
     )
 
 

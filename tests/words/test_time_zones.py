@@ -16,7 +16,7 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from graph_agent.testing import TestClient, calls, open_installation
-from graph_agent.words.values import spoken
+from graph_agent.words.values import spoken, time_in_words
 from tests.chat.test_approvals import request_of
 
 BERLIN = "Europe/Berlin"
@@ -154,4 +154,6 @@ async def test_an_approver_reads_the_text_of_the_requester_with_its_zone() -> No
     async with open_installation(Desk().tools(), CONSTITUTION, [CALL], conditions=conditions) as client:
         asked = await client.chat.send("ann", "keep it longer", time_zone=BERLIN)
         waits = await yes(client, asked)
-        assert request_of(waits).action.description.startswith(IN_BERLIN)
+        request = request_of(waits)
+        assert request.action.description.startswith(IN_BERLIN)
+        assert waits.reply.endswith(f" is open until {time_in_words(request.action.expires_at, BERLIN)}.")
