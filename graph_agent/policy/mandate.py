@@ -7,7 +7,9 @@ else. How often a line was drawn is counted where a call is committed (`graph_ag
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,13 +18,16 @@ from graph_agent.models.mandate import AtMost, Bound, Form, From, Is, Line, OwnT
 from graph_agent.models.sources import CallSources, ReadCall, Source
 from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.fact_errors import UnreadableError
-from graph_agent.policy.sources import MIN_TEXT, PreparedText, texts_of_result
+from graph_agent.policy.sources import MIN_TEXT, PreparedText, Words, texts_of_result
 
 _EMPTY: Final = object()
 """The only leaf of an empty list or object, which no bound contains."""
 _CODE: Final = re.compile(r"(?=.*[0-9])[A-Za-z0-9_-]{1,14}")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9._%+-]+@(?P<host>[A-Za-z0-9.-]+)")
-_HOST: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
+_LETTER: Final = r"[\w\u0300-\u036f]"
+_HOST: Final = re.compile(rf"(?<!{_LETTER})(?<![.-])[a-z0-9-]+(?:\.[a-z0-9-]+)+(?!{_LETTER}|-|\.\w)")
+"""A whole host: the end of one with other letters, such as `bücher.example`, is another host."""
+_AMOUNT: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _OPENS, _CLOSES = r"(?:^|(?<=[\s\"'`<>()\[\]{},;|“”‘’„«»]))", r"(?=$|[\s\"'`<>()\[\]{},;|“”‘’„«»]|[.!?:](?:\s|$))"
 
 
@@ -136,7 +141,9 @@ def _host_of_link(value: Any) -> str | None:
 
 
 def _hosts(said: Iterable[str]) -> frozenset[str]:
-    return frozenset(host for text in said for host in _HOST.findall(text.lower()))
+    """Return the hosts that the user has named, but for those that the user has forbidden anywhere."""
+    found = [one for text in said for one in Words(unicodedata.normalize("NFC", text)).matches(_HOST)]
+    return frozenset(host for host, _ in found) - {host for host, is_denied in found if is_denied}
 
 
 def stands_in(read: ReadCall, value: str | float, bound: From) -> bool:
@@ -161,13 +168,19 @@ def stands_in(read: ReadCall, value: str | float, bound: From) -> bool:
 
 def _mentions(read: ReadCall, value: str | float) -> bool:
     """True if a value stands in a result in whatever spelling. What others may have hidden there is found, too."""
-    texts = list(texts_of_result(read.result))
-    return PreparedText(texts).has(value) or any(_is_within(value, text) for text in texts)
+    return _has(list(texts_of_result(read.result)), value)
 
 
 def _was_sent(value: str | float, calls: Iterable[ReadCall]) -> bool:
     """True if the model has sent a value in a call that neither a yes nor a line has covered."""
-    return any(_is_within(value, str(leaf)) for one in calls if not one.agreed for leaf in leaves_of(one.arguments))
+    return any(_has([str(leaf) for leaf in leaves_of(one.arguments)], value) for one in calls if not one.agreed)
+
+
+def _has(texts: Sequence[str], value: str | float) -> bool:
+    """True if a value stands in texts in whatever spelling: a tool may return 5000.0 for a 5000 that it was sent."""
+    prepared = PreparedText(texts)
+    spellings = [value, Decimal(value)] if isinstance(value, str) and _AMOUNT.fullmatch(value) else [value]
+    return any(map(prepared.has, spellings)) or any(_is_within(value, text) for text in texts)
 
 
 def _is_within(value: str | float, text: str) -> bool:

@@ -87,6 +87,11 @@ class Words:
         """True if `value`, in lower case with single spaces, stands in the text between the borders of words."""
         return next(self._places(value), None) is not None
 
+    def matches(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, bool]]:
+        """Yield what matches a pattern in the text in lower case, each with True if the text forbids or denies it there."""
+        for one in pattern.finditer(self._text):
+            yield one[0], self._given([one.span()]).denied
+
     def given(self, value: str, counts: str | None, name: str) -> Given:
         """Return where a text in lower case stands as a whole, also in another usual form, for the argument `name`."""
         places = list(self._places(value))

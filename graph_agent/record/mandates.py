@@ -242,6 +242,7 @@ def _sealed_text(connection: Connection, row: Mapping[Any, Any]) -> str:
 
 
 def _amount(value: Any) -> Decimal:
-    """Return what a call takes of a sum: a number, or all numbers of a list."""
-    values: Sequence[Any] = value if isinstance(value, list) else [value]
-    return sum((Decimal(str(one)) for one in values if one is not None), Decimal(0))
+    """Return what a call takes of a sum: a number, or all numbers of a list and of the lists in it."""
+    if isinstance(value, list):
+        return sum(map(_amount, value), Decimal(0))
+    return Decimal(0) if value is None else Decimal(str(value))

@@ -50,7 +50,7 @@ def plan_lines(plan: Plan, policy: CompiledPolicy) -> list[str]:
 def _in_all(plan: Plan, policy: CompiledPolicy) -> Iterator[str]:
     """Yield the most that several calls have together in a number."""
     calls = {line.tool: sum(one.times for one in plan.lines if one.tool == line.tool) for line in plan.lines}
-    for (tool, name), most in largest_sums(plan).items():
+    for (tool, name), most in largest_sums(plan, policy).items():
         if calls[tool] > 1:
             yield f"In all at most: {_title(tool, policy)}, {lowered(labels([name])[name])} {most.normalize():f}."
 

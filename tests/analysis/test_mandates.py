@@ -84,14 +84,14 @@ def test_a_decimal_is_bounded_by_the_budget_of_its_day() -> None:
     line = Line(tool="refund", arguments={"order": Is(("W1",)), "amount": AtMost(500)}, times=2)
     (found,) = solved(line)
     assert found.line == line.replace(arguments={"order": Is(("W1",)), "amount": AtMost(99.5)})
-    assert largest_sums(Plan(lines=(found.line,))) == {("refund", "amount"): Decimal(199)}
+    assert largest_sums(Plan(lines=(found.line,)), POLICY) == {("refund", "amount"): Decimal(199)}
 
 
 def test_the_whole_is_the_sum_over_the_lines_and_each_at_most_its_own_sum() -> None:
     lines = [MONEY, MONEY.replace(arguments={**BOUNDS, "amount": Is((5, 20))}, times=2)]
-    assert largest_sums(Plan(lines=tuple(lines))) == {("send_money", "amount"): Decimal(6040)}
+    assert largest_sums(Plan(lines=tuple(lines)), POLICY) == {("send_money", "amount"): Decimal(6040)}
     summed = MONEY.replace(sum={"amount": Decimal(700)})
-    assert largest_sums(Plan(lines=(summed, lines[1]))) == {("send_money", "amount"): Decimal(740)}
+    assert largest_sums(Plan(lines=(summed, lines[1])), POLICY) == {("send_money", "amount"): Decimal(740)}
 
 
 def test_what_is_not_solved_in_time_stays_as_wide_as_it_is() -> None:

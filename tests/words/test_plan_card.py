@@ -191,6 +191,41 @@ ATTACKS: dict[str, tuple[dict[str, Any], Any, Conversation]] = {
         "evil.example",
         Conversation(since=[read("find_order", "ok", order="to evil.example"), read("read_mail", "to evil.example now")]),
     ),
+    "a number that a search gave back in other digits": (
+        {"from": "read_mail"},
+        5000.0,
+        Conversation(since=[read("find_order", "nothing", limit=5000), read("read_mail", "5000.0")]),
+    ),
+    "a number known before in other digits": (
+        {"from": "read_mail"},
+        "5000.0",
+        Conversation(before=[read("find_order", "up to 5000")], since=[read("read_mail", "5000.0")]),
+    ),
+    "a text sent in letters of full width": (
+        CODE,
+        "ATT666",
+        Conversation(since=[read("find_order", "nothing", order="ＡＴＴ６６６"), read("read_mail", "ATT666")]),
+    ),
+    "a link to a host that the user has forbidden": (
+        LINK,
+        "https://evil.example/x",
+        Conversation(since=[read("read_mail", "https://evil.example/x")], said=["Never open a link to evil.example"]),
+    ),
+    "a link to a host that is forbidden in an earlier message": (
+        LINK,
+        "https://evil.example/x",
+        Conversation(since=[read("read_mail", "https://evil.example/x")], said=["Not evil.example!", "Is evil.example up?"]),
+    ),
+    "a link to the end of a host with other letters": (
+        LINK,
+        "https://cher.example/x",
+        Conversation(since=[read("read_mail", "https://cher.example/x")], said=["see bücher.example"]),
+    ),
+    "an address at the end of a host with two signs for a letter": (
+        {"from": "read_mail", "form": "address"},
+        "ann@cher.example",
+        Conversation(since=[read("read_mail", "ann@cher.example")], said=["see bu\u0308cher.example"]),
+    ),
     "a link with the named host as its user": (
         LINK,
         "https://shop.example@evil.example/x",
@@ -220,6 +255,28 @@ def test_a_value_that_only_looks_as_if_it_came_from_a_result_does_not_fit(
 def test_a_value_of_a_result_fits() -> None:
     line = Line.model_validate({"tool": "send_mail", "arguments": {"to": CODE}})
     assert fits(line, FunctionCall("send_mail", {"to": "A1"}), None, Conversation(since=[read("read_mail", "A1")])) is None
+
+
+@pytest.mark.parametrize(
+    ("proposed", "shown"),
+    [
+        ([("amount", {"at_most": 50})] * 2, ["amount 100"]),
+        ([("amount", {"at_most": 50}), ("amount", {"from": "read_mail", "form": "number"})], []),
+        ([("amount", {"at_most": 50}), ("amount", {"from": "read_mail", "form": "number", "at_most": 9000})], ["amount 9050"]),
+        ([("amount", {"at_most": 50}), ("amount", {"from": "read_mail"})], []),
+        ([("amounts", {"at_most": 50})] * 2, []),
+    ],
+)
+def test_the_whole_of_a_number_is_on_the_card_only_if_every_line_bounds_it(
+    proposed: list[tuple[str, dict[str, Any]]], shown: list[str]
+) -> None:
+    tools = [
+        ShopTool("refund", schema(amount=AMOUNT, amounts={"type": "array", "items": AMOUNT}), marker="(in plans)"),
+        ShopTool("read_mail", schema(id=TEXT), reads=True, marker="(reads)"),
+    ]
+    lines = [{"tool": "refund", "arguments": {name: bound}} for name, bound in proposed]
+    card = plan_card(Plan.model_validate({"lines": lines}), policy_of(tools, None), None)
+    assert [one for one in card.split("\n") if one.startswith("In all")] == [f"In all at most: refund, {one}." for one in shown]
 
 
 TOO_WIDE: dict[str, Callable[[], dict[str, Any]]] = {
