@@ -9,7 +9,6 @@ from typing import Final
 from graph_agent.graph.batch import Batch, read_calls
 from graph_agent.graph.card import AskedCall, is_too_long_together
 from graph_agent.graph.undo import read_object, restored_before
-from graph_agent.models.canonical import digest
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.mandate import WantedDraw
 from graph_agent.policy.call_in_hand import CallInHand, Evidence, EvidenceKind, Gate, GuardVerdict
@@ -110,8 +109,8 @@ async def _measure_card(hand: CallInHand, batch: Batch) -> Evidence:
 
 
 async def _read_requests(hand: CallInHand, batch: Batch) -> Evidence:
-    call_digest = digest([hand.name, hand.arguments])
-    return hand.evidence._replace(requests=await batch.runtime.ports.known_requests(call_digest))
+    call = FunctionCall(name=hand.name, arguments=hand.arguments)
+    return hand.evidence._replace(requests=await batch.runtime.ports.known_requests(call))
 
 
 READERS: Final[Mapping[EvidenceKind, Reader]] = MappingProxyType(

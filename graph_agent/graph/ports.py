@@ -75,7 +75,7 @@ class TurnPorts(FactPorts, Protocol):
     def differing_rules(self, pending: PendingAction) -> list[str]:
         """Return which rules in force here differ from those of the question `pending`; see `CompiledPolicy.differences`."""
 
-    async def known_requests(self, call_digest: str) -> KnownRequests:
+    async def known_requests(self, call: FunctionCall) -> KnownRequests:
         """Return what is known about earlier approval requests of this turn's user, in view of a new one for this call."""
 
     async def consume(self, pending: PendingAction, *, yes: bool | None) -> bool:

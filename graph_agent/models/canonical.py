@@ -23,6 +23,11 @@ def plain_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def same_call_digest(tool_name: str, arguments: Any) -> str:
+    """Return the digest of a call: the same call has the same one, however its numbers are written."""
+    return digest([tool_name, plain_numbers(arguments)])
+
+
 def without_nulls(value: Any) -> Any:
     """Return a JSON value without the fields of objects that are null: to have none is the same."""
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from graph_agent.models.approval import MAX_RENEWALS, ApprovalAnswer, ApprovalState, RequiredEvidence, count_approvals
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
-from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.canonical import canonical_json, digest, same_call_digest
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
 from graph_agent.models.mandate import Plan, RecordedPlan
@@ -364,8 +364,8 @@ class ApprovalRequest(Frozen):
 
     @property
     def call_digest(self) -> str:
-        """SHA-256 of the tool and its arguments: the same call has the same."""
-        return digest([self.action.tool_name, self.action.arguments])
+        """SHA-256 of the tool and its arguments: the same call has the same, however its numbers are written."""
+        return same_call_digest(self.action.tool_name, self.action.arguments)
 
 
 class ClosedRequest(Frozen):

@@ -6,7 +6,7 @@ so a call was drawn before the revocation, or it was not drawn. A draw counts un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final

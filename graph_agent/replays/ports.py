@@ -158,9 +158,9 @@ class WhatIfPorts:
         # The question was asked under the recorded rules, and the other ones judge the call.
         return list(self._next(EntryKind.RULES, pending.asked_under.to_json()) or [])
 
-    async def known_requests(self, call_digest: str) -> KnownRequests:
+    async def known_requests(self, call: FunctionCall) -> KnownRequests:
         recorded = self._entries[EntryKind.KNOWN_REQUESTS]
-        is_same = bool(recorded) and recorded[0].request == call_digest
+        is_same = bool(recorded) and recorded[0].request == digest([call.name, call.arguments])
         return KnownRequests.model_validate(recorded.popleft().result) if is_same else KnownRequests()
 
     async def consume(self, pending: PendingAction, *, yes: bool | None) -> bool:  # noqa: ARG002 (the answer is recorded)

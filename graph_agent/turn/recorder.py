@@ -26,7 +26,7 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.step import Step
 from graph_agent.graph.stepping import walk, walk_edges
 from graph_agent.models.approval import KnownRequests
-from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.canonical import canonical_json, digest, same_call_digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import FactRead, Facts, PastUse, PastUses, total_of, uses_by_window, window_start
 from graph_agent.models.llm import FunctionCall, LLMErrorCause, LLMErrorCode, LLMMessage, LLMRequest, LLMResponse
@@ -233,16 +233,18 @@ class Recorder:
         self._append(EntryKind.CONSUME, request, unused)
         return unused
 
-    async def known_requests(self, call_digest: str) -> KnownRequests:
-        if (entry := self._replay_entry(EntryKind.KNOWN_REQUESTS, call_digest)) is not None:
+    async def known_requests(self, call: FunctionCall) -> KnownRequests:
+        request = digest([call.name, call.arguments])
+        if (entry := self._replay_entry(EntryKind.KNOWN_REQUESTS, request)) is not None:
             return KnownRequests.model_validate(entry.result)
         if self.interrupted:
             return KnownRequests()
         requests, context = self._ports().approvals, self.header.context
         # A policy that counts approvals is not used without a store.
         assert requests is not None
-        known = await requests.known(call_digest, context.user_id, context.conversation_id)
-        self._append(EntryKind.KNOWN_REQUESTS, call_digest, known.to_json())
+        same = same_call_digest(call.name, call.arguments)
+        known = await requests.known(same, context.user_id, context.conversation_id)
+        self._append(EntryKind.KNOWN_REQUESTS, request, known.to_json())
         return known
 
     @property

@@ -32,7 +32,8 @@ from graph_agent.question.inbox import Which
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import load_from_log
 from graph_agent.task_server.store import tasks
-from graph_agent.testing import OrderDesk, says
+from graph_agent.testing import OrderDesk, open_installation, says
+from graph_agent.tools.functions import FunctionTools
 from graph_agent.words.values import time_in_words
 from tests.chat.environment import Environment
 from tests.chat.test_recovered_yes import yes_to
@@ -250,6 +251,25 @@ async def test_the_same_call_waits_once_and_a_denied_one_is_refused(each_environ
     record = await record_of(environment, refused.decision_id)
     # The reason of the denial is for the user: no model reads it.
     assert "too much" not in str([one.result for one in record.entries])
+
+
+async def test_a_call_is_the_same_however_its_numbers_are_written() -> None:
+    sent: list[float] = []
+
+    def pay(amount: float) -> None:
+        """Pay."""
+        sent.append(amount)
+
+    rules = "permit (principal, action, resource); forbid (principal, action, resource) unless { context.approvals.boss > 0 };"
+    boss = ConditionsFile(rules, roles=("boss",))
+    model = [calls(("pay", {"amount": 5})), *[calls(("pay", {"amount": 5.0})), says("No.")] * 2]
+    async with open_installation(FunctionTools(pay), "## Available Tools\n- pay: Pay\n", model, conditions=boss) as client:
+        request = request_of(await client.send("pay 5"))
+        again = await client.send("pay 5")
+        assert f"(request {request.id})" in again.decision.notices[0]
+        await respond(client.chat, request, approve=False, roles=("boss",))
+        assert "Denied by 'bob' as boss." in (await client.send("pay 5")).decision.notices[0]
+    assert sent == []
 
 
 async def test_a_sixth_open_request_of_a_user_is_refused(each_environment: Environment) -> None:
