@@ -39,8 +39,12 @@ _DRAWN = (
 )
 
 
-def mint(connection: Connection, mandate: Mandate, sealer: Sealer) -> None:
-    """Store a mandate, in the transaction that has its yes. A repetition changes nothing."""
+def mint(connection: Connection, mandate: Mandate, time: ColumnElement[datetime], sealer: Sealer) -> None:
+    """Store a mandate, in the transaction that has its yes. A repetition changes nothing.
+
+    `time` is that of the database, as the one of stops: by a clock that is ahead, a stop after the yes would be before it.
+    """
+    now = connection.execute(select(time)).scalar_one().astimezone(UTC)
     row: dict[str, Any] = {
         "id": mandate.id,
         "user_id": mandate.user_id,
@@ -48,7 +52,7 @@ def mint(connection: Connection, mandate: Mandate, sealer: Sealer) -> None:
         "decision_id": mandate.decision_id,
         "plan": mandate.plan.to_json(),
         "asked_under": mandate.asked_under.to_json(),
-        "created_at": mandate.created_at,
+        "created_at": min(mandate.created_at, now),
         "until": mandate.until,
         "state": MandateState.OPEN,
     }

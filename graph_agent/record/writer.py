@@ -299,7 +299,7 @@ class DatabaseAuditWriter(AuditWriter):
         def append_and_mint(connection: Connection) -> None:
             self._begin_append(connection, decision_id)
             _append(connection, decision_id, entries)
-            mint(connection, mandate, self._sealer)
+            mint(connection, mandate, self.database.time(), self._sealer)
 
         await self._write(append_and_mint, _continued(decision_id))
         self._has_stored(decision_id, len(entries))

@@ -31,7 +31,7 @@ def agree(home: Path, *users: str) -> None:
             created_at=now - timedelta(minutes=1),
             until=now + timedelta(minutes=59),
         )
-        database.write_now(lambda connection, mandate=mandate: mint(connection, mandate, Sealer(None)))  # type: ignore[misc]
+        database.write_now(lambda connection, mandate=mandate: mint(connection, mandate, database.time(), Sealer(None)))  # type: ignore[misc]
     database.close_now()
 
 

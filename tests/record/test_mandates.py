@@ -68,7 +68,7 @@ EVENTS = ("draw 30", "draw 50", "fail", "lose", "revoke", "expire")
 def test_every_order_of_draws_outcomes_and_ends_stays_within_the_line(log: Database) -> None:
     def play(connection: Connection) -> None:
         for name, events in ((str(n), one) for n, one in enumerate(product(EVENTS, repeat=4))):
-            mint(connection, mandate(name), SEALER)
+            mint(connection, mandate(name), log.time(), SEALER)
             kept: dict[int, int] = {}
             at, ended = NOW, False
             for number, event in enumerate(events, 1):
@@ -117,7 +117,7 @@ async def test_a_mandate_that_a_stop_covers_is_shown_as_revoked_and_draws_nothin
 
     def look(connection: Connection) -> None:
         agreed = {"created_at": at - timedelta(minutes=1), "until": at + timedelta(minutes=59)}
-        mint(connection, mandate().replace(**agreed), SEALER)
+        mint(connection, mandate().replace(**agreed), log.time(), SEALER)
         view = find_mandate(connection, "m1", at)
         assert view is not None
         assert [view] == list_mandates(connection, at)
@@ -131,7 +131,7 @@ async def test_a_mandate_that_a_stop_covers_is_shown_as_revoked_and_draws_nothin
 
 def test_a_draw_takes_the_first_line_with_room_and_only_calls_of_its_user(log: Database) -> None:
     def play(connection: Connection) -> None:
-        mint(connection, mandate("m1", TWICE.replace(times=1), TWICE), SEALER)
+        mint(connection, mandate("m1", TWICE.replace(times=1), TWICE), log.time(), SEALER)
         assert not drawn(connection, "m1", 1, 10, NOW, 1, user_id="bob")
         assert not drawn(connection, "m1", 1, 10, NOW - timedelta(seconds=1), 1)
         results = [drawn(connection, "m1", number, 10, NOW, 1, 2) for number in range(1, 5)]
@@ -145,7 +145,7 @@ def test_a_draw_takes_the_first_line_with_room_and_only_calls_of_its_user(log: D
 
 def test_a_mandate_that_another_has_written_or_widened_covers_nothing(log: Database) -> None:
     def play(connection: Connection) -> None:
-        mint(connection, mandate(), SEALER)
+        mint(connection, mandate(), log.time(), SEALER)
         assert find_open(connection, "ann", "c1", NOW, SEALER) == [mandate()]
         assert find_open(connection, "ann", "c1", NOW, Sealer(b"another key")) == []
         wide = Plan(lines=(TWICE.replace(times=20),)).to_json()
@@ -165,13 +165,13 @@ def test_a_mandate_that_another_has_written_or_widened_covers_nothing(log: Datab
 def test_a_mandate_is_minted_once_ended_once_and_erased_with_its_user(log: Database) -> None:
     def play(connection: Connection) -> None:
         for _ in range(2):
-            mint(connection, mandate(), SEALER)
+            mint(connection, mandate(), log.time(), SEALER)
         assert revoke_own(connection, "m1", "bob", NOW, log.time(), SEALER) is None
         revoked = revoke_own(connection, "m1", "ann", NOW, log.time(), SEALER)
         assert revoked == revoke_own(connection, "m1", "ann", NOW, log.time(), SEALER)
         assert revoke(connection, log.time(), SEALER, by="op") == 0
         void(connection, NOW)
-        mint(connection, mandate(), SEALER)
+        mint(connection, mandate(), log.time(), SEALER)
         (view,) = list_mandates(connection, NOW)
         assert (view.state, view.ended_by) == (MandateState.REVOKED, "ann")
         forget_mandates(connection, "ann")
@@ -183,7 +183,7 @@ def test_a_mandate_is_minted_once_ended_once_and_erased_with_its_user(log: Datab
 @pytest.mark.parametrize(("hours", "left"), [(0.5, 1), (2, 0)])
 def test_old_mandates_are_pruned_with_their_draws(log: Database, hours: float, left: int) -> None:
     def play(connection: Connection) -> None:
-        mint(connection, mandate(), SEALER)
+        mint(connection, mandate(), log.time(), SEALER)
         assert drawn(connection, "m1", 1, 10)
         prune_mandates(connection, NOW + timedelta(hours=hours))
         assert len(list_mandates(connection, NOW)) == left

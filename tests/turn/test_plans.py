@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -324,8 +325,11 @@ async def test_a_mandate_holds_for_later_messages_until_it_ends(
     assert len(await desk.sent()) == (became_of_it is EXECUTED)
 
 
-async def test_a_stop_since_the_yes_has_revoked_the_mandate_also_if_it_has_ended(log: Database) -> None:
-    desk = Desk(log, [plan(), says("Which one?"), calls(refund()), says("Done.")])
+@pytest.mark.parametrize(
+    "clock", [ManualClock(), ManualClock(datetime.now(UTC) + timedelta(minutes=2))], ids=["behind", "ahead"]
+)
+async def test_a_stop_since_the_yes_has_revoked_the_mandate_also_if_it_has_ended(log: Database, clock: ManualClock) -> None:
+    desk = Desk(log, [plan(), says("Which one?"), calls(refund()), says("Done.")], clock=clock)
     await desk.say()
     await desk.say("yes")
     await stop_and_resume(desk)
