@@ -71,6 +71,15 @@ async def test_what_was_done_follows_on_a_line_of_its_own() -> None:
     assert finished.decision.reply.split("\n")[-1] == "Already done: Add task 'call mom'."
 
 
+async def test_a_read_repeated_after_a_change_goes_on() -> None:
+    server = reads()
+    server.answers["add_task"] = done({"receipt": "added"})
+    rounds = [calls(LIST), calls(ADD), calls(LIST), calls(("add_task", {"description": "buy milk"})), says("Both are added.")]
+    finished = await engine_of(*rounds, server=server).run(asks())
+    assert finished.decision.reply.startswith("Both are added.")
+    assert len(server.sent) == 4
+
+
 async def test_a_repeated_change_ends_the_rounds_too() -> None:
     server = TableServer({"add_task": done({"preview": "call mom"})})
     finished = await engine_of(*[calls(ADD)] * 3, server=server).run(asks())
