@@ -8,7 +8,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import PendingCall
 from graph_agent.models.llm import LLMErrorCause
 from graph_agent.models.record import CallDisposition
-from graph_agent.models.said import Said, SaidCall, SaidState
+from graph_agent.models.said import SaidCall, SaidState
 from graph_agent.policy.committed import MADE, reads_like_failure
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.reasons import ReasonCode
@@ -20,7 +20,7 @@ from graph_agent.reply.text import clean_reply, one_line
 from graph_agent.words.reasons import rule_of
 from graph_agent.words.receipts import added_rows, confirmed_reply, quoted_refusal
 from graph_agent.words.results import in_reply, result_rows
-from graph_agent.words.said import brief_of, in_line, say
+from graph_agent.words.said import brief_of, in_line, said_in_turn
 
 _MAX_SAID = 1_000
 _MAX_WHY = 300
@@ -146,20 +146,16 @@ def _report_one_of_several(call: TurnCall, shown: PendingCall, policy: CompiledP
 
 
 def _reply(call: TurnCall, rule: ToolRule) -> Parts:
-    return confirmed_reply(rule, call.arguments, _said(call, rule), call.result)
+    return confirmed_reply(rule, call.arguments, said_in_turn(call, rule), call.result)
 
 
 def _rows_of(call: TurnCall, rule: ToolRule) -> Parts:
     """Return what a server has returned about a call that was not done, as the end of a reply."""
-    return in_reply(result_rows(rule, call.arguments, _said(call, rule), call.result))
+    return in_reply(result_rows(rule, call.arguments, said_in_turn(call, rule), call.result))
 
 
 def _line_of(call: TurnCall, rule: ToolRule) -> str:
-    return in_line(_said(call, rule))
-
-
-def _said(call: TurnCall, rule: ToolRule) -> Said:
-    return call.said or say(rule, call.arguments)
+    return in_line(said_in_turn(call, rule))
 
 
 def _why_undone(call: TurnCall) -> str:

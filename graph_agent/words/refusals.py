@@ -10,7 +10,7 @@ from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.fixed import refused
 from graph_agent.reply.text import counted, one_line
 from graph_agent.words.reasons import rule_of
-from graph_agent.words.said import in_line, say
+from graph_agent.words.said import in_line, said_in_turn
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING, CallDisposition.WAITS})
 
@@ -50,4 +50,4 @@ def _describe(call: TurnCall, policy: CompiledPolicy) -> str:
         return ""
     if call.has_invalid_arguments or not call.arguments:
         return one_line(rule.title)
-    return in_line(call.said or say(rule, call.arguments))
+    return in_line(said_in_turn(call, rule))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_agent.models.record import CallDisposition
-from graph_agent.models.said import Said
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.policy.turn_call import TurnCall
@@ -13,7 +12,7 @@ from graph_agent.reply.authored import Parts, by_code
 from graph_agent.reply.fixed import REPEATED_AND_FAILED_REPLY, REPEATED_REPLY
 from graph_agent.words.receipts import quoted_refusal
 from graph_agent.words.results import in_reply, result_rows
-from graph_agent.words.said import in_line, say
+from graph_agent.words.said import in_line, said_in_turn
 
 _MAX_RESULTS = 3
 """The number of results that are said, the last ones."""
@@ -34,15 +33,11 @@ def repeated_reply(calls: Sequence[TurnCall], policy: CompiledPolicy) -> Parts:
 
 def _read(call: TurnCall, rule: ToolRule) -> Parts:
     """Return a read in words, and what it has returned."""
-    return by_code(f"\n\n{in_line(_said(call, rule))}:") + (_rows(call, rule) or by_code(" nothing"))
+    return by_code(f"\n\n{in_line(said_in_turn(call, rule))}:") + (_rows(call, rule) or by_code(" nothing"))
 
 
 def _rows(call: TurnCall, rule: ToolRule) -> Parts:
-    return in_reply(result_rows(rule, call.arguments, _said(call, rule), call.result))
-
-
-def _said(call: TurnCall, rule: ToolRule) -> Said:
-    return call.said or say(rule, call.arguments)
+    return in_reply(result_rows(rule, call.arguments, said_in_turn(call, rule), call.result))
 
 
 def _was_read(call: TurnCall, policy: CompiledPolicy) -> bool:

@@ -33,6 +33,8 @@ _MAX_COLUMNS: Final = 6
 _MAX_CELL: Final = 60
 _MAX_JSON: Final = 200_000
 """The longest text that is read as JSON, in characters."""
+_MAX_DEPTH: Final = 20
+"""The number of lists and objects inside one another that a text of JSON may have."""
 _MORE: Final = "[…] (the rest is not shown)"
 
 
@@ -106,9 +108,19 @@ def _from_json(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON:
         return text
     try:
-        return json.loads(text, parse_constant=_refuse)
+        data = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return text
+    return text if _is_too_deep(data) else data
+
+
+def _is_too_deep(data: Any) -> bool:
+    """True for data that would take too much of the stack of what walks it."""
+    level = [data]
+    for _ in range(_MAX_DEPTH):
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [part for parts in inner for part in parts]
+    return bool(level)
 
 
 def _refuse(constant: str) -> Any:

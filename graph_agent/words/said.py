@@ -22,6 +22,7 @@ from graph_agent.policy.call_in_hand import CallInHand
 from graph_agent.policy.sentence import ARGUMENTS, PREVIEW, Place
 from graph_agent.policy.sentence_reads import NOTHING_READ, ReadValues
 from graph_agent.policy.tool_rule import ToolRule
+from graph_agent.policy.turn_call import TurnCall
 from graph_agent.reply.text import one_line
 from graph_agent.words.values import MAX_SHOWN, brief, by_name, label, labels, lowered, part_of, spoken
 
@@ -94,6 +95,11 @@ def say_call(hand: CallInHand, result: ToolResult | None = None) -> Said:
     """Return the sentence and the details of a call in hand, with what was read for its gates, and after it by its `result`."""
     known = Known.of(hand)
     return say(hand.rule, hand.arguments, known if result is None else known.after(hand.rule, result))
+
+
+def said_in_turn(call: TurnCall, rule: ToolRule) -> Said:
+    """Return a call of a turn as it was said when it was taken; by its arguments if it was not."""
+    return call.said or say(rule, call.arguments)
 
 
 def described_by(rule: ToolRule, result: ToolResult) -> Mapping[str, str]:

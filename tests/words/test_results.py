@@ -163,7 +163,7 @@ def test_what_has_nothing_to_see_has_no_row(data: Any) -> None:
     assert rows(data) in ((), rows({"text": "\u200b"}))
 
 
-@pytest.mark.parametrize("text", ["[1, 2", "{'a': 1}", '{"a": NaN}', "[" * 5_000, "[x](y)"])
+@pytest.mark.parametrize("text", ["[1, 2", "{'a': 1}", '{"a": NaN}', "[" * 5_000, "[" * 500 + "]" * 500, "[x](y)"])
 def test_what_only_looks_like_json_is_a_text(text: str) -> None:
     (row,) = rows({"text": text})
     assert row.text[0] in "'\""
