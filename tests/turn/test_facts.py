@@ -163,7 +163,7 @@ async def test_a_fact_can_be_made_from_another_one() -> None:
     ]
     second = await run.say()
     assert second.decision.notices == [
-        "Not done: return items (method 'gift_1', order 'W1'). Back to where it came from (paid_with = 'card_1')."
+        "Not done: return items (method 'gift_1', order 'W1'). Back to where it came from (paid with = 'card_1')."
     ]
     third = await run.say()
     assert "A method of the customer; back to where it came from" in third.decision.notices[0]

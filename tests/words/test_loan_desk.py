@@ -128,7 +128,7 @@ async def test_the_texts_of_a_loan_desk_in_a_session_of_a_dozen_messages() -> No
         assert refused.decision.notices == [
             "Not done: charge €120.00 for 'camera' (loan 1).",
             "Not done: extend loan 3 until 2 February 2027. "
-            "Only an open loan is extended (loan_record 3: status = 'returned').",
+            "Only an open loan is extended (loan record 3: status = 'returned').",
         ]
         aside = await last_card(client, asked.conversation_id)
         assert (aside.heading, aside.note) == ("Set aside by your next message", "Nothing was changed.")

@@ -180,7 +180,7 @@ def described(types: Mapping[str, CedarType], named: Iterable[tuple[str, ...]], 
     fields: dict[str, list[str]] = {}
     for name, *steps in sorted(set(named)):
         shown = _shown(known.values.get(name), steps) if name in known.values and steps else None
-        fields.setdefault(name, []).extend([] if shown is None else [f"{'.'.join(steps)} = {shown}"])
+        fields.setdefault(name, []).extend([] if shown is None else [f"{_in_words('.'.join(steps))} = {shown}"])
     return one_line("; ".join(_object(name, types, known, shown) for name, shown in fields.items()), _MAX_REASON)
 
 
@@ -212,14 +212,18 @@ def _fields(type_: CedarType, value: Any, path: str) -> Iterator[tuple[str, Any]
 
 
 def _object(name: str, types: Mapping[str, CedarType], known: CallFacts, fields: Sequence[str]) -> str:
-    about = " ".join([name, *(_text(one) for one in known.about.get(name, ()))])
+    about = " ".join([_in_words(name), *(_text(one) for one in known.about.get(name, ()))])
     if name not in known.values:
         return f"{about}: not found"
     if fields:
         return f"{about}: {', '.join(fields)}"
     type_ = types.get(name)
     is_object = type_ is None or type_.kind is Kind.RECORD
-    return about if is_object else f"{name} = {_text(known.values[name])}"
+    return about if is_object else f"{_in_words(name)} = {_text(known.values[name])}"
+
+
+def _in_words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _shown(value: Any, steps: Sequence[str]) -> str | None:
