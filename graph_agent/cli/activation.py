@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.analysis.comparison import compare
-from graph_agent.analysis.questions import AnalysisResult, Answer, prove
+from graph_agent.analysis.questions import AnalysisResult, Answer, Change, prove
 from graph_agent.bootstrap.candidate_rules import CandidateRules, rules_of_files, stored_rules
 from graph_agent.bootstrap.policies import load_accepted_policy
 from graph_agent.bootstrap.rules_versions import read_version
@@ -132,6 +132,13 @@ class _Gate:
             before = self.run(load_accepted_policy(old.settings, self.stores.database))
             return [*compare(before, policy, self.seconds), *files_compared(old, candidate.version)]
 
+    def given_up(self, candidate: CandidateRules) -> Iterator[AnalysisResult]:
+        """Yield that earlier rules have other promises than those in force, which `activate` would keep."""
+        kept = "" if self.now is None else self.now[1].parts.get("promises", "")
+        if kept.strip() and kept != candidate.rule_set.parts.get("promises", ""):
+            why = "those in force are not a part of these rules: what is activated later need not keep them"
+            yield AnalysisResult("promises", Change.WIDER, why=why)
+
 
 def _activate(
     gate: _Gate,
@@ -160,6 +167,8 @@ def _activate(
             print_error(f"{one.answer.upper()}: the promise '{one.name}'. {line_of(one)}")
         raise typer.Exit(FAILED)
     results = gate.differences(policy, candidate)
+    if kind is ActivationKind.ROLLBACK:
+        results += gate.given_up(candidate)
     for one in results:
         typer.echo(visible(line_of(one)))
     if now is not None and not results:

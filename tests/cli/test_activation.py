@@ -98,6 +98,15 @@ def test_a_promise_in_force_must_be_kept(cli: Cli, strict: str, loose: str, tmp_
     assert activate(cli, "--conditions", loose, "--allow-new")[0] == 0
 
 
+def test_going_back_to_rules_without_the_promises_in_force_needs_an_option(cli: Cli, strict: str, tmp_path: Path) -> None:
+    activate(cli, "--conditions", strict)
+    promises = written(tmp_path, "promises.cedar", PROMISE)
+    assert activate(cli, "--conditions", strict, "--promises", promises)[0] == 0
+    back = cli("rules", "rollback", "--reason", "a test")
+    assert (back.code, "permits more now: promises" in back.out, "--allow-new" in back.err) == (1, True, True)
+    assert cli("rules", "rollback", "--reason", "a test", "--allow-new").code == 0
+
+
 def test_nothing_is_activated_unless_the_expected_rules_are_in_force(cli: Cli, strict: str, loose: str) -> None:
     assert activate(cli, "--conditions", loose, "--expect", "7")[0] == 1
     assert cli("rules", "list").out.startswith("No rules")
