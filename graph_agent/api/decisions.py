@@ -36,6 +36,7 @@ from graph_agent.replays.argument_sources import earlier_calls
 from graph_agent.replays.visited_states import VisitedState, visited_states
 from graph_agent.reply.causes import FailureCause
 from graph_agent.validation.case_writer import dump_fixtures, fixture_from_log
+from graph_agent.words.rules import in_shadow
 
 router = APIRouter(prefix="/api", tags=["decisions"])
 
@@ -72,6 +73,8 @@ class DecisionDetail(LoggedDecision):
     result: AgentDecision | None
     """The decision as the client got it, with its receipts; None while the turn runs."""
     tool_invocations: list[ToolInvocation]
+    in_shadow: list[str]
+    """A sentence for each call and each rule in the shadow that would have decided otherwise."""
     llm_calls: list[LoggedModelCall]
     state_ends_us: list[int]
     """The time when each of `states` ended, in microseconds after the turn began; empty while the turn runs."""
@@ -126,6 +129,7 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
         cause=None if record is None else failure_cause(record),
         result=None if record is None else record.decision,
         tool_invocations=trace.tool_invocations,
+        in_shadow=in_shadow(trace.tool_invocations),
         llm_calls=[_without_adapter_text(call) for call in trace.llm_calls],
         state_ends_us=[] if record is None else record.state_ends_us,
         operations=trace.operations,

@@ -43,6 +43,7 @@ from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log
 from graph_agent.suggestions.trial import RecordedShadows, Trial
 from graph_agent.words.outcomes import Ending, kind_of_ending, words_of_ending, words_of_type
+from graph_agent.words.rules import SHADOW_WORDS
 
 router = APIRouter(prefix="/api", tags=["replay"])
 
@@ -179,6 +180,11 @@ async def _replay(request: Request, caller: Caller, asked: ReplayRequest, *, flo
     return EventStream(events, state.replay_streams, caller.user_id)
 
 
+def _said(call: ShadowedCall) -> dict[str, Any]:
+    """Return a call with the words of each verdict on it."""
+    return {**call._asdict(), "said": [SHADOW_WORDS[decision] for _, decision in call.verdicts]}
+
+
 async def _shadow_rules(runtime: Runtime, what_if: WhatIf) -> list[str]:
     """Return the names of the rules in the shadow of the other conditions, or else of those in force."""
     policy = (await runtime.engine.prepare()).policy
@@ -254,7 +260,7 @@ async def _flows(
             user_id = "" if header is None else header.context.user_id
             trial.add_what_if(found.name, user_id, calls, flow.pop("ended_early"), had)
             message = messages.pop(found.name)[:_MESSAGE_CHARACTERS]
-            items.append({"decision_id": found.name, "message": message, **flow, "shadow": [call._asdict() for call in calls]})
+            items.append({"decision_id": found.name, "message": message, **flow, "shadow": list(map(_said, calls))})
             if now() - sent >= _FLUSH_SECONDS:
                 yield event("flows", {"items": items})
                 items, sent = [], now()

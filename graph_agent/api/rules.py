@@ -31,6 +31,7 @@ from graph_agent.policy.constitution_edits import ToolLine, with_limit, with_too
 from graph_agent.policy.tool_rule import EffectProof
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.words.reasons import NOT_SERVED
+from graph_agent.words.rules import PROOF_WORDS
 
 router = APIRouter(prefix="/api", tags=["rules"])
 
@@ -90,6 +91,9 @@ class ToolRow(Frozen):
     max_per_message: int | None
     proof: EffectProof | None
     """The way to learn the outcome of a change whose answer was lost; None for a read, and for a tool without a rule."""
+    proof_word: str
+    """The same in one word, and `proof_meaning` as a sentence; empty without one."""
+    proof_meaning: str
     conditions: list[ConditionRow]
 
 
@@ -246,6 +250,8 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
         elif described and not any(one.effect == "permit" for one in about):
             why = "no condition permits it"
         asks = grant is not None and grant.requires_confirmation
+        proof = None if rule is None else rule.proof
+        word, meaning = ("", "") if proof is None else PROOF_WORDS[proof]
         rows.append(
             ToolRow(
                 name=tool,
@@ -253,7 +259,9 @@ def _rows(runtime: Runtime, policy: CompiledPolicy) -> list[ToolRow]:
                 verdict="refused" if why is not None else "asks" if asks else "runs",
                 why=why,
                 max_per_message=None if grant is None else grant.max_per_message,
-                proof=None if rule is None else rule.proof,
+                proof=proof,
+                proof_word=word,
+                proof_meaning=meaning,
                 conditions=[one for one in about if one.effect == "forbid"],
             )
         )

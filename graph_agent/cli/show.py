@@ -27,6 +27,7 @@ from graph_agent.models.sources import BatchSources
 from graph_agent.reply.fixed import QUESTION_END, sentences_before
 from graph_agent.reply.text import counted, exact, one_line, quoted, visible
 from graph_agent.words import values
+from graph_agent.words.rules import shadow_of
 from graph_agent.words.said import said_of
 
 _LABEL_WIDTH = 14
@@ -34,13 +35,6 @@ _AUTHOR_WIDTH = 8
 _MAX_CHARS = 200
 _NO_LIMIT = 10_000_000
 """More characters than an action can have."""
-SHADOW_WORDS = {
-    "asks": "would have asked the user about it",
-    "waits": "would have asked other people about it",
-    "refused": "would have refused it",
-    "unknown": "cannot judge it: the record does not have what the rule reads",
-}
-"""The verdict of a rule in the shadow, in words."""
 _IMITATION = re.compile(r"(?:\s|‹U\+[^›]*›)*[✓✔☑✅🗸🗹√⍻ꪜ!！﹗ǃ❗❕‼]")
 """A line that begins, behind spaces and hidden characters, with the sign of a receipt or a notice or one that looks like it."""
 
@@ -245,7 +239,7 @@ def _print_tool_call(call: ToolInvocation) -> None:
     if call.result is not None:
         _row("", shorten(call.result))
     for verdict in call.shadow:
-        _row("", f"in the shadow: {quoted(verdict.rule)} {SHADOW_WORDS[verdict.decision]}", "yellow")
+        _row("", f"in the shadow: {shadow_of(verdict)}", "yellow")
 
 
 def _print_texts(decision: AgentDecision) -> None:

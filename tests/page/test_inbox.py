@@ -44,7 +44,7 @@ def test_the_questions_of_all_conversations_are_counted_and_answered_in_the_inbo
         # Nothing moves under the pointer, which may still be pressed.
         assert abs(cards.nth(1).evaluate(TOP) - top) < 1
         cards.nth(1).get_by_role("button", name="Decline").click()
-        expect(cards.nth(1).locator("h2")).to_have_text("You declined")
+        expect(cards.nth(1).locator("h2")).to_have_text("Declined")
         expect(page.get_by_role("link", name="Inbox", exact=True)).to_be_visible()
         cards.first.get_by_role("link", name="add a task to call mom").click()
         expect(page.locator(".card.closed")).to_have_attribute("data-state", "done")

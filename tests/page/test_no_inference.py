@@ -9,7 +9,10 @@ import pytest
 
 from graph_agent.models.card import CardState
 from graph_agent.models.decision import DecisionType, OutcomeCategory
+from graph_agent.models.mandate import MandateState
 from graph_agent.models.said import SaidState
+from graph_agent.policy.tool_rule import EffectProof
+from graph_agent.question.tables import QuestionState
 
 SOURCES = Path(__file__).parents[2] / "ui" / "src"
 
@@ -47,7 +50,9 @@ def test_only_what_is_no_text_of_the_api_is_taken_apart() -> None:
     assert found == _READS.keys()
 
 
-@pytest.mark.parametrize("codes", [DecisionType, OutcomeCategory, CardState, SaidState])
+@pytest.mark.parametrize(
+    "codes", [DecisionType, OutcomeCategory, CardState, SaidState, EffectProof, MandateState, QuestionState]
+)
 def test_no_code_of_a_decision_or_a_card_has_words_in_the_page(codes: type[CardState]) -> None:
     """A table or a switch from codes to words would be a second one beside that of the server."""
     names = "|".join(re.escape(one) for one in codes)
@@ -56,5 +61,30 @@ def test_no_code_of_a_decision_or_a_card_has_words_in_the_page(codes: type[CardS
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-_OWN = ("machine/sign.tsx", "shared/meanings.ts")
-"""Tables of other codes with the same names: the drawn signs of calls, and what rules in the shadow would do."""
+_OWN = ("machine/sign.tsx",)
+"""Tables of other codes with the same names: the drawn signs of calls."""
+
+
+def test_no_table_of_the_page_says_what_a_rule_or_a_call_does() -> None:
+    """A table of words is about parts of the page itself, and not about values of the API."""
+    table = re.compile(r'const (\w+): Readonly<Record<([^>]*)>> = \{\s*(?:"[^"]*"|\w+): *[\["`]')
+    found = {f"{name} {one[0]}" for name, text in sources() for one in table.findall(text)}
+    assert found == _TABLES.keys()
+
+
+_TABLES = {
+    "behavior/compare.tsx TITLES": "headings of columns",
+    "behavior/view.tsx CATEGORY_COLORS": "colors",
+    "lab/analysis.tsx MARKS": "the answers of the solver, which are words of `policy prove`",
+    "lab/edits.ts CONDITIONS": "texts that a button writes into the editor",
+    "lab/rules_panel.tsx FILES": "names of files",
+    "lab/rules_panel.tsx HINTS": "what the editors are for",
+    "lab/rules_panel.tsx TITLES": "headings of the editors",
+    "machine/details.tsx PURPOSES": "the nine states",
+    "machine/layout.ts ROUTES": "drawn lines",
+    "machine/sign.tsx LINES": "drawn signs",
+    "main.tsx TITLES": "titles of the views",
+    "shared/markdown.tsx REFERENCES": "characters of Markdown",
+    "shared/meanings.ts WORDS": "the glossary",
+}
+"""The tables of texts, and what they are."""

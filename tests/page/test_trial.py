@@ -78,7 +78,7 @@ def test_the_switch_puts_a_rule_in_the_shadow_and_the_trial_lists_the_decisions(
         listed.click()
         expect(page).to_have_url(re.compile("/decisions/"))
         shadow = page.get_by_role("region", name="In the shadow")
-        expect(shadow.get_by_role("listitem")).to_have_text(["add task: “no mom” would have refused it."])
+        expect(shadow.get_by_role("listitem")).to_have_text(["Add task: 'no mom' would have refused it."])
 
         page.get_by_role("link", name="Behavior").click()
         expect(page.get_by_role("row", name="no mom")).to_have_text("no mom100")

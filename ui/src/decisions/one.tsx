@@ -11,7 +11,7 @@ import { CodeLines } from "../shared/code_lines";
 import { decisionEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { counted, duration, fullTime, words } from "../shared/format";
-import { SHADOW_WORDS, WORDS } from "../shared/meanings";
+import { WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/visible";
 import { loadTopology, topology } from "../machine/machine";
@@ -140,21 +140,18 @@ function Findings({ found }: { found: readonly string[] }): VNode {
 
 /** What rules in the shadow would have decided otherwise. */
 function InShadow({ detail }: { detail: DecisionDetail }): VNode | null {
-  const calls = detail.tool_invocations.filter(({ shadow }) => shadow?.length);
-  if (calls.length === 0) return null;
+  if (detail.in_shadow.length === 0) return null;
   return (
     <section class="block" aria-labelledby="in-shadow">
       <h2 id="in-shadow" title={WORDS["Shadow"]}>
         In the shadow
       </h2>
       <ul class="findings">
-        {calls.map((call) =>
-          call.shadow?.map(({ rule, decision }) => (
-            <li key={`${call.sequence} ${rule}`}>
-              <Visible text={`${words(call.tool_name)}: “${rule}” ${SHADOW_WORDS[decision]}.`} />
-            </li>
-          )),
-        )}
+        {detail.in_shadow.map((sentence) => (
+          <li key={sentence}>
+            <Visible text={sentence} />
+          </li>
+        ))}
       </ul>
     </section>
   );

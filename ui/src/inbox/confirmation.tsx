@@ -1,5 +1,5 @@
 // A question that waits for the user's yes or no, and after the answer what became of it.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import { QuestionCard } from "../chat/card";
@@ -9,7 +9,7 @@ import { ApiError } from "../shared/client";
 import type { Card, ChatReply, QuestionSummary } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { Visible } from "../shared/visible";
-import { answerQuestion, loadInbox } from "./store";
+import { answerQuestion, loadInbox, readQuestion } from "./store";
 
 interface Props {
   readonly question: QuestionSummary;
@@ -23,6 +23,7 @@ export function Confirmation({ question, card, open, number = 1 }: Props): VNode
   const { conversation_id, conversation_title: title } = question;
   const [busy, setBusy] = useState(false);
   const [reply, setReply] = useState<ChatReply | null>(null);
+  const [after, setAfter] = useState<QuestionSummary | null>(null);
   const [failure, setFailure] = useState("");
   // Pressed again after a lost connection, it is the same request: it takes effect once.
   const key = useRef(crypto.randomUUID());
@@ -38,6 +39,12 @@ export function Confirmation({ question, card, open, number = 1 }: Props): VNode
     if (isOpen) height.current = element.getBoundingClientRect().height;
   });
 
+  const isGone = !isOpen && after === null;
+  useEffect(() => {
+    // It was answered elsewhere, was replaced, or has expired: the server says which.
+    if (isGone) void readQuestion(question.id).then(setAfter, () => undefined);
+  }, [isGone]);
+
   const answer = async (yes: boolean): Promise<void> => {
     // Another answer is another request.
     if (answered.current !== null && answered.current !== yes) key.current = crypto.randomUUID();
@@ -45,7 +52,9 @@ export function Confirmation({ question, card, open, number = 1 }: Props): VNode
     setBusy(true);
     setFailure("");
     try {
-      setReply((await answerQuestion(question.id, { yes, digest: question.digest }, key.current)).reply);
+      const given = await answerQuestion(question.id, { yes, digest: question.digest }, key.current);
+      setReply(given.reply);
+      setAfter(given.question);
       announce(conversation_id);
       await loadInbox();
     } catch (error) {
@@ -61,7 +70,7 @@ export function Confirmation({ question, card, open, number = 1 }: Props): VNode
       ) : (
         <section class="card closed" data-closed={reply ? "answered" : "gone"} aria-label={label}>
           <header>
-            <h2>{reply ? (answered.current ? "You confirmed" : "You declined") : "Answered elsewhere, replaced, or expired"}</h2>
+            <h2>{after?.shown?.heading ?? "Closed"}</h2>
           </header>
           <p class="change">
             <Visible text={question.description} />

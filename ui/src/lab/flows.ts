@@ -22,6 +22,8 @@ export interface Item {
 interface ShadowedCall {
   readonly call: string;
   readonly verdicts: readonly (readonly [rule: string, decision: ShadowDecision])[];
+  /** Each verdict in words. */
+  readonly said: readonly string[];
 }
 
 export type ShadowDecision = "asks" | "waits" | "refused" | "unknown";
@@ -32,6 +34,7 @@ export interface Shadowed {
   readonly message: string;
   readonly call: string;
   readonly decision: ShadowDecision;
+  readonly said: string;
 }
 
 /** What rules in the shadow would have changed, by their names. */
@@ -132,10 +135,11 @@ function counted(bands: readonly Band[], items: readonly Item[]): readonly Band[
 function listed(known: Flows["shadowed"], items: readonly Item[]): Flows["shadowed"] {
   const found = new Map(known);
   for (const { decision_id, message, shadow } of items) {
-    for (const { call, verdicts } of shadow) {
-      for (const [rule, decision] of verdicts) {
+    for (const { call, verdicts, said } of shadow) {
+      for (const [index, [rule, decision]] of verdicts.entries()) {
         const calls = found.get(rule) ?? [];
-        if (calls.length < KEPT) found.set(rule, [...calls, { decision_id, message, call, decision }]);
+        const one = { decision_id, message, call, decision, said: said[index] ?? "" };
+        if (calls.length < KEPT) found.set(rule, [...calls, one]);
       }
     }
   }

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import type { ConditionRow, ToolRow } from "../shared/client";
 import { download } from "../shared/download";
-import { PROOF_WORDS, WORDS } from "../shared/meanings";
+import { WORDS } from "../shared/meanings";
 import { Searchable } from "../shared/searchable";
 import { Visible } from "../shared/visible";
 import { CONDITIONS, withCondition } from "./edits";
@@ -63,9 +63,9 @@ function Row({ row }: { row: ToolRow }): VNode {
           <Visible text={row.name} />
         </code>
         {row.proof && (
-          <span class={`quiet ${row.proof === "none" ? "unknown" : ""}`} title={PROOF_WORDS[row.proof][1]}>
+          <span class={`quiet ${row.proof === "none" ? "unknown" : ""}`} title={row.proof_meaning}>
             <span class="visually-hidden">After a lost answer: </span>
-            {PROOF_WORDS[row.proof][0]}
+            {row.proof_word}
           </span>
         )}
       </span>

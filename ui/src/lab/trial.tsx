@@ -3,7 +3,6 @@ import { useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { addressOf } from "../shared/address";
 import { counted, integer } from "../shared/format";
-import { SHADOW_WORDS } from "../shared/meanings";
 import { Visible } from "../shared/visible";
 import type { Flows, RuleTrial, Shadowed } from "./flows";
 
@@ -51,7 +50,7 @@ function Rule({ name, rule, calls }: { name: string; rule: RuleTrial; calls: rea
                   <span class="row-text">
                     <Visible text={one.message} />
                   </span>
-                  <span class={`verdict ${one.decision === "refused" ? "refused" : "awaiting"}`}>{SHADOW_WORDS[one.decision]}</span>
+                  <span class={`verdict ${one.decision === "refused" ? "refused" : "awaiting"}`}>{one.said}</span>
                   <code>
                     <Visible text={one.call} />
                   </code>

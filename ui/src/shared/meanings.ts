@@ -1,21 +1,5 @@
 // The words of the page, each explained in one sentence: for the view Help, and where they are shown.
 
-/** What a rule in the shadow would have done with a call. */
-export const SHADOW_WORDS: Readonly<Record<"asks" | "waits" | "refused" | "unknown", string>> = {
-  asks: "would have asked the user about it",
-  waits: "would have asked other people about it",
-  refused: "would have refused it",
-  unknown: "cannot be judged: the record does not have what it reads",
-};
-
-/** The ways to learn what became of a change whose answer was lost: a short word, and its meaning. */
-export const PROOF_WORDS: Readonly<Record<"ledger" | "key" | "read" | "none", readonly [string, string]>> = {
-  ledger: ["ledger", "If the answer is lost, the ledger of its server says whether it was done."],
-  key: ["key", "If the answer is lost, the same call is sent again under its key: the server does it only once."],
-  read: ["reconciled", "If the answer is lost, a read finds whether it was done."],
-  none: ["unknown", "If the answer is lost, it stays unknown whether it was done."],
-};
-
 export const WORDS: Readonly<Record<string, string>> = {
   Constitution: "The file that lists what the assistant may do, and what you must confirm. The model reads it, and code enforces it.",
   Turn: "Everything from your message to the decision about it.",
