@@ -19,6 +19,7 @@ from starlette.requests import Request
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, located_violation
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, StorableText, require_storable
+from graph_agent.models.mandate import JobName
 from graph_agent.models.time_zone import KnownTimeZone, TimeZoneName
 from graph_agent.models.unique_keys import RepeatedKeyError, unique_keys
 from graph_agent.policy.constitution import MAX_CHARACTERS
@@ -97,6 +98,10 @@ class ChatRequest(Frozen):
         default=None,
         description="A typed yes or no answers only this question. Without it, it counts only if no other may be meant.",
     )
+    job: JobName = Field(
+        default="",
+        description="The message is a run of this job, in a new conversation, under the caller's standing plans for it.",
+    )
 
 
 class DryRunRequest(Frozen):
@@ -135,6 +140,7 @@ class MessageRequest(Frozen):
     shown: Shown | None = None
     dry_run: StrictBool = False
     time_zone: KnownTimeZone = ""
+    job: JobName = ""
 
 
 MESSAGES = (ChatRequest, AnswerRequest, DryRunRequest)

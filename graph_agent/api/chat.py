@@ -115,6 +115,7 @@ async def start_turn(request: Request, caller: Caller, sent: MessageRequest, ide
             roles=caller.roles,
             dry_run=sent.dry_run,
             time_zone=sent.time_zone,
+            job=sent.job,
         ),
         waited=waited,
     )

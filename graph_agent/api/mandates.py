@@ -15,7 +15,7 @@ from graph_agent.chat.answer import ChatReply
 from graph_agent.chat.mandates import MandateList, MandateService, MandateSummary, PlanOfDecision
 from graph_agent.chat.page_keys import MAX_KEY
 from graph_agent.chat.service import well_formed_id
-from graph_agent.models.mandate import PlanChoice
+from graph_agent.models.mandate import JobName, PlanChoice
 from graph_agent.turn.engine import WHOLE_PLAN
 
 router = APIRouter(prefix="/api", tags=["mandates"])
@@ -41,9 +41,14 @@ async def revoke_mandate(request: Request, caller: AuthenticatedCaller, mandate_
 
 
 @router.get("/decisions/{decision_id}/mandate", responses=ERRORS_BY_ID)
-async def plan_of_decision(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> PlanOfDecision:
+async def plan_of_decision(
+    request: Request,
+    caller: AuthenticatedCaller,
+    decision_id: IdInPath,
+    job: Annotated[JobName, Query(description="The job of a standing plan.")] = "",
+) -> PlanOfDecision:
     """Return the plan that does the changes of a decision of the caller again. Nobody is asked about it."""
-    return await _mandates(request).of_decision(caller.user_id, well_formed_id(decision_id))
+    return await _mandates(request).of_decision(caller.user_id, well_formed_id(decision_id), job)
 
 
 @router.post(
@@ -57,8 +62,9 @@ async def do_again(
 ) -> JSONResponse:
     """Ask the caller about a plan that does the changes of a decision of theirs again, in its conversation.
 
-    Code makes the plan; a body may have fewer or narrower lines of it, and a shorter time. `POST /api/chat` answers the
-    question by its id. 409 with NOT_REPEATABLE if no plan does anything of it again.
+    Code makes the plan; a body may have fewer or narrower lines of it, and a shorter time. With a `job` the plan stands for the
+    caller's runs of that job: for 30 days, or the `minutes`, at most 90 days. `POST /api/chat` answers the question by its id.
+    409 with NOT_REPEATABLE if no plan does anything of it again.
     """
     state, waited = services(request), waited_seconds(request)
     choice = await read_model(request, PlanChoice) if "content-type" in request.headers else WHOLE_PLAN

@@ -44,7 +44,9 @@ class MandateSummary(Frozen):
     state: MandateState
     """`open` if it still covers calls. One under other rules than those in force is void."""
     conversation_id: str
-    """It covers calls of this conversation alone."""
+    """The conversation of the yes. Without a job it covers calls of this conversation alone."""
+    job: str
+    """The job of a standing plan, which covers calls of the runs of this job alone; else empty."""
     decision_id: str
     """The decision of the yes."""
     lines: list[MandateLine]
@@ -103,16 +105,16 @@ class MandateService:
         last = found[-1].mandate if len(found) == size else None
         return MandateList(mandates=listed, next=None if last is None else next_after(last.created_at, last.id))
 
-    async def of_decision(self, user_id: str, decision_id: str) -> PlanOfDecision:
-        """Return the plan that does a decision of the user again. Raises DECISION_NOT_FOUND."""
-        found = await self.repeatable(user_id, decision_id)
+    async def of_decision(self, user_id: str, decision_id: str, job: str = "") -> PlanOfDecision:
+        """Return the plan that does a decision of the user again, or a standing one for a job. Raises DECISION_NOT_FOUND."""
+        found = await self.repeatable(user_id, decision_id, job)
         said = [] if found.plan is None else plan_lines(found.plan, await self._policy())
         return PlanOfDecision(plan=found.plan, said=said, left_out=list(found.left_out), problem=found.problem)
 
-    async def repeatable(self, user_id: str, decision_id: str) -> Repeatable:
+    async def repeatable(self, user_id: str, decision_id: str, job: str = "") -> Repeatable:
         """Return what of a decision of the user a plan permits again. Raises DECISION_NOT_FOUND."""
         try:
-            return (await self._engine.repeatable(decision_id, user_id))[1]
+            return (await self._engine.repeatable(decision_id, user_id, job))[1]
         except RecordUnavailableError as exc:
             raise service_unavailable() from exc
         except ConfigurationError as exc:
@@ -150,6 +152,7 @@ def _summary(view: MandateView, policy: CompiledPolicy) -> MandateSummary:
         id=mandate.id,
         state=state,
         conversation_id=mandate.conversation_id,
+        job=mandate.plan.job,
         decision_id=mandate.decision_id,
         lines=[MandateLine(tool=line.tool, said=words, drawn=drawn, times=line.times) for line, words, drawn in lines],
         created_at=mandate.created_at,

@@ -53,7 +53,7 @@ from graph_agent.models.decision import (
     content_problem,
 )
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.mandate import PlanChoice
+from graph_agent.models.mandate import JOB_NAME, PlanChoice
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.loop_throttle import LoopThrottle
@@ -174,8 +174,9 @@ class ChatService:
         `answers` is the user's answer to a pending action, by its id: it belongs to the action's conversation, and `content`
         is then only shown there. `shown` is the question that the client shows: a typed yes answers no other one. Conditions of
         the policy see the user's `roles`. The same `idem_key` with the same message gets the same answer, however often it is
-        sent. If the caller is cancelled, the turn is ended and its record closed first. A `dry_run` judges calls; it changes
-        nothing and answers no question.
+        sent. With the name of a `job` the message is a run of it, under the user's standing plans for that job. If the caller
+        is cancelled, the turn is ended and its record closed first. A `dry_run` judges calls; it changes nothing and answers no
+        question.
         """
         started = await self._start(TurnRequest(user_id, _words_of(content, fields.get("answers")), **fields), hooks)
         return started if isinstance(started, ChatAnswer) else await started.result()
@@ -285,7 +286,7 @@ class ChatService:
         if (before := await self._turns.answered(request)) is not None:
             # The rules may admit another plan meanwhile.
             return before
-        found = await self.mandates.repeatable(user_id, decision_id)
+        found = await self.mandates.repeatable(user_id, decision_id, choice.job)
         return await self._start(replace(request, again=wanted._replace(found=found.proposed(choice))))
 
     async def again(
@@ -572,6 +573,12 @@ def _well_formed(request: TurnRequest) -> TurnRequest:
         request = replace(request, conversation_id=well_formed_id(request.conversation_id))
     if request.idem_key is not None and not _KEY.fullmatch(request.idem_key):
         text = "An Idempotency-Key has 1 to 255 printable ASCII characters and no spaces."
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
+    if request.job and (request.conversation_id is not None or request.answers is not None):
+        text = "A run of a job begins with a message, in a new conversation."
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
+    if request.job and not JOB_NAME.fullmatch(request.job):
+        text = "The name of a job is 1 to 64 letters and digits, with dots, underscores and hyphens between."
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
     if request.dry_run and request.answers is not None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A dry run answers no question.")

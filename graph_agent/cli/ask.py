@@ -13,7 +13,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.cli.ended_requests import EndedRequests
 from graph_agent.cli.last_conversation import conversation_id_of, newest_conversation
 from graph_agent.cli.local_zone import local_zone
-from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, asking_as, known_roles, with_rules
+from graph_agent.cli.options import AsJson, Conversation, Job, Model, Roles, User, asking_as, known_roles, with_rules
 from graph_agent.cli.other_rules import print_other_rules
 from graph_agent.cli.pending_action import type_answer
 from graph_agent.cli.printed_answer import failed, print_hints, print_reason, send_and_print
@@ -51,6 +51,7 @@ def ask(
     go_on: Continue = False,
     token_file: TokenFile = None,
     model: Model = None,
+    job: Job = None,
     *,
     settings: Settings,
     timeout: Annotated[
@@ -79,6 +80,8 @@ def ask(
     roles = known_roles(settings.role_names, role)
     if dry_run and go_on:
         wrong_usage("--dry-run sends a message that answers no question: leave out -c")
+    if job is not None and (go_on or conversation is not None):
+        wrong_usage("a run of a --job begins a conversation: leave out -c and --conversation")
     if text is None and (not go_on or token_file is not None):
         wrong_usage("there is no message: graph-agent ask TEXT")
     elif go_on and conversation is not None:
@@ -106,7 +109,7 @@ def ask(
                 shown = ShownQuestion()
                 if content is None or read_consent(content) in _ANSWERS:
                     content, answers = type_answer(run, runtime, user, conversation, content)
-            asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run}
+            asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run, "job": job or ""}
             sending = send_with_key(runtime.chat.send, user, content, **asked, roles=roles, time_zone=local_zone())
             answer = send_and_print(run, sending, as_json=as_json)
             if conversation is not None:

@@ -87,7 +87,8 @@ def _line(view: MandateView) -> str:
     end = f" by {view.ended_by}" if view.ended_by else ""
     most = sum(line.times for line in mandate.lines)
     until = f"until {mandate.until:%Y-%m-%d %H:%M} UTC"
-    return f"{mandate.id}: {view.state}{end}, {until}, {drawn} of {counted(most, 'call')}, for {mandate.user_id}"
+    job = f", job {mandate.plan.job}" if mandate.plan.job else ""
+    return f"{mandate.id}: {view.state}{end}, {until}, {drawn} of {counted(most, 'call')}, for {mandate.user_id}{job}"
 
 
 def _in_words(line: Line) -> str:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.last import decision_id_of
-from graph_agent.cli.options import AsJson, Model, Roles, User, asking_as, known_roles, with_rules
+from graph_agent.cli.options import AsJson, Job, Model, Roles, User, asking_as, known_roles, with_rules
 from graph_agent.cli.pending_action import type_answer
 from graph_agent.cli.printed_answer import print_hints, print_reply
 from graph_agent.cli.running import FAILED, wrong_usage
@@ -19,7 +19,7 @@ from graph_agent.cli.show import json_line
 from graph_agent.cli.typed_answer import shows_questions
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import located_violation
-from graph_agent.models.mandate import MAX_MINUTES, PlanChoice
+from graph_agent.models.mandate import DAY, MAX_MINUTES, MAX_STANDING_MINUTES, PlanChoice
 from graph_agent.settings import Settings
 
 
@@ -27,6 +27,13 @@ from graph_agent.settings import Settings
 def ask_about_plan(
     decision: Annotated[str, typer.Argument(help="Do again what this decision has done; `last` is the newest one.")],
     minutes: Annotated[int | None, typer.Option("--minutes", min=1, max=MAX_MINUTES, help="Agree for a shorter time.")] = None,
+    job: Job = None,
+    days: Annotated[
+        int | None,
+        typer.Option(
+            "--days", min=1, max=MAX_STANDING_MINUTES // DAY, help="With --job: agree for so many days (default: 30)."
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the plan as JSON, and ask nothing.")] = False,
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Ask about the lines in this file, which permit less.")
@@ -41,13 +48,17 @@ def ask_about_plan(
     """Ask about a plan that does the changes of a decision again.
 
     You are asked in the terminal, or later with `ask -c` or on the page. To permit less, print the plan with --show, edit it,
-    and give it with --plan. Exits with 1 if no plan does anything of it again.
+    and give it with --plan. With --job the plan stands: it covers the calls of `ask --job` with that name. Exits with 1 if no
+    plan does anything of it again.
     """
-    choice, roles = _choice(plan, minutes), known_roles(settings.role_names, role)
+    if days is not None and (job is None or minutes is not None):
+        wrong_usage("--days is the time of a plan for a --job, in place of --minutes")
+    time = minutes if days is None else days * DAY
+    choice, roles = _choice(plan, time, job or ""), known_roles(settings.role_names, role)
     with open_command_runtime(settings, model=model, announce=False) as (runtime, run):
         decision_id = decision_id_of(decision, runtime.database, run)
         if show:
-            found = run(runtime.chat.mandates.repeatable(user, decision_id)).proposed(choice)
+            found = run(runtime.chat.mandates.repeatable(user, decision_id, choice.job)).proposed(choice)
             typer.echo(json_line(found.plan.to_json()))
             return
         answer = run(runtime.chat.again(user, decision_id, choice, roles=roles))
@@ -62,16 +73,14 @@ def ask_about_plan(
             raise typer.Exit(FAILED)
 
 
-def _choice(file: Path | None, minutes: int | None) -> PlanChoice:
-    """Return what the user has chosen of the plan: the lines in a file, and a shorter time."""
+def _choice(file: Path | None, minutes: int | None, job: str) -> PlanChoice:
+    """Return what the user has chosen of the plan: the lines in a file, a time, and the job for which it stands."""
     if file is None:
-        return PlanChoice(minutes=minutes)
+        return PlanChoice(minutes=minutes, job=job)
     try:
         choice = PlanChoice.model_validate_json(file.read_bytes())
     except OSError as exc:
         raise ConfigurationError(f"{file} cannot be read: {exc.strerror}") from exc
     except ValidationError as exc:
         raise ConfigurationError(f"{file} is no plan: {located_violation(exc)}") from None
-    if minutes is not None and choice.minutes is not None:
-        wrong_usage("the time is in --minutes, or in the file, not in both")
-    return choice if minutes is None else choice.replace(minutes=minutes)
+    return choice.replace(minutes=minutes or choice.minutes, job=job or choice.job)

@@ -15,6 +15,7 @@ import typer
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.running import wrong_usage
+from graph_agent.models.mandate import JOB_NAME
 from graph_agent.settings import Settings, read_settings
 
 
@@ -39,6 +40,16 @@ User = Annotated[str, option("--user", "ID", "Act as this user.", "the local use
 Conversation = Annotated[
     str | None, option("--conversation", "ID", "Continue this conversation, or the `last` one (default: a new one).")
 ]
+
+
+def _job_name(value: str | None) -> str | None:
+    """Return the name of a job. Raises a usage error for one that cannot be."""
+    if value is not None and not JOB_NAME.fullmatch(value):
+        raise typer.BadParameter("is 1 to 64 letters and digits, with dots, underscores and hyphens between")
+    return value
+
+
+Job = Annotated[str | None, option("--job", "NAME", "For the runs of this job, which has standing plans.", check=_job_name)]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
 Roles = Annotated[list[str] | None, option("--role", "ROLE", "Act with this role, which conditions can name; may be repeated.")]

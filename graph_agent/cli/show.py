@@ -178,6 +178,8 @@ def _print_header(header: RecordHeader, author: TextAuthor | None) -> None:
         _row("looks at", f"approval request {context.look.request}, for {context.look.viewer or 'the process that decides it'}")
     if context.undoes is not None:
         _row("undoes", f"decision {shorten(context.undoes.decision_id)}")
+    if context.job:
+        _row("job", shorten(context.job))
     if context.proposed is not None:
         _row("plan for", f"decision {shorten(context.proposed.decision_id)}, to do it again")
     if context.pending_confirmation is not None:

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import (
-    CONFIRMATION_LIFETIME,
     MAX_DONE_BEFORE,
     AfterYes,
     EarlierCall,
@@ -101,9 +100,10 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
         origins=tuple(dict.fromkeys(sentence for one in asked for sentence in one.origins)),
         asked_under=policy.digests([one.tool_name for one in calls]),
         created_at=created_at,
-        expires_at=earliest(created_at + CONFIRMATION_LIFETIME, calls),
+        expires_at=earliest(created_at + turn.context.question_lifetime, calls),
         calls=calls if len(calls) > 1 else (),
         done_before=() if then is AfterYes.END else done_before(turn, policy),
+        job=turn.context.job,
         then=then,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))

@@ -8,7 +8,7 @@ from typing import Any
 from graph_agent.graph.batch import read_calls
 from graph_agent.graph.card import done_before
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
-from graph_agent.models.decision import CONFIRMATION_LIFETIME, AfterYes, PendingAction
+from graph_agent.models.decision import AfterYes, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.mandate import Is, PermittedLine, Plan, RecordedPlan
 from graph_agent.models.sources import BatchSources
@@ -87,10 +87,12 @@ def _asked(
         changed_before=" ".join(left_out),
         asked_under=policy.digests([line.tool for line in plan.lines]),
         created_at=created_at,
-        expires_at=created_at + CONFIRMATION_LIFETIME,
+        expires_at=created_at + turn.context.question_lifetime,
         done_before=done_before(turn, policy),
         plan=plan,
-        then=AfterYes.GO_ON,
+        job=turn.context.job,
+        # A standing plan is in force in other conversations, so that nothing goes on in this one.
+        then=AfterYes.END if plan.job else AfterYes.GO_ON,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
     ending = Ending.of(EndingKind.AWAITING, by_code(fixed.pending_question(pending)))

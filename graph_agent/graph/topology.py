@@ -34,6 +34,7 @@ TOPOLOGY: Topology = MappingProxyType(
             "confirmed": EXECUTE_TOOLS,
             "called": EXECUTE_TOOLS,
             "proposed": BUILD_DECISION,
+            "agreed": BUILD_DECISION,
             "declined": BUILD_DECISION,
             "unclear": BUILD_DECISION,
             "void_answer": BUILD_DECISION,

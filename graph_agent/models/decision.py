@@ -17,7 +17,7 @@ from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest, same_call_digest
 from graph_agent.models.facts import ShownFact
 from graph_agent.models.llm import FunctionCall, LLMErrorCause
-from graph_agent.models.mandate import Plan, RecordedPlan
+from graph_agent.models.mandate import JobName, Plan, RecordedPlan
 from graph_agent.models.origin import Origin
 from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.models.said import Said, SaidCall
@@ -29,6 +29,8 @@ from graph_agent.models.undo import UndoneCall, UndoneDecision
 MAX_MESSAGE_LENGTH = 4000
 MAX_HISTORY_MESSAGES = 20
 CONFIRMATION_LIFETIME = timedelta(minutes=5)
+JOB_QUESTION_LIFETIME = timedelta(hours=24)
+"""The time in which a question from the run of a job can be answered: its person may be away."""
 MAX_TIMES_ASKED = 3
 """A question is asked once and, after an unclear answer, at most twice again."""
 
@@ -198,7 +200,8 @@ MAX_DONE_BEFORE = 20
 class PendingAction(Frozen):
     """A card: calls that wait for one confirmation of the user.
 
-    It is signed, bound to user and conversation and to the rules under which it was asked about, valid for five minutes, and
+    It is signed, bound to user and conversation and to the rules under which it was asked about, valid for five minutes or, in
+    the run of a job, 24 hours, and
     used once. `id` is also the operation key under which its first call will run.
     """
 
@@ -241,6 +244,8 @@ class PendingAction(Frozen):
     """The changes of the turn that asked, and of those that it went on from: a model that goes on must not repeat them."""
     plan: Plan | None = Field(default=None, exclude_if=not_)
     """The plan that is asked about, in place of calls: `tool_name` is that of the reply form, and `arguments` are the plan."""
+    job: JobName = Field(default="", exclude_if=not_)
+    """The job whose run asks; the turn of the answer is a part of the run. Empty outside of jobs."""
     then: AfterYes = Field(default=AfterYes.END, exclude_if=lambda then: then is AfterYes.END)
     """The continuation after a yes. END for the calls of a decision without a model."""
     signature: str = ""
@@ -469,6 +474,9 @@ class DecisionContext(Frozen):
     time_zone: TimeZoneName = Field(default="", exclude_if=not_)
     """The name of the user's time zone, in which people read times; empty if it is not known. No value changes by it."""
     # As above.
+    job: JobName = Field(default="", exclude_if=not_)
+    """The job of which this is a run, as its client says: the user's standing plans for it are in force. Else empty."""
+    # As above.
     typed: bool = Field(default=False, exclude_if=not_)
     """True if the user has typed `called`: they are one message. An agent makes any number of calls for one."""
     # As above.
@@ -530,6 +538,11 @@ class DecisionContext(Frozen):
     def is_of_message(self) -> bool:
         """True if the calls of the turn belong to one message of the user, so that they can be counted for it."""
         return self.typed or not self.called
+
+    @property
+    def question_lifetime(self) -> timedelta:
+        """The time in which a question of the turn can be answered."""
+        return JOB_QUESTION_LIFETIME if self.job else CONFIRMATION_LIFETIME
 
     @property
     def is_without_model(self) -> bool:

@@ -6,6 +6,7 @@ that ran under a line. Whether a call fits a line is decided in `graph_agent.pol
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -25,10 +26,18 @@ MAX_PLAN: Final = 4_000
 """The longest plan as JSON, in characters."""
 MAX_TIMES: Final = 20
 MAX_MINUTES: Final = 24 * 60
+DAY: Final = 24 * 60
+"""The minutes of a day."""
+STANDING_MINUTES: Final = 30 * DAY
+"""The time for which a standing plan is in force if its user chooses none."""
+MAX_STANDING_MINUTES: Final = 90 * DAY
 MANDATE_LIFETIME: Final = timedelta(hours=1)
 """The time for which a mandate is in force if its plan names none."""
 
 Scalar = bool | int | float | str
+JOB_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+JobName = Annotated[str, Field(pattern=rf"^({JOB_NAME.pattern})?$")]
+"""The name of a job of a user: letters and digits, with dots, underscores and hyphens between; empty for none."""
 
 
 class Form(StrEnum):
@@ -153,8 +162,16 @@ class Plan(Frozen):
     """The lines and the time that a yes is asked for."""
 
     lines: tuple[Line, ...] = Field(min_length=1, max_length=MAX_LINES)
-    minutes: int = Field(default=int(MANDATE_LIFETIME.total_seconds()) // 60, ge=1, le=MAX_MINUTES)
+    minutes: int = Field(default=int(MANDATE_LIFETIME.total_seconds()) // 60, ge=1, le=MAX_STANDING_MINUTES)
     """The time for which it is in force after the yes."""
+    job: JobName = Field(default="", exclude_if=not_)
+    """The job of a standing plan, in whose runs it is in force; empty for a plan of one conversation."""
+
+    @model_validator(mode="after")
+    def _lasts_longer_for_a_job_alone(self) -> Plan:
+        if not self.job and self.minutes > MAX_MINUTES:
+            raise ValueError(f"a plan is in force for at most {MAX_MINUTES} minutes")
+        return self
 
     @model_validator(mode="after")
     def _can_be_shown(self) -> Plan:
@@ -173,8 +190,10 @@ class PlanChoice(Frozen):
 
     lines: tuple[Line, ...] | None = Field(default=None, min_length=1, max_length=MAX_LINES)
     """Fewer or narrower lines; None for all of them."""
-    minutes: int | None = Field(default=None, ge=1, le=MAX_MINUTES)
-    """A shorter time; None for the usual one."""
+    minutes: int | None = Field(default=None, ge=1, le=MAX_STANDING_MINUTES)
+    """The time; None for the usual one. Without a job only a shorter one."""
+    job: JobName = ""
+    """The job for which the plan is to stand; empty for one in the conversation of the decision."""
 
 
 class RecordedPlan(Frozen):
@@ -207,13 +226,14 @@ class MandateState(StrEnum):
 
 
 class Mandate(Frozen):
-    """A plan that a person has agreed to. It holds in one conversation, for the person who gave the yes."""
+    """A plan that a person has agreed to, in force for them in one conversation, or in the runs of one job."""
 
     id: str
     """The id of the question that was answered."""
     plan: Plan
     user_id: str
     conversation_id: str
+    """The conversation of the yes; a standing plan is in force in those of its job."""
     decision_id: str
     """The decision of the yes: what was read in decisions before it was known when the plan was made."""
     asked_under: RulesDigests

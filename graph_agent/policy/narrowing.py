@@ -13,6 +13,8 @@ _WIDER: Final = "permits more than a line of the record, or stands in another or
 
 def narrows(plan: Plan, proposed: Plan) -> str | None:
     """Return why a proposed plan permits more than `plan`, as a sentence; None if it is as narrow, or narrower."""
+    if proposed.job != plan.job:
+        return "It is for another job."
     if proposed.minutes > plan.minutes:
         return f"It lasts {proposed.minutes} minutes, and at most {plan.minutes} are possible."
     wider = next((number for number, at in enumerate(narrowed_lines(plan, proposed), 1) if at is None), None)

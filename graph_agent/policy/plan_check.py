@@ -33,6 +33,8 @@ def read_plan(arguments: Mapping[str, Any], policy: CompiledPolicy) -> Plan:
         plan = Plan.model_validate(dict(arguments))
     except ValidationError as exc:
         raise PlanError(located_violation(exc)) from None
+    if plan.job:
+        raise PlanError("a plan for a job is made from a decision alone")
     require_permitted(plan, policy)
     return plan
 
@@ -40,7 +42,7 @@ def read_plan(arguments: Mapping[str, Any], policy: CompiledPolicy) -> Plan:
 def require_permitted(plan: Plan, policy: CompiledPolicy) -> None:
     """Raise `PlanError` if the rules admit no such line."""
     for number, line in enumerate(plan.lines, 1):
-        if (why := next(problems_of_line(line, policy), None)) is not None:
+        if (why := next(problems_of_line(line, policy, standing=bool(plan.job)), None)) is not None:
             raise PlanError(f"line {number}: {why}")
 
 
@@ -61,8 +63,8 @@ def payees_of(rule: ToolRule) -> tuple[str, ...]:
     return tuple(name for name in names if _PAYEE.search("_".join(_WORD.findall(name)).lower()))
 
 
-def problems_of_line(line: Line, policy: CompiledPolicy) -> Iterator[str]:
-    """Yield why no plan may have a line, as clauses."""
+def problems_of_line(line: Line, policy: CompiledPolicy, *, standing: bool = False) -> Iterator[str]:
+    """Yield why no plan, or no `standing` one, may have a line, as clauses."""
     rule = policy.rules.get(line.tool)
     if rule is None or rule.grant.in_plans is None:
         yield f"{line.tool} is in no plan"
@@ -77,7 +79,7 @@ def problems_of_line(line: Line, policy: CompiledPolicy) -> Iterator[str]:
         if name in own:
             yield f"the runtime sets {name}"
         if isinstance(bound, From):
-            yield from _problems_of_source(name, bound, rule, policy)
+            yield from _problems_of_source(name, bound, rule, policy, standing=standing)
     for name in line.sum:
         bound = line.arguments[name]
         numbers = isinstance(bound, AtMost) or (isinstance(bound, Is) and all(_is_number(value) for value in bound.values))
@@ -85,14 +87,15 @@ def problems_of_line(line: Line, policy: CompiledPolicy) -> Iterator[str]:
             yield f"{name} is no number, and has no sum"
 
 
-def _problems_of_source(name: str, bound: From, rule: ToolRule, policy: CompiledPolicy) -> Iterator[str]:
+def _problems_of_source(name: str, bound: From, rule: ToolRule, policy: CompiledPolicy, *, standing: bool) -> Iterator[str]:
     source = policy.rules.get(bound.tool)
     if source is None:
         yield f"there is no tool {bound.tool}"
         return
     if bound.at is not None and source.traits.output is None:
         yield f"{bound.tool} declares no results, so that a path in them is not known"
-    if rule.grant.in_plans is InPlans.WITH_FORM and bound.form is None and bound.at is None:
+    # Each run of a job begins with an empty conversation: whatever is read there is new, so only the form bounds it.
+    if (standing or rule.grant.in_plans is InPlans.WITH_FORM) and bound.form is None and bound.at is None:
         yield f"{name} needs a form or a path"
     if name in payees_of(rule) and not source.grant.trusted_results:
         yield f"{name} says who gets money: it is a value that the user is shown, and none from a result"

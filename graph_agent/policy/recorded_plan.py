@@ -46,12 +46,14 @@ class Read:
 class RecordedLines:
     """The lines that permit calls again, each with the sources of its values."""
 
+    job: str = ""
+    """The job of a standing plan; empty for a plan of one conversation."""
     lines: list[Line] = field(default_factory=list)
     sources: list[CallSources] = field(default_factory=list)
 
     def add(self, call: RecordedCall, policy: CompiledPolicy, read: Read) -> None:
         """Add a line for a call, or permit the line of equal bounds once more. Raises `NotRepresentableError`."""
-        line, sources = line_of(call, policy, read), _known(call)
+        line, sources = line_of(call, policy, read, standing=bool(self.job)), _known(call)
         # As JSON: 1 and true are two values.
         bounds = [canonical_json(one.replace(times=1).to_json()) for one in self.lines]
         if (bound := canonical_json(line.to_json())) in bounds:
@@ -64,7 +66,7 @@ class RecordedLines:
         if len(self.lines) == MAX_LINES:
             raise NotRepresentableError(f"a plan has at most {MAX_LINES} lines")
         try:
-            Plan(lines=(*self.lines, line))
+            Plan(lines=(*self.lines, line), job=self.job)
         except ValidationError as exc:
             raise NotRepresentableError(located_violation(exc)) from None
         self.lines.append(line)
@@ -75,8 +77,8 @@ class NotRepresentableError(Exception):
     """No line permits a call; the text is the reason as a clause."""
 
 
-def line_of(call: RecordedCall, policy: CompiledPolicy, read: Read) -> Line:
-    """Return the line that permits a call again. Raises `NotRepresentableError`."""
+def line_of(call: RecordedCall, policy: CompiledPolicy, read: Read, *, standing: bool = False) -> Line:
+    """Return the line that permits a call again, in a `standing` plan if wanted. Raises `NotRepresentableError`."""
     rule = policy.rules.get(call.tool_name)
     if rule is None or rule.grant.in_plans is None:
         raise NotRepresentableError("its tool is in no plan")
@@ -84,9 +86,12 @@ def line_of(call: RecordedCall, policy: CompiledPolicy, read: Read) -> Line:
     given = {name: value for name, value in call.arguments.items() if value is not None and name != rule.grant.bound_argument}
     arguments: dict[str, Bound] = {}
     for name, value in given.items():
-        arguments[name] = next(_bounds_from(call.tool_name, name, value, sources, policy, read), None) or _as_it_is(name, value)
+        bounds = _bounds_from(name, value, sources, read)
+        alone = ((bound, Line(tool=call.tool_name, arguments={name: bound})) for bound in bounds)
+        admitted = (bound for bound, one in alone if next(problems_of_line(one, policy, standing=standing), None) is None)
+        arguments[name] = next(admitted, None) or _as_it_is(name, value)
     line = Line(tool=call.tool_name, arguments=arguments)
-    if (why := next(problems_of_line(line, policy), None)) is not None:
+    if (why := next(problems_of_line(line, policy, standing=standing), None)) is not None:
         raise NotRepresentableError(why)
     return line
 
@@ -113,10 +118,8 @@ def _distinct(values: Iterator[Any]) -> Iterator[Any]:
             yield value
 
 
-def _bounds_from(
-    tool_name: str, name: str, value: Any, sources: CallSources, policy: CompiledPolicy, read: Read
-) -> Iterator[From]:
-    """Yield the bounds that take an argument from the result of a tool and that the rules admit, the narrowest first."""
+def _bounds_from(name: str, value: Any, sources: CallSources, read: Read) -> Iterator[From]:
+    """Yield the bounds that take an argument from the result of a tool, the narrowest first."""
     tools = {one.tool for one in sources.arguments.get(name, ()) if one.source in (Source.TRUSTED, Source.UNTRUSTED)}
     values = value if isinstance(value, list) else [value]
     if len(tools) != 1 or not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
@@ -125,10 +128,8 @@ def _bounds_from(
         # Some of its values would be looked for where they never stood.
         return
     (tool,) = tools
-    for bound in () if tool is None or not values else _candidates(tool, values, read):
-        alone = Line(tool=tool_name, arguments={name: bound})
-        if next(problems_of_line(alone, policy), None) is None:
-            yield bound
+    if tool is not None and values:
+        yield from _candidates(tool, values, read)
 
 
 def _candidates(tool: str, values: Sequence[Any], read: Read) -> Iterator[From]:

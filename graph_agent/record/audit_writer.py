@@ -155,9 +155,9 @@ class AuditWriter(Protocol):
         del mandate_id, at
         raise TypeError(f"{type(self).__name__} keeps no mandates")
 
-    async def calls_around(self, context: DecisionContext, decision_id: str, minted_by: str) -> CallsAround:
-        """Return the calls of the conversation before and since a decision, without those of `decision_id`."""
-        del context, decision_id, minted_by
+    async def calls_around(self, context: DecisionContext, decision_id: str, mandate: Mandate) -> CallsAround:
+        """Return the calls of the conversation before and since the yes to a plan, without those of `decision_id`."""
+        del context, decision_id, mandate
         raise TypeError(f"{type(self).__name__} does not keep results")
 
     async def claim_undo(

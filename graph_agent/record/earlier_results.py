@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, bindparam, not_, select
 
+from graph_agent.models.mandate import Mandate
 from graph_agent.models.record import EntryKind
 from graph_agent.models.sources import CallsAround, ReadCall
 from graph_agent.models.tools import ToolResult
@@ -39,9 +40,13 @@ _OLDER = select(_log.decision_id).where(
 )
 
 
-def find_around(connection: Connection, user_id: str, conversation_id: str, without: str, decision_id: str) -> CallsAround:
-    """Return what a conversation's closed turns have read before and since a decision, but for the decision `without`."""
+def find_around(connection: Connection, user_id: str, conversation_id: str, without: str, mandate: Mandate) -> CallsAround:
+    """Return what a conversation's closed turns have read before and since the yes to a plan, without one decision."""
+    decision_id = mandate.decision_id
     began = connection.execute(_BEGAN, {"decision": decision_id}).scalar_one_or_none()
+    if mandate.plan.job:
+        # Its yes was given in another conversation, whose record may be removed while the plan stands.
+        began = mandate.created_at
     if began is None:
         return CallsAround((), (), is_whole=False)
     # Turns that began at the same time came before: what is not certainly new is known.

@@ -23,10 +23,12 @@ from graph_agent.record.tree.leaves import Sealer, columns_of, row_text
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement
 
 _row, _draw, _call = mandates.c, mandate_draws.c, call_operations.c
-_UNSEALED: Final = ("mac", "state", "ended_at", "ended_by")
+_UNSEALED: Final = ("mac", "job", "state", "ended_at", "ended_by")
+"""The columns that the MAC does not cover. The job stands in the plan, too, and must be that one."""
 _OPEN = select(mandates).where(
     _row.user_id == bindparam("user"),
-    _row.conversation_id == bindparam("conversation"),
+    # One of the conversation, or a standing one of its job.
+    ((_row.conversation_id == bindparam("conversation")) & _row.job.is_(None)) | (_row.job == bindparam("job")),
     _row.state == MandateState.OPEN,
     _row.until > bindparam("at"),
 )
@@ -54,15 +56,18 @@ def mint(connection: Connection, mandate: Mandate, time: ColumnElement[datetime]
         "asked_under": mandate.asked_under.to_json(),
         "created_at": min(mandate.created_at, now),
         "until": mandate.until,
+        "job": mandate.plan.job or None,
         "state": MandateState.OPEN,
     }
     row["mac"] = sealer.macs("mandate", text=_sealed_text(connection, row))[0]
     connection.execute(insert_into(mandates, connection.dialect.name).on_conflict_do_nothing(), row)
 
 
-def find_open(connection: Connection, user_id: str, conversation_id: str, at: datetime, sealer: Sealer) -> list[Mandate]:
-    """Return the mandates of a user in a conversation that are in force, oldest first."""
-    given = {"user": user_id, "conversation": conversation_id, "at": at}
+def find_open(
+    connection: Connection, user_id: str, conversation_id: str, at: datetime, sealer: Sealer, job: str = ""
+) -> list[Mandate]:
+    """Return the mandates of a user that are in force in a conversation, or in the runs of its job, oldest first."""
+    given = {"user": user_id, "conversation": conversation_id, "at": at, "job": job or None}
     rows = connection.execute(_OPEN.order_by(_row.created_at, _row.id), given)
     return [_mandate(row) for row in rows if _is_ours(connection, row, sealer) and row.created_at <= at]
 
@@ -236,7 +241,8 @@ def _mandate(row: Row[Any]) -> Mandate:
 
 
 def _is_ours(connection: Connection, row: Row[Any], sealer: Sealer) -> bool:
-    return row.mac in sealer.macs("mandate", text=_sealed_text(connection, row._mapping))
+    is_of_job = (row.job or "") == row.plan.get("job", "")
+    return is_of_job and row.mac in sealer.macs("mandate", text=_sealed_text(connection, row._mapping))
 
 
 def _sealed_text(connection: Connection, row: Mapping[Any, Any]) -> str:

@@ -22,6 +22,7 @@ _REFUSED = sa.text("disposition = 'refused'")
 _COUNTED = sa.text("amounts IS NOT NULL")
 _UNDOES = sa.text("undoes IS NOT NULL AND state <> 'void'")
 _ABOUT = sa.text("question IS NOT NULL")
+_OF_JOB = sa.text("job IS NOT NULL")
 _NOT_ENDED = sa.text("ended_at IS NULL")
 _BY_OPERATOR = sa.text("kind <> 'followed'")
 STOP_LOCK = "hashtext('graph_agent stops'), hashtext(current_schema())"
@@ -276,8 +277,11 @@ mandates = sa.Table(
     sa.Column("state", enum_by_value(MandateState, "state"), nullable=False),
     sa.Column("ended_at", UtcDateTime),
     sa.Column("ended_by", sa.String(255)),
+    # The job of a standing plan, as its plan has it.
+    sa.Column("job", sa.String(64)),
     sa.CheckConstraint("(state = 'open') = (ended_at IS NULL)", name="ended_iff_not_open"),
     sa.Index("ix_mandates_user_id", "user_id", "conversation_id"),
+    sa.Index("ix_mandates_job", "user_id", "job", sqlite_where=_OF_JOB, postgresql_where=_OF_JOB),
     sa.Index("ix_mandates_created_at", "created_at"),
 )
 

@@ -306,14 +306,14 @@ class DatabaseAuditWriter(AuditWriter):
 
     async def open_mandates(self, context: DecisionContext, at: datetime) -> list[Mandate]:
         user, conversation = context.user_id, context.conversation_id
-        return await self._read(lambda connection: find_open(connection, user, conversation, at, self._sealer))
+        return await self._read(lambda connection: find_open(connection, user, conversation, at, self._sealer, context.job))
 
     async def void_mandate(self, mandate_id: str, at: datetime) -> None:
         await self._write(lambda connection: void(connection, at, mandate_id), "the mandate has ended")
 
-    async def calls_around(self, context: DecisionContext, decision_id: str, minted_by: str) -> CallsAround:
+    async def calls_around(self, context: DecisionContext, decision_id: str, mandate: Mandate) -> CallsAround:
         user, conversation = context.user_id, context.conversation_id
-        return await self._read(lambda connection: find_around(connection, user, conversation, decision_id, minted_by))
+        return await self._read(lambda connection: find_around(connection, user, conversation, decision_id, mandate))
 
     async def undone_by(self, decision_id: str) -> dict[int, str]:
         found = await self._read(lambda connection: operations.undone_by(connection, decision_id))

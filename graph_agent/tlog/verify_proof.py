@@ -332,9 +332,12 @@ def verify_plan(decision_text: str, agreed_text: str) -> str:
     require(len(minted) == 1, "the second decision agrees to no plan")
     plan, context = minted[0]["result"], record["header"]["context"]
     same = record["header"]["decision_id"] == agreed["header"]["decision_id"]
+    job = plan["plan"].get("job", "")
     for named in (context, agreed["header"]["context"]):
-        is_its = named["user_id"] == plan["user_id"] and named["conversation_id"] == plan["conversation_id"]
-        require(is_its, "the plan is that of another user or conversation")
+        # A standing plan is in force in the runs of its job, each of which is a conversation.
+        here = named["conversation_id"] == plan["conversation_id"] or (job and named is context and context.get("job") == job)
+        require(named["user_id"] == plan["user_id"] and here, "the plan is that of another user, conversation or job")
+    require(not job or context.get("job") == job, "the decision is no run of the job of the plan")
     said = "\n".join([context["message"], *(one["content"] for one in context["message_history"] if one["role"] == "user")])
     results: Record = {}
     for one in [*agreed["invocations"], *([] if same else record["invocations"])]:

@@ -15,6 +15,7 @@ from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Decis
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.mandate import PlanChoice
 from graph_agent.models.record import NO_MODEL, DecisionOpening, DecisionRecord, InterruptReason, RecordHeader
+from graph_agent.models.sources import NO_CALLS
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer, call_seconds_of
@@ -190,15 +191,20 @@ class LLMAgentEngine(TurnSetup):
         DECISION_NOT_FOUND, also for a decision of another user, NOT_REPEATABLE, and VALIDATION_ERROR for a choice that permits
         more.
         """
-        record, found = await self.repeatable(decision_id, user_id)
+        record, found = await self.repeatable(decision_id, user_id, choice.job)
         conversation_id = record.header.context.conversation_id
         return await self.run(DecisionContext.for_plan(user_id, found.proposed(choice), conversation_id, roles))
 
-    async def repeatable(self, decision_id: str, user_id: str) -> tuple[DecisionRecord, Repeatable]:
-        """Return a decision of the user, and what of it a plan permits again. Raises `ServiceError` DECISION_NOT_FOUND."""
+    async def repeatable(self, decision_id: str, user_id: str, job: str = "") -> tuple[DecisionRecord, Repeatable]:
+        """Return a decision of the user, and what of it a plan permits again, or a standing one for a job.
+
+        Raises `ServiceError` DECISION_NOT_FOUND.
+        """
         record = await load_own(self.audit, decision_id, user_id)
-        policy = (await self.prepare()).policy
-        return record, repeatable(record, policy, await self.audit.settled(decision_id))
+        policy, settled = (await self.prepare()).policy, await self.audit.settled(decision_id)
+        kept = self.audit.keeps_results
+        earlier = await self.audit.earlier_calls(record.header.context, decision_id) if kept else NO_CALLS
+        return record, repeatable(record, policy, settled, earlier.results, job)
 
     async def finish(self, decision_id: str, *, ask_model: bool) -> FinishedTurn | None:
         """Finish a turn that another process left open, from its record; None if there is no such turn.

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import located_violation
 from graph_agent.models.canonical import digest
-from graph_agent.models.mandate import Plan, PlanChoice, RecordedPlan
+from graph_agent.models.mandate import MAX_STANDING_MINUTES, STANDING_MINUTES, Line, Plan, PlanChoice, RecordedPlan
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
-from graph_agent.models.sources import BatchSources, CallSources
+from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.narrowing import narrowed_lines, narrows
@@ -58,7 +58,8 @@ class Repeatable:
         if (plan := self.plan) is None:
             raise ServiceError(ServiceErrorCode.NOT_REPEATABLE, self.problem or _NO_CHANGE)
         try:
-            chosen = Plan(lines=choice.lines or plan.lines, minutes=choice.minutes or plan.minutes)
+            usual = STANDING_MINUTES if plan.job else plan.minutes
+            chosen = Plan(lines=choice.lines or plan.lines, minutes=choice.minutes or usual, job=plan.job)
         except ValidationError as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"This is no plan: {located_violation(exc)}.") from None
         if (why := narrows(plan, chosen)) is not None:
@@ -71,16 +72,23 @@ class Repeatable:
         )
 
 
-def repeatable(record: DecisionRecord, policy: CompiledPolicy, settled: Mapping[int, ToolResult]) -> Repeatable:
-    """Return what of a decision a plan permits again under the rules of `policy`.
+def repeatable(
+    record: DecisionRecord,
+    policy: CompiledPolicy,
+    settled: Mapping[int, ToolResult],
+    earlier: Sequence[ReadCall] = (),
+    job: str = "",
+) -> Repeatable:
+    """Return what of a decision a plan permits again under the rules of `policy`, or a standing one for a job.
 
-    `settled` has the results that were settled after the decision, by the number of the call.
+    `settled` has the results that were settled after the decision, by the number of the call, and `earlier` those that other
+    decisions of its conversation have read: what is done after a yes was read for before it.
     """
-    made, stays, context = RecordedLines(), list[tuple[str, str]](), record.header.context
+    made, stays, context = RecordedLines(job), list[tuple[str, str]](), record.header.context
     sources, undoing = dict(_sources_of_calls(record)), undoing_calls(record)
     said = () if context.is_without_model else (context.message,)
-    earlier = [one.content for one in context.message_history if one.role == "user" and one.origin is None]
-    read = Read(read_calls(record.to_json()), (*said, *earlier))
+    history = [one.content for one in context.message_history if one.role == "user" and one.origin is None]
+    read = Read([*earlier, *read_calls(record.to_json())], (*said, *history))
     for call in record.invocations:
         rule, result = policy.rules.get(call.tool_name), settled.get(call.sequence, call.tool_result)
         if call.disposition is not CallDisposition.EXECUTED or not result.may_be_done:
@@ -95,8 +103,13 @@ def repeatable(record: DecisionRecord, policy: CompiledPolicy, settled: Mapping[
             made.add(RecordedCall(call.tool_name, call.parameters, sources.get(call.sequence)), policy, read)
         except NotRepresentableError as exc:
             stays.append((described(record, rule, call), str(exc)))
-    plan = Plan(lines=tuple(made.lines)) if made.lines else None
+    plan = _longest(tuple(made.lines), job) if made.lines else None
     return Repeatable(record.header.decision_id, plan, tuple(made.sources), tuple(stays))
+
+
+def _longest(lines: tuple[Line, ...], job: str) -> Plan:
+    """Return the plan with the longest time that can be chosen."""
+    return Plan(lines=lines, minutes=MAX_STANDING_MINUTES, job=job) if job else Plan(lines=lines)
 
 
 def _sources_of_calls(record: DecisionRecord) -> Iterator[tuple[int, CallSources]]:

@@ -327,7 +327,7 @@ class Recorder:
             if self.in_force.differences(mandate.asked_under):
                 await self._writer.void_mandate(mandate.id, at)
                 continue
-            earlier = await self._writer.calls_around(context, self.header.decision_id, mandate.decision_id)
+            earlier = await self._writer.calls_around(context, self.header.decision_id, mandate)
             others = [one.content for one in context.message_history if one.origin is Origin.FOREIGN]
             known = [*earlier.before, *(ReadCall("", {}, ToolResult(success=True, data={"text": text})) for text in others)]
             said = [context.message, *(one.content for one in context.message_history if one.role == "user" and not one.origin)]

@@ -40,6 +40,8 @@ _HEADINGS: Mapping[CardState, tuple[str, str]] = {
     CardState.VOID: ("No longer valid", _NOTHING_DONE),
 }
 """The heading of a card in each state, and the sentence below it."""
+_JOB_EXPIRED = "Not answered within 24 hours"
+"""The heading of an expired question from the run of a job."""
 
 _ENDS_OF_PLANS = {
     MandateState.USED: "All that it permits was used.",
@@ -197,7 +199,7 @@ def card_of_request(others: AskedOthers, confirmed: Card | None = None) -> Card:
 
 
 def _heading(pending: PendingAction, state: CardState) -> str:
-    heading = _HEADINGS[state][0]
+    heading = _JOB_EXPIRED if pending.job and state is CardState.EXPIRED else _HEADINGS[state][0]
     return heading if pending.undoes is None else f"Undo: {lowered(heading)}"
 
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graph_agent.models.mandate import AtMost, Bound, Draw, Form, From, Is, Line, OwnText, PermittedLine, Plan
+from graph_agent.models.mandate import DAY, AtMost, Bound, Draw, Form, From, Is, Line, OwnText, PermittedLine, Plan
 from graph_agent.models.sources import BatchSources, CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.permitted_plan import largest_sums
 from graph_agent.reply.authored import Parts, by_code
-from graph_agent.reply.text import HIDDEN, one_line
+from graph_agent.reply.text import HIDDEN, counted, one_line
 from graph_agent.words.values import labels, lowered
 
 _UNSEEN = re.compile(f"[{HIDDEN}\\x00-\\x1f\\x7f-\\x9f]")
@@ -38,8 +38,14 @@ def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None, 
         f"{number}. {_line(line, policy, of_line)}"
         for number, (line, of_line) in enumerate(zip(plan.lines, of_lines, strict=True), 1)
     ]
-    end = f"For {_minutes(plan)} after your yes. Each runs without asking you again; anything else is asked about as before."
-    return "\n".join(["Plan, at most:", *lines, *_in_all(plan, policy), *_struck(proposed, policy), end])
+    begin = f'Standing plan for the job "{plan.job}", at most:' if plan.job else "Plan, at most:"
+    end = f"For {_lifetime(plan)} after your yes. Each runs without asking you again; anything else is asked about as before."
+    if plan.job:
+        end = (
+            f'For {_lifetime(plan)} after your yes, in all runs of the job "{plan.job}" together. Each runs without asking you '
+            "again, also while you are away; anything else waits for your answer."
+        )
+    return "\n".join([begin, *lines, *_in_all(plan, policy), *_struck(proposed, policy), end])
 
 
 def plan_lines(plan: Plan, policy: CompiledPolicy) -> list[str]:
@@ -73,7 +79,8 @@ def _title(tool: str, policy: CompiledPolicy) -> str:
 
 def plan_agreed(plan: Plan) -> str:
     """Return the notice that a plan is in force."""
-    return f"Your plan is in force for {_minutes(plan)}. You can stop it at any time."
+    where = f' in the runs of the job "{plan.job}"' if plan.job else ""
+    return f"Your plan is in force for {_lifetime(plan)}{where}. You can stop it at any time."
 
 
 def drawn_from(draw: Draw | None) -> Parts:
@@ -81,8 +88,9 @@ def drawn_from(draw: Draw | None) -> Parts:
     return () if draw is None else by_code(f" (plan, {draw.drawn} of {draw.times})")
 
 
-def _minutes(plan: Plan) -> str:
-    return f"{plan.minutes} minute{'' if plan.minutes == 1 else 's'}"
+def _lifetime(plan: Plan) -> str:
+    days, rest = divmod(plan.minutes, DAY)
+    return counted(plan.minutes, "minute") if rest or not plan.job else counted(days, "day")
 
 
 def _line(line: Line, policy: CompiledPolicy, sources: CallSources | None) -> str:

@@ -183,3 +183,60 @@ async def test_only_the_caller_does_a_decision_again(http: httpx.AsyncClient, ma
     asked = await again(http, made["decision_id"])
     refused = await http.post(f"/api/decisions/{asked.json()['decision_id']}/mandate", headers=ANN)
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "NOT_REPEATABLE")
+
+
+JOB = "groceries"
+RUN = [calls(("add_task", {"description": "bread"})), says("Added.")]
+
+
+async def stand(http: httpx.AsyncClient, made: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Agree to a standing plan, and return it as its user lists it."""
+    asked = await http.post(f"/api/decisions/{made['decision_id']}/mandate", headers=ANN, json={"job": JOB, **more})
+    assert asked.status_code == 200, asked.text
+    pending = asked.json()["decision"]["pending_action"]
+    answers = {"pending_action": pending["id"], "yes": True}
+    assert (await http.post("/api/chat", headers=ANN, json={"answers": answers})).status_code == 200
+    newest: dict[str, Any] = (await listed(http))["mandates"][0]
+    return newest
+
+
+async def run(http: httpx.AsyncClient, headers: dict[str, str] = ANN, **more: Any) -> httpx.Response:
+    return await http.post("/api/chat", headers=headers, json={"content": "add what is missing", "job": JOB, **more})
+
+
+@pytest.mark.parametrize("script", [[*AGREED, *RUN, *RUN]])
+async def test_a_standing_plan_covers_the_runs_of_its_job(http: httpx.AsyncClient, made: dict[str, Any]) -> None:
+    plan = await stand(http, made, minutes=2 * 24 * 60)
+    assert (plan["job"], plan["state"], plan["lines"][0]["times"]) == (JOB, "open", 1)
+    first = (await run(http)).json()
+    assert [one.endswith("(plan, 1 of 1)") for one in first["decision"]["effects"]] == [True]
+    assert first["conversation_id"] != made["conversation_id"]
+    second = (await run(http)).json()
+    assert second["conversation_id"] != first["conversation_id"]
+    # It is used up: the call waits in the inbox of its user, and its answer runs it.
+    pending = second["decision"]["pending_action"]
+    assert (pending["job"], pending["arguments"]) == (JOB, {"description": "bread"})
+    (waits,) = [
+        one for one in (await http.get("/api/questions", headers=ANN)).json()["questions"] if one["id"] == pending["id"]
+    ]
+    shown = (await http.get(f"/api/questions/{pending['id']}", headers=ANN)).json()
+    answer = {"yes": True, "digest": shown["digest"]}
+    answered = await http.post(f"/api/questions/{waits['id']}/answer", headers=ANN, json=answer)
+    assert answered.status_code == 200, answered.text
+    assert answered.json()["reply"]["decision"]["decision_type"] == "EXECUTE_PENDING"
+
+
+async def test_a_run_begins_a_conversation_and_names_its_job_in_plain_letters(http: httpx.AsyncClient) -> None:
+    conversation = {"conversation_id": "01a227da-0952-7c9d-b630-c40919ff842a"}
+    for more in (conversation, {"job": "a b"}, {"job": "x" * 65}, {"job": "\u0430"}, {"job": "a\n"}):
+        refused = await http.post("/api/chat", headers=ANN, json={"content": "add it", "job": JOB, **more})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR"), more
+
+
+@pytest.mark.parametrize("script", [[*AGREED, *RUN]])
+async def test_the_job_of_another_user_has_no_plan(http: httpx.AsyncClient, made: dict[str, Any]) -> None:
+    plan = await stand(http, made)
+    other = (await run(http, BOB)).json()
+    assert other["decision"]["decision_type"] == "REQUEST_CONFIRMATION"
+    assert (await http.post(f"/api/mandates/{plan['id']}/revoke", headers=BOB)).status_code == 404
+    assert (await http.post(f"/api/mandates/{plan['id']}/revoke", headers=ANN)).json()["state"] == "revoked"

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from graph_agent.bootstrap.secret import launch_token
 from graph_agent.db import Database
 from graph_agent.models.mandate import AtMost, Line, Mandate, Plan
 from graph_agent.models.rules_digests import RulesDigests
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.mandates import mint
 from graph_agent.record.tree.leaves import Sealer
+from graph_agent.settings import read_settings
 from tests.cli.conftest import Cli
 
 
@@ -84,3 +86,40 @@ def test_a_plan_is_made_from_a_decision(cli: Cli, made: str, tmp_path: Path) -> 
     assert "is no plan: " in cli("mandates", "from", made, "--plan", str(file)).err
     refused = cli("mandates", "from", "last")
     assert (refused.code, "has made no change that could be done again" in refused.err) == (1, True)
+
+
+def test_a_standing_plan_covers_the_runs_of_its_job(
+    cli: Cli, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conditions = tmp_path / "policy.cedar"
+    conditions.write_text(
+        "permit (principal, action, resource);\n"
+        '@id("ask") forbid (principal, action == Action::"add_task", resource) unless { context.confirmed };\n'
+    )
+    monkeypatch.setenv("GRAPH_AGENT_CONDITIONS", str(conditions))
+    token = tmp_path / "token"
+    token.write_text(launch_token(read_settings()))
+    asked = cli("mandates", "from", made, "--job", "groceries", "--days", "7")
+    assert asked.out.startswith(
+        'Standing plan for the job "groceries", at most:\n1. Add task: description = "buy bread"\nFor 7 days'
+    )
+    question = json.loads(cli("questions", "list", "--json").out.splitlines()[0])["id"]
+    agreed = cli("questions", "answer", question, "--yes", "--token-file", str(token))
+    assert agreed.out.startswith('Your plan is in force for 7 days in the runs of the job "groceries".'), agreed.err
+    assert cli("mandates", "list").out.rstrip().endswith("0 of 1 call, for local, job groceries")
+
+    other = cli("ask", "add a task to buy bread", "--job", "cleaning", "--json").json()
+    assert other["decision"]["decision_type"] == "REQUEST_CONFIRMATION"
+    assert "✓ Add task 'buy bread' (plan, 1 of 1)" in cli("ask", "add a task to buy bread", "--job", "groceries").out
+    later = cli("ask", "add a task to buy bread", "--job", "groceries")
+    assert "Should I go ahead?" in later.out
+    assert "groceries" in cli("log", "show", "last").out
+    assert cli("questions", "list").out.count("buy bread") == 2
+    for wrong in (("--job", "a b"), ("--job", "groceries", "-c"), ("--job", "groceries", "--conversation", "last")):
+        assert cli("ask", "add a task to buy bread", *wrong).code == 2
+    for wrong_time in (
+        ("--days", "7"),
+        ("--job", "groceries", "--days", "91"),
+        ("--job", "groceries", "--days", "7", "--minutes", "5"),
+    ):
+        assert cli("mandates", "from", made, *wrong_time).code == 2

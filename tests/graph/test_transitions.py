@@ -40,6 +40,12 @@ def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
     return unsigned.replace(signature=Signer(SECRET).sign(unsigned, user_id=user_id, conversation_id=conversation_id))
 
 
+def standing() -> PendingAction:
+    plan = Plan(lines=(Line(tool="add_task"),), job="nightly")
+    asked = pending().replace(tool_name="propose_plan", arguments=plan.to_json(), plan=plan, signature="")
+    return asked.replace(signature=Signer(SECRET).sign(asked, user_id="ann", conversation_id="c1"))
+
+
 ADDS_AGAIN = RecordedPlan(decision_id="d0", plan=Plan(lines=(Line(tool="add_task"),)), sources=(CallSources(),))
 WALKS: dict[str, tuple[DecisionContext, list[Any]]] = {
     "answer": (asks("hi"), [says("Hello there.")]),
@@ -52,6 +58,7 @@ WALKS: dict[str, tuple[DecisionContext, list[Any]]] = {
     "unclear": (asks("ye", pending_confirmation=pending()), []),
     "called": (DecisionContext.for_calls("ann", [FunctionCall(*ADD)], "c1"), []),
     "proposed": (DecisionContext.for_plan("ann", ADDS_AGAIN, "c1"), []),
+    "agreed": (asks("yes", pending_confirmation=standing()), []),
     "void answer": (asks("yes", answers=ConfirmationAnswer(pending_action="p0", yes=True)), []),
 }
 

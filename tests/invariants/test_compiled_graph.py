@@ -91,6 +91,7 @@ class NodePorts:
         self._answers = answers
         self.sent = sent
         self.consumed: list[bool] = []
+        self.minted: list[str] = []
 
     @property
     def interrupted(self) -> bool:
@@ -165,7 +166,12 @@ class NodePorts:
         return [PermittedLine(line if self._answers.runs else None) for line in plan.lines]
 
     async def mint(self, pending: PendingAction) -> Mandate:
-        raise AssertionError(f"no plan is asked about: {pending}")
+        assert pending.plan is not None
+        assert self.consumed == [True]
+        self.minted.append(pending.id)
+        at, rules = self.now(), pending.asked_under
+        named = {"id": pending.id, "user_id": "ann", "conversation_id": "c1", "decision_id": "d1"}
+        return Mandate(**named, plan=pending.plan, asked_under=rules, created_at=at, until=at + timedelta(minutes=1))
 
     async def generate(self, prompt: Prompt) -> LLMResponse:
         # After a round that only repeated calls, the model may only answer.
@@ -381,7 +387,7 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
     if message == "delete it" and rounds == 2:
         outcomes = {(state, outcome) for state, names in TOPOLOGY.items() for outcome in names}
         without_model = {
-            "confirmed", "declined", "unclear", "void_answer", "called", "proposed", "confirmed_done", "called_done"
+            "confirmed", "declined", "unclear", "void_answer", "called", "proposed", "agreed", "confirmed_done", "called_done"
         }  # fmt: skip
         assert taken == {(state, outcome) for state, outcome in outcomes if outcome not in without_model}
     if message == CALLED:
@@ -423,6 +429,33 @@ async def test_a_plan_from_the_record_is_asked_about_and_nothing_is_sent(marker:
     )
     assert sent == []
     audit.database.close_now()
+
+
+@pytest.mark.parametrize("message", ["yes", "no", "yes, and everything else", "delete it"])
+async def test_a_standing_plan_begins_with_its_own_yes_once_and_nothing_is_sent(message: str) -> None:
+    engine = engine_of(server=TableServer({}, PREVIEWS), clock=ManualClock())
+    snapshot = await engine.prepare()
+    plan = Plan(lines=(ADDS_BREAD,), job="nightly")
+    asked = shown_action(snapshot, ManualClock()).replace(tool_name="propose_plan", arguments=plan.to_json(), plan=plan)
+    start = Turn(asks(message, pending_confirmation=asked), "d1", ManualClock().now())
+    ports: list[NodePorts] = []
+    possible = {"BUILD_REQUEST": CONSENTS, "INVOKE_LLM": [PortAnswers(ENDINGS[0])]}
+
+    def make(answers: PortAnswers) -> TurnRuntime:
+        ports.append(NodePorts(answers, []))
+        return TurnRuntime(ports[-1], snapshot)
+
+    def runtimes(state: str) -> Sequence[Callable[[], TurnRuntime]]:
+        return [partial(make, answers) for answers in possible.get(state, [PortAnswers()])]
+
+    begun = 0
+    async for state, _, after in explore(engine.graph, start, runtimes, forget):
+        node = ports.pop()
+        assert node.sent == []
+        assert (after.outcome == "agreed") is bool(node.minted)
+        assert not node.minted or (state, node.minted, node.consumed) == ("BUILD_REQUEST", ["p1"], [True])
+        begun += len(node.minted)
+    assert (begun > 0) is (message == "yes")
 
 
 BUDGETS = ConditionsFile(

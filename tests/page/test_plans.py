@@ -14,6 +14,7 @@ from tests.chat.test_approvals import rules
 from tests.page.screenshots import say
 from tests.page.site import open_site
 from tests.page.test_accessibility import findings
+from tests.scripted_turns import calls
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -72,3 +73,42 @@ def test_a_change_is_done_again_after_a_question_about_a_plan(browser: Browser, 
         expect(page.get_by_role("region", name="Plan in force").get_by_role("heading")).to_have_count(2)
         page.goto(f"{site.url}{asked}")
         expect(page.locator(f"dd a[href='{made}']")).to_be_visible()
+
+
+def test_a_standing_plan_names_its_job_and_its_question_waits_in_the_inbox(
+    browser: Browser, tmp_path: Path, template: Path
+) -> None:
+    asks = rules(approved="context.confirmed", name="additions need a yes")
+    script = [*AGREED, calls(("add_task", {"description": "milk"}))]
+    with (
+        open_site(
+            browser,
+            tmp_path,
+            template,
+            lambda made: made.runtime(ScriptedAdapter(script), conditions=asks, constitution=IN_PLANS),
+        ) as site,
+        site.page(viewport={"width": 390, "height": 780}) as page,
+    ):
+        say(page, "add bread and milk")
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.get_by_role("button", name="Do this again")).to_have_count(1)
+        made = page.locator(".message.assistant").last.get_by_role("link", name="Decision").get_attribute("href") or ""
+        page.evaluate(
+            """async (decision) => {
+              await fetch(`/api/decisions/${decision}/mandate`, { method: "POST",
+                headers: { "Content-Type": "application/json" }, body: JSON.stringify({ job: "groceries" }) });
+            }""",
+            made.rpartition("/")[2],
+        )
+        page.reload()
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.get_by_role("heading", name="Standing plan for the job groceries")).to_be_visible()
+        expect(page.get_by_role("region", name="Plan in force").locator(".time").first).to_contain_text("days left")
+        page.evaluate(
+            """async () => {
+              await fetch("/api/chat", { method: "POST", headers: { "Content-Type": "application/json" },
+                body: JSON.stringify({ content: "add what is missing", job: "groceries" }) });
+            }"""
+        )
+        page.goto(f"{site.url}/inbox")
+        expect(page.get_by_text("milk").first).to_be_visible()

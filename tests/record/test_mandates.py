@@ -190,3 +190,27 @@ def test_old_mandates_are_pruned_with_their_draws(log: Database, hours: float, l
         assert len(connection.execute(mandate_draws.select()).all()) == left
 
     log.write_now(play)
+
+
+def test_a_standing_plan_is_found_by_its_user_and_job_alone(log: Database) -> None:
+    def check(connection: Connection) -> None:
+        of_job = mandate("m2").replace(plan=Plan(lines=(TWICE,), job="nightly"))
+        for one in (mandate("m1"), of_job, of_job.replace(id="m3", user_id="bob")):
+            mint(connection, one, log.time(), SEALER)
+
+        def found(user: str, conversation: str, job: str = "") -> list[str]:
+            return [one.id for one in find_open(connection, user, conversation, NOW, SEALER, job)]
+
+        assert found("ann", "c1") == ["m1"]
+        assert found("ann", "c2") == []
+        assert found("ann", "c1", "nightly") == ["m1", "m2"]
+        assert found("ann", "c2", "nightly") == ["m2"]
+        assert found("bob", "c1", "nightly") == ["m3"]
+        assert found("ann", "c2", "Nightly") == found("ann", "c2", "daily") == []
+        # By hand: neither to another job, nor from a conversation to a job.
+        for name, job in (("m2", "daily"), ("m1", "daily"), ("m2", None)):
+            connection.execute(update(mandates).where(mandates.c.id == name).values(job=job))
+            assert found("ann", "c1", "daily") == (["m1"] if (name, job) == ("m2", "daily") else [])
+        assert drawn(connection, "m2", 1, 5) is False
+
+    log.write_now(check)

@@ -21,6 +21,8 @@ from graph_agent.tlog.verify_proof import NotProvedError, verify_in_force, verif
 from tests.record.trees import LOG_KEY, tree_of
 from tests.scripted_turns import calls, done
 from tests.turn.test_plans import Desk, line, plan, refund
+from tests.turn.test_recorded_plans import FOUND
+from tests.turn.test_standing_plans import MAKE, RUN, JobDesk
 
 Record = dict[str, Any]
 LINES = [
@@ -162,3 +164,22 @@ async def test_a_call_after_a_revocation_is_not_proved_with_every_statement_of_t
     (tmp_path / "statements.json").write_text("[]", encoding="utf-8")
     with pytest.raises(NotProvedError, match="is not opened"):
         verify_in_force(of_turn, proof.proof, tmp_path)
+
+
+async def test_a_call_in_the_run_of_a_job_is_proved_under_its_standing_plan(migrated_database: Database) -> None:
+    desk = JobDesk(migrated_database, [*MAKE, *RUN], answers={**FOUND})
+    agreed = (await desk.stand(await desk.made())).record.to_json()
+    record = (await desk.start()).record.to_json()
+    assert verify_plan(as_file(record), as_file(agreed)).startswith("1 of its calls ran under the plan ")
+    forged: list[tuple[Record, Record]] = []
+    for job in ("other", ""):
+        other = json.loads(json.dumps(record))
+        other["header"]["context"]["job"] = job
+        forged.append((other, agreed))
+    edited = json.loads(json.dumps(agreed))
+    minted = next(one["result"] for one in edited["entries"] if one["kind"] == "mint")
+    edit(edited, "mint", plan={**minted["plan"], "job": ""})
+    forged.append((record, edited))
+    for one, other in forged:
+        with pytest.raises(NotProvedError, match="another user, conversation or job"):
+            verify_plan(as_file(one), as_file(other))

@@ -66,6 +66,7 @@ class MessageFields(TypedDict, total=False):
     roles: tuple[str, ...]
     dry_run: bool
     time_zone: str
+    job: str
     arrived_at: float | None
 
 
@@ -95,6 +96,8 @@ class TurnRequest:
     """True to change nothing: the calls are only judged."""
     time_zone: str = ""
     """The name of the user's time zone, in which times are said. The same message from another one is the same message."""
+    job: str = ""
+    """The job of which this is a run: it begins a conversation. Empty for a message of the user."""
     called: tuple[FunctionCall, ...] = ()
     """The calls of a decision without a model, which `content` names."""
     undoes: UndoneDecision | None = None
@@ -114,6 +117,8 @@ class TurnRequest:
             body["shown"] = self.shown.pending_action
         if self.dry_run:
             body["dry_run"] = True
+        if self.job:
+            body["job"] = self.job
         if self.undoes is not None:
             # The calls follow from it, and from the time.
             body["undoes"] = self.undoes.decision_id
@@ -406,6 +411,7 @@ class TurnStore:
             roles=request.roles,
             dry_run=request.dry_run,
             time_zone=request.time_zone,
+            job=request.job or _job_of_answer(waiting, answers),
             called=request.called,
             undoes=request.undoes,
             proposed=None if request.again is None else request.again.found,
@@ -460,6 +466,15 @@ class TurnStore:
             running = {"conversation": request.conversation_id}
             found = connection.execute(self._leases.find_running, running).one_or_none()
         return found
+
+
+def _job_of_answer(waiting: StoredQuestion | None, answers: ConfirmationAnswer | None) -> str:
+    """Return the job whose run has asked the question that is answered by its id: the answer continues that run.
+
+    Other words in its conversation are a message of the user, who is there and is asked.
+    """
+    answered = waiting is not None and answers is not None and answers.pending_action == waiting.id
+    return confirmations.action_of(waiting).job if waiting is not None and answered else ""
 
 
 class _NotToBeClosedError(Exception):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from graph_agent.graph.plan import ask_about_recorded_plan
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.approval import ApprovalState
-from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, ClosedRequest, PendingAction
+from graph_agent.models.decision import MAX_TIMES_ASKED, AfterYes, AnswerState, ClosedRequest, PendingAction
 from graph_agent.models.llm import LLMRequest
 from graph_agent.models.prompt import Prompt, by_user, said_earlier
 from graph_agent.policy.consent import Consent, read_consent
@@ -92,6 +92,8 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES and pending.plan is not None:
         await ports.mint(pending)
+        if pending.then is AfterYes.END:
+            return turn.to("agreed", ending=Ending.of(EndingKind.ANSWER, by_code(plan_agreed(pending.plan))))
         return turn.to(turn.outcome, agreed=pending, notices=(plan_agreed(pending.plan),))
     if consent is Consent.YES:
         return turn.to("confirmed", confirmed=pending)

@@ -41,7 +41,7 @@ export function PlansInForce({ conversationId, latest }: Props): VNode | null {
       {open.map((plan) => (
         <div key={plan.id}>
           <header>
-            <h2>Plan in force</h2>
+            <h2>{plan.job ? <Visible text={`Standing plan for the job ${plan.job}`} /> : "Plan in force"}</h2>
             <time class="time" dateTime={plan.until} title={fullTime(plan.until)}>
               {countdown(Date.parse(plan.until) - now.value)} left
             </time>

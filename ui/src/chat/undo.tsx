@@ -5,7 +5,7 @@ import type { VNode } from "preact";
 import { ApiError, getJson, request } from "../shared/client";
 import type { StoredMessage, UndoState } from "../shared/client";
 import { now } from "../clock";
-import { counted } from "../shared/format";
+import { remaining } from "../shared/format";
 import { Visible } from "../shared/visible";
 import { announce, loadConversations, open, opened } from "./store";
 
@@ -101,12 +101,4 @@ export function Undo({ message: { decision_id: id }, busy, latest }: Props): VNo
       )}
     </>
   );
-}
-
-function remaining(ms: number): string {
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 1) return "less than a minute";
-  if (minutes < 120) return counted(minutes, "minute");
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? counted(hours, "hour") : counted(Math.floor(hours / 24), "day");
 }

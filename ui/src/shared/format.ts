@@ -53,10 +53,20 @@ export function percent(share: number): string {
   return `${(share * 100).toFixed(share === 1 ? 0 : 1)} %`;
 }
 
-/** Minutes and seconds: `4:09`. */
+/** Minutes and seconds, such as `4:09`; a longer time in hours or days. */
 export function countdown(ms: number): string {
+  if (ms >= 120 * 60_000) return remaining(ms);
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+/** A time in minutes, hours or days. */
+export function remaining(ms: number): string {
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 1) return "less than a minute";
+  if (minutes < 120) return counted(minutes, "minute");
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? counted(hours, "hour") : counted(Math.floor(hours / 24), "day");
 }
 
 /** A code in words: `SUCCESS:TASK_COMPLETED` reads "success: task completed". */

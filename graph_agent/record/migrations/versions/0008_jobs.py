@@ -1,0 +1,18 @@
+"""Name the job of a standing plan."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+_OF_JOB = sa.text("job IS NOT NULL")
+
+
+def upgrade() -> None:
+    if "job" in {column["name"] for column in sa.inspect(op.get_bind()).get_columns("mandates")}:
+        return
+    op.add_column("mandates", sa.Column("job", sa.String(64)))
+    op.create_index("ix_mandates_job", "mandates", ["user_id", "job"], sqlite_where=_OF_JOB, postgresql_where=_OF_JOB)
