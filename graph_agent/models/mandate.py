@@ -31,6 +31,7 @@ DAY: Final = 24 * 60
 STANDING_MINUTES: Final = 30 * DAY
 """The time for which a standing plan is in force if its user chooses none."""
 MAX_STANDING_MINUTES: Final = 90 * DAY
+_MAX_DIGITS: Final = 18
 MANDATE_LIFETIME: Final = timedelta(hours=1)
 """The time for which a mandate is in force if its plan names none."""
 
@@ -130,8 +131,9 @@ class Line(Frozen):
     @field_validator("sum")
     @classmethod
     def _sums_are_positive(cls, value: dict[str, Decimal]) -> dict[str, Decimal]:
-        if any(not limit.is_finite() or limit < 0 for limit in value.values()):
-            raise ValueError("a sum is a number from 0 on")
+        # A card shows all digits of a sum.
+        if any(not limit.is_finite() or limit < 0 or abs(limit.adjusted()) >= _MAX_DIGITS for limit in value.values()):
+            raise ValueError(f"a sum is a number from 0 on, with at most {_MAX_DIGITS} digits")
         return value
 
     @model_validator(mode="after")

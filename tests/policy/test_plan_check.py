@@ -61,6 +61,8 @@ ANN, SOME = {"is": ["ann"]}, {"at_most": 5}
         ("pay", {"to": {"anything": True}}, "lines.0.arguments.to: what an argument may be is one of"),
         ("pay", {"to": ANN, "sum": {"to": 5}}, "line 1: to is no number, and has no sum"),
         ("pay", {"amount": SOME, "sum": {"amount": 9}}, None),
+        ("pay", {"amount": SOME, "sum": {"amount": "1e999999"}}, "lines.0.sum: a sum is a number from 0 on"),
+        ("pay", {"amount": SOME, "sum": {"amount": "1e-999999"}}, "lines.0.sum: a sum is a number from 0 on"),
         ("pay", {"times": 21}, "lines.0.times: Input should be less than or equal to 20"),
         ("wipe", {"id": ANN, "times": 2}, None),
         ("wipe", {"id": {"is": ["a", "b"]}}, "line 1: wipe needs exactly one value for each argument"),
