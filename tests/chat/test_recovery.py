@@ -15,7 +15,7 @@ from graph_agent.chat.conversations.turns import TurnRequest, TurnStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.decision import DecisionContext, DecisionType
+from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import MAX_INTEGER, DecisionOpening
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FAILURE_REPLY
@@ -186,31 +186,6 @@ async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Env
     assert await environment.chat().serve_due() == 120
     assert await turns.count_open() == 0
     assert {state for state, _ in await environment.turns()} == {"done"}
-
-
-async def test_a_confirmed_deletion_happens_once_wherever_a_process_stops(
-    environment: Environment, clock: ManualClock, after: bool
-) -> None:
-    chat = environment.chat()
-    for n in range(1, _COMMITS):
-        user = f"user{n}"
-        conversation = (await chat.send(user, "add milk")).conversation_id
-        await chat.send(user, "add bread", conversation_id=conversation)
-        asks = await chat.send(user, "delete the milk task", conversation_id=conversation)
-        assert asks.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-        left = Stopped(environment, n, after=after)
-        stopped = await left.send(user, "yes", conversation_id=conversation, idem_key="k")
-        if not stopped:
-            await left.wake_up()
-            break
-        clock.advance(**_AFTER_THE_LEASE)
-        answer = await chat.send(user, "yes", conversation_id=conversation, idem_key="k")
-        assert answer.decision.decision_type is DecisionType.EXECUTE_PENDING, f"commit {n}"
-        await left.wake_up()
-        again = await chat.send(user, "yes", conversation_id=conversation)
-        assert again.decision.decision_type is not DecisionType.EXECUTE_PENDING
-        assert await environment.descriptions(user) == ["bread"]
-    assert 2 < n < _COMMITS
 
 
 async def test_another_message_finishes_the_abandoned_turn_of_its_conversation(
