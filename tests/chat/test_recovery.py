@@ -216,7 +216,9 @@ async def test_a_caller_cancelled_during_the_claim_leaves_a_closed_record_and_an
         await process.wake_up()
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     assert await environment.turns() == [("done", 1)]
-    assert (await environment.chat().send("ann", "add milk", idem_key="k")).reply == FAILURE_REPLY
+    assert (
+        await environment.chat().send("ann", "add milk", idem_key="k")
+    ).reply == "This was stopped, so I did nothing further."
     assert await environment.descriptions() == []
 
 
