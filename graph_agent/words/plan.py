@@ -15,7 +15,7 @@ from graph_agent.models.sources import BatchSources, CallSources, Source
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.permitted_plan import largest_sums
 from graph_agent.reply.authored import Parts, by_code
-from graph_agent.reply.text import HIDDEN, counted, one_line
+from graph_agent.reply.text import HIDDEN, one_line
 from graph_agent.words.values import labels, lowered
 
 _UNSEEN = re.compile(f"[{HIDDEN}\\x00-\\x1f\\x7f-\\x9f]")
@@ -90,7 +90,8 @@ def drawn_from(draw: Draw | None) -> Parts:
 
 def _lifetime(plan: Plan) -> str:
     days, rest = divmod(plan.minutes, DAY)
-    return counted(plan.minutes, "minute") if rest or not plan.job else counted(days, "day")
+    number, unit = (plan.minutes, "minute") if rest or not plan.job else (days, "day")
+    return f"{number} {unit}{'' if number == 1 else 's'}"
 
 
 def _line(line: Line, policy: CompiledPolicy, sources: CallSources | None) -> str:

@@ -60,16 +60,25 @@ SEPARATOR = re.compile(rf"((?:{QUOTED}|[^;\"])+)(?:; |$)")
 def read_card(card: str) -> dict[str, Any]:
     """Return the plan that a card shows, as its reader understands it."""
     head, *lines, end = card.split("\n")
-    assert head == "Plan, at most:"
-    minutes = re.fullmatch(r"For (\d+) minutes? after your yes\. Each runs without asking you again; (?:.+) as before\.", end)
-    assert minutes is not None
+    standing = re.fullmatch(r'Standing plan for the job "([^"]+)", at most:', head)
+    assert standing is not None or head == "Plan, at most:"
+    if standing is None:
+        until = re.fullmatch(
+            r"For (\d+) (minute)s? after your yes\. Each runs without asking you again; (?:.+) as before\.", end
+        )
+    else:
+        until = re.fullmatch(
+            rf'For (\d+) (minute|day)s? after your yes, in all runs of the job "{standing[1]}" together\. .+', end
+        )
+    assert until is not None
     read = []
     # After the lines stands what they have together, which follows from them.
     for number, line in enumerate((one for one in lines if not one.startswith("In all at most: ")), 1):
         shown, title, text = re.fullmatch(r"(\d+)\. ([^:]+): (.*)", line).groups()  # type: ignore[union-attr]
         assert int(shown) == number
         read.append(read_line(TITLES[title], text))
-    return {"lines": read, "minutes": int(minutes[1])}
+    minutes = int(until[1]) * (24 * 60 if until[2] == "day" else 1)
+    return {"lines": read, "minutes": minutes, **({} if standing is None else {"job": standing[1]})}
 
 
 def read_line(tool: str, text: str) -> dict[str, Any]:
@@ -105,9 +114,9 @@ def read_bound(shown: str) -> dict[str, Any]:
 
 
 def random_plan(dice: random.Random) -> Plan:
-    return Plan.model_validate(
-        {"lines": [random_line(dice) for _ in range(dice.randint(1, 8))], "minutes": dice.randint(1, 1440)}
-    )
+    lines = [random_line(dice) for _ in range(dice.randint(1, 8))]
+    standing = {"job": dice.choice(["nightly", "a.b_c-1"]), "minutes": dice.choice([dice.randint(1, 129_600), 1440, 43_200])}
+    return Plan.model_validate({"lines": lines, **dice.choice([{"minutes": dice.randint(1, 1440)}, standing])})
 
 
 def random_line(dice: random.Random) -> dict[str, Any]:
