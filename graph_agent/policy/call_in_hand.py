@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.approval import KnownRequests
-from graph_agent.models.canonical import canonical_json, plain_numbers
+from graph_agent.models.canonical import canonical_json, plain_numbers, without_nulls
 from graph_agent.models.decision import ApprovalRequest, EarlierCall, PendingAction, PendingCall
 from graph_agent.models.facts import FactRead, Facts, ShownFact
 from graph_agent.models.llm import FunctionCall
@@ -280,6 +280,11 @@ class CallInHand:
             return False
         one, other = (canonical_json(plain_numbers(given)) for given in (known.arguments, self.arguments))
         return one == other
+
+    def may_repeat(self, known: EarlierCall) -> bool:
+        """True for the same call, also if one has a null where the other has nothing: to most servers that is no difference."""
+        one, other = (canonical_json(plain_numbers(without_nulls(given))) for given in (known.arguments, self.arguments))
+        return known.tool_name == self.call.name and one == other
 
     def asking(self, question: Question, needs: NeededApproval | None = None) -> Findings:
         """Return what was found, with a question. The gates that follow decide whether it can be asked."""

@@ -188,7 +188,7 @@ def may_be_covered(hand: CallInHand) -> bool:
         return False
     if setting.confirmed is not None or setting.closes is not None or setting.asks or hand.undoes is not None or hand.waits:
         return False
-    if ruling.needs is not None or ruling.verdict is Verdict.WAITS or any(map(hand.is_same_as, setting.unknown_before)):
+    if ruling.needs is not None or ruling.verdict is Verdict.WAITS or any(map(hand.may_repeat, setting.unknown_before)):
         return False
     return hand.rule.grant.requires_confirmation or ruling.verdict is Verdict.ASKS
 
@@ -205,7 +205,7 @@ def _consent(hand: CallInHand, ruling: ConditionsVerdict) -> GuardVerdict | Find
     setting, question = hand.setting, None
     needs = ruling.needs or (NeededApproval((), ()) if ruling.verdict is Verdict.WAITS else None)
     must_ask = hand.rule.grant.requires_confirmation or ruling.verdict is Verdict.ASKS
-    is_unknown = hand.rule.mutating and any(map(hand.is_same_as, setting.unknown_before))
+    is_unknown = hand.rule.mutating and any(map(hand.may_repeat, setting.unknown_before))
     must_ask = must_ask or is_unknown or (setting.asks and hand.rule.mutating)
     has_yes = (setting.yes and hand.operation_key is not None) or (hand.is_covered and may_be_covered(hand))
     lacks_yes = must_ask and not has_yes

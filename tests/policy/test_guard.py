@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_agent.errors import ConfigurationError, ToolErrorCode
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import EarlierCall, PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolTraits
@@ -309,6 +309,23 @@ def test_a_write_whose_numbers_are_written_otherwise_is_a_repetition_and_true_is
     assert [judged.disposition for judged in judged_calls] == ["executed", "repeated", "executed", "executed", "executed"]
     nested = judge(*[FunctionCall(name="act", arguments={"n": n}) for n in written[5:]], rules=granted(""))
     assert [judged.disposition for judged in nested] == ["executed", "repeated"]
+
+
+def test_a_change_that_may_have_been_made_is_asked_about_also_with_a_null_more() -> None:
+    def repeated(unknown: dict[str, Any], now: dict[str, Any]) -> CallDisposition:
+        before = [EarlierCall(tool_name="act", arguments=unknown)]
+        return judge(FunctionCall("act", now), rules=granted(""), unknown_before=before)[0].disposition
+
+    same: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        ({}, {"n": None}),
+        ({"n": None}, {}),
+        ({"n": 1}, {"n": 1.0}),
+        ({"n": {"a": 1}}, {"n": {"a": 1, "b": None}}),
+    ]
+    assert [repeated(*one) for one in same] == ["awaiting"] * len(same)
+    others: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {"n": 1}), ({"n": 1}, {"n": True}), ({"n": [None]}, {"n": []})]
+    assert [repeated(*one) for one in others] == ["executed"] * len(others)
 
 
 def granted(markers: str, **traits: Any) -> CompiledPolicy:
