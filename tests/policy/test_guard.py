@@ -114,6 +114,7 @@ def test_only_the_walk_writes_to_a_call_in_hand() -> None:
                 # There it is a field.
                 "policy/gates.py": {"is_previewed"},
                 "policy/sentence_check.py": {"_problem_of_place"},
+                "words/examples.py": {"example_of"},
                 "words/said.py": {"text_of_object"},
                 "bootstrap/definitions.py": {"draft_constitution"},
                 "tools/played.py": {"play"},
