@@ -66,9 +66,13 @@ OF_TYPES: Mapping[str, str] = {
 
 
 class EndingKind(StrEnum):
-    """The kind of an ending: the category of its outcome, unless it is a question, which waits for an answer."""
+    """The kind of an ending: the category of its outcome, or what the outcome does not say."""
 
     ASKED = "asked"
+    """It waits for an answer."""
+    DECLINED = "declined"
+    UNKNOWN = "unknown"
+    """It is not known of a change whether it was made."""
     SUCCESS = "success"
     AMBIGUITY = "ambiguity"
     REFUSAL = "refusal"
@@ -119,6 +123,10 @@ _ASKING = (DecisionType.REQUEST_CONFIRMATION, DecisionType.ASK_CLARIFICATION)
 
 def kind_of_ending(ending: Ending) -> EndingKind:
     """Return the kind of an ending."""
+    if ending.unknown:
+        return EndingKind.UNKNOWN
+    if ending.decision_type == DecisionType.CANCEL_PENDING:
+        return EndingKind.DECLINED
     return EndingKind.ASKED if ending.decision_type in _ASKING else kind_of_outcome(ending.outcome)
 
 

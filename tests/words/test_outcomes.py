@@ -23,10 +23,10 @@ def test_every_outcome_and_every_type_has_words() -> None:
         ({"decision_type": DecisionType.REQUEST_CONFIRMATION}, "asked first", "asked"),
         ({"decision_type": DecisionType.REQUEST_CONFIRMATION, "asks_others": True}, "waits for an approval", "asked"),
         ({"decision_type": DecisionType.REQUEST_CONFIRMATION, "answers": True}, "confirmed, then asked again", "asked"),
-        ({"decision_type": DecisionType.CANCEL_PENDING}, "declined", "success"),
+        ({"decision_type": DecisionType.CANCEL_PENDING}, "declined", "declined"),
         ({"decision_type": DecisionType.EXECUTE_PENDING, "changed": True}, "done", "success"),
         ({"decision_type": DecisionType.INVOKE_TOOL}, "looked up", "success"),
-        ({"decision_type": DecisionType.EXECUTE_PENDING, "unknown": True}, "not known whether it was done", "success"),
+        ({"decision_type": DecisionType.EXECUTE_PENDING, "unknown": True}, "not known whether it was done", "unknown"),
         ({"outcome": OutcomeCategory.MISSING_PERMISSION}, "refused: another user's data", "refusal"),
         (
             {"outcome": OutcomeCategory.MISSING_PERMISSION, "refused_by": "no milk"},
