@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import isinf
 from typing import Any, Final
 
 from graph_agent.models.said import Said, SaidCell, SaidRow, SaidTable
@@ -108,7 +109,7 @@ def _from_json(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON:
         return text
     try:
-        data = json.loads(text, parse_constant=_refuse)
+        data = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         return text
     return text if _is_too_deep(data) else data
@@ -121,6 +122,13 @@ def _is_too_deep(data: Any) -> bool:
         inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         level = [part for parts in inner for part in parts]
     return bool(level)
+
+
+def _finite(number: str) -> float:
+    if isinf(found := float(number)):
+        # No record takes an infinite number, and no reader means one.
+        raise ValueError(f"{number} is too large")
+    return found
 
 
 def _refuse(constant: str) -> Any:

@@ -16,6 +16,7 @@ never grouped, because it may be an id.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
@@ -118,8 +119,8 @@ def label(name: str, limit: int = MAX_SHOWN) -> str:
 def labels(names: list[str], limit: int = MAX_SHOWN) -> dict[str, str]:
     """Return a label for each of several names; two that would have the same one are named as they are."""
     found = {name: label(name, limit) for name in names}
-    taken = [*found.values()]
-    return {name: one if taken.count(one) == 1 or not _PLAIN_NAME.fullmatch(name) else name for name, one in found.items()}
+    taken = Counter(found.values())
+    return {name: one if taken[one] == 1 or not _PLAIN_NAME.fullmatch(name) else name for name, one in found.items()}
 
 
 def lowered(text: str) -> str:
@@ -211,6 +212,8 @@ def _said_parts(
         if isinstance(one, list | dict) and one:
             inner = _listed(one, declared, limit, zone, cut=cut, depth=depth + 1) if depth < _MAX_DEPTH else "…" if cut else ""
             said = inner and f"({inner})"
+        elif cut and one in ([], {}):
+            said = "none"
         else:
             said = spoken(one, declared, limit=longest, zone=zone).text
         is_first = not length

@@ -17,6 +17,8 @@ from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import name_authors, plain
 from graph_agent.words.results import in_reply, result_rows
 from graph_agent.words.said import say
+from graph_agent.words.values import labels
+from tests.scaling import grows_with_length
 
 
 def rule(**traits: Any) -> ToolRule:
@@ -78,6 +80,13 @@ def test_a_large_table_says_how_much_it_leaves_out() -> None:
     assert [(row.label, row.text) for row in several[-2:]] == [("List 19", "1 row"), ("More", "10 values not shown")]
 
 
+def test_the_names_of_many_fields_take_time_in_proportion_to_their_number() -> None:
+    def named(text: str) -> dict[str, str]:
+        return labels([f"k{number}" for number in range(len(text))])
+
+    assert grows_with_length(named, "x".__mul__, 20_000)
+
+
 def test_a_list_whose_values_are_all_in_the_arguments_is_an_echo() -> None:
     given = {"lines": [{"item": "camera", "count": 2}], "loan": 1}
     assert rows({"lines": [{"item": "camera", "count": 2}], "loan": 1.0}, given) == ()
@@ -101,6 +110,7 @@ def test_fields_that_only_programs_read_are_in_no_row() -> None:
         (list(range(100_000)), "0, 1, 2, 3"),
         ({"n" * 70_000: 1, "b": 2}, "n… (70,000 characters)' 1 … and 1 more"),
         ({"one": None, "two": [None]}, "two (none)"),
+        ([{}, {"one": []}, 1], "none, (one none) and 1"),
     ],
 )
 def test_no_value_is_json_whatever_its_size_and_depth(value: Any, words: str) -> None:
@@ -163,7 +173,9 @@ def test_what_has_nothing_to_see_has_no_row(data: Any) -> None:
     assert rows(data) in ((), rows({"text": "\u200b"}))
 
 
-@pytest.mark.parametrize("text", ["[1, 2", "{'a': 1}", '{"a": NaN}', "[" * 5_000, "[" * 500 + "]" * 500, "[x](y)"])
+@pytest.mark.parametrize(
+    "text", ["[1, 2", "{'a': 1}", '{"a": NaN}', '{"a": 1e400}', "[-1e999]", "[" * 5_000, "[" * 500 + "]" * 500, "[x](y)"]
+)
 def test_what_only_looks_like_json_is_a_text(text: str) -> None:
     (row,) = rows({"text": text})
     assert row.text[0] in "'\""
