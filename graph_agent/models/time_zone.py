@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field
 
 _MAX_LENGTH: Final = 64
-_OF_MACHINES: Final = frozenset({"Factory", "localtime", "posixrules"})
-"""Files of a machine beside the zones of the database."""
+_OF_MACHINES: Final = frozenset({"Factory", "localtime", "posix", "posixrules", "right"})
+"""Files and folders of a machine beside the zones of the database; those in `right` count leap seconds, and are wrong here."""
 _NAME: Final = r"^([A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,3})?$"
 
 TimeZoneName = Annotated[str, Field(max_length=_MAX_LENGTH, pattern=_NAME)]
@@ -19,7 +19,7 @@ TimeZoneName = Annotated[str, Field(max_length=_MAX_LENGTH, pattern=_NAME)]
 def time_zone(name: str) -> ZoneInfo | None:
     """Return a time zone by its name; None for the empty name, and for one that this machine does not know."""
     try:
-        return ZoneInfo(name) if name and name not in _OF_MACHINES else None
+        return ZoneInfo(name) if name and name.partition("/")[0] not in _OF_MACHINES else None
     except (ValueError, OSError, LookupError):
         # A folder of the database, a file that is no zone, or no such name.
         return None

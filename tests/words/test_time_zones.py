@@ -44,6 +44,12 @@ BERLIN = "Europe/Berlin"
         ("2027-03-05T16:20:00+01:00", "", "5 March 2027, 16:20 UTC+0100"),
         ("2027-03-05T16:20:00Z", "Nowhere/At_all", "5 March 2027, 16:20 UTC"),
         ("9999-12-31T23:30:00Z", BERLIN, "31 December 9999, 23:30 UTC"),
+        ("0001-01-01T00:00:00Z", "America/New_York", "1 January 1, 00:00 UTC"),
+        # Before zones were agreed, offsets had seconds.
+        ("1890-01-01T00:00:00Z", BERLIN, "1 January 1890, 00:53:28 UTC+005328"),
+        # What is no time of the calendar stays as it was written.
+        ("2016-12-31T23:59:60Z", BERLIN, "'2016-12-31T23:59:60Z'"),
+        ("2027-03-05T16:20:00+24:00", BERLIN, "'2027-03-05T16:20:00+24:00'"),
         ({"at": "2027-03-05T16:20:00Z"}, BERLIN, "at 5 March 2027, 17:20 CET"),
         (["2027-03-05T16:20:00Z"], BERLIN, "5 March 2027, 17:20 CET"),
     ],
@@ -53,9 +59,10 @@ def test_a_time_with_an_offset_is_said_in_the_zone(value: Any, zone: str, words:
 
 
 NO_ZONES = ["../etc/passwd", "/etc/localtime", "Europe", "localtime", "tzdata.zi", "Europe/Berlin/", "europe/berlin", "a\x00b"]
+OF_MACHINES = ["right/Europe/Berlin", "posix/UTC", "Factory", "leapseconds", "+VERSION"]
 
 
-@pytest.mark.parametrize("name", [*NO_ZONES, "", "x" * 70_000, "\u202eEurope/Berlin", "Europe/Berlin\n✓ Done"])
+@pytest.mark.parametrize("name", [*NO_ZONES, *OF_MACHINES, "", "x" * 70_000, "\u202eEurope/Berlin", "Europe/Berlin\n✓ Done"])
 def test_what_names_no_zone_is_none(name: str) -> None:
     assert time_zone(name) is None
 
