@@ -79,9 +79,7 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
     """
     policy, created_at = runtime.snapshot.policy, runtime.ports.now()
     calls = tuple(one.call for one in asked)
-    then = AfterYes.END if turn.context.called else runtime.snapshot.config.after_yes
-    if then is AfterYes.EXPLAIN and left_out:
-        then = AfterYes.GO_ON
+    then = _then(turn, runtime, left_out=left_out)
     pending = PendingAction(
         id=runtime.ports.new_id(),
         tool_name=calls[0].tool_name,
@@ -109,6 +107,15 @@ def ask_about(turn: Turn, runtime: TurnRuntime, asked: Sequence[AskedCall], *, l
     pending = pending.replace(signature=runtime.ports.sign(pending))
     ending = Ending.of(EndingKind.AWAITING, by_code(fixed.pending_question(pending)))
     return turn.to(turn.outcome, pending=pending, ending=ending)
+
+
+def _then(turn: Turn, runtime: TurnRuntime, *, left_out: bool) -> AfterYes:
+    if turn.context.called:
+        return AfterYes.END
+    after_yes = runtime.snapshot.config.after_yes
+    # The user of a job answers later, and has said nothing by which a run that has ended would go on.
+    goes_on = turn.context.job or (left_out and after_yes is AfterYes.EXPLAIN)
+    return AfterYes.GO_ON if goes_on else after_yes
 
 
 def earliest(expires_at: datetime, calls: Sequence[PendingCall]) -> datetime:

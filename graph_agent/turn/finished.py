@@ -66,6 +66,8 @@ class FinishedTurn:
             conversation_id=context.conversation_id,
             roles=context.roles if roles is None else roles,
             time_zone=context.time_zone,
+            # An answer by its id continues the run of a job; other words are those of a user who is there.
+            job=pending.job if waits and not typed else "",
             message_history=context.message_history,
             pending_confirmation=pending if waits else None,
             answers=None if isinstance(answer, str) else answer,

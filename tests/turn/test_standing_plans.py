@@ -108,7 +108,7 @@ async def test_two_users_have_jobs_of_one_name(log: Database) -> None:
 
 
 async def test_a_call_that_does_not_fit_waits_for_a_day_and_its_answer_continues_the_run(log: Database) -> None:
-    desk = JobDesk(log, [*MAKE, calls(FIND), calls(refund("W78", 99)), calls(refund("W77")), says("Done.")], answers={**FOUND})
+    desk = JobDesk(log, [*MAKE, calls(FIND), calls(refund("W78", 99)), calls(refund("W77")), says("Both.")], answers={**FOUND})
     await desk.stand(await desk.made())
     asked = await desk.start()
     pending = asked.decision.pending_action
@@ -116,7 +116,8 @@ async def test_a_call_that_does_not_fit_waits_for_a_day_and_its_answer_continues
     assert (pending.job, pending.expires_at - pending.created_at) == (JOB, timedelta(hours=24))
     desk.clock.advance(seconds=23 * 3600)
     done_late = await desk.engine.answer(asked, yes=True)
-    assert became(done_late) == [EXECUTED]
+    assert became(done_late) == [EXECUTED, EXECUTED]
+    assert done_late.decision.effects[1].endswith("(plan, 1 of 1)")
     # A question outside of jobs waits as before.
     alone = JobDesk(log, [calls(refund("W5"))])
     waits = (await alone.say("refund W5")).decision.pending_action
