@@ -15,8 +15,9 @@ class RepeatedKeyError(ValueError):
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object of `pairs`, as an `object_pairs_hook`. Raises `RepeatedKeyError`."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise RepeatedKeyError(next(name for name in names if names.count(name) > 1))
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RepeatedKeyError(name)
+        found[name] = value
     return found

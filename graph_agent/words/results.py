@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 from typing import Any, Final
 
+from graph_agent.models.nesting import is_deeper_than
 from graph_agent.models.said import Said, SaidCell, SaidRow, SaidTable
 from graph_agent.models.tools import ToolResult
+from graph_agent.models.unique_keys import unique_keys
 from graph_agent.policy.tool_rule import ToolRule
 from graph_agent.reply.authored import Parts, by_code, by_server, table_by_server
 from graph_agent.reply.text import clean_reply, counted
@@ -109,19 +111,10 @@ def _from_json(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON:
         return text
     try:
-        data = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        data = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         return text
-    return text if _is_too_deep(data) else data
-
-
-def _is_too_deep(data: Any) -> bool:
-    """True for data that would take too much of the stack of what walks it."""
-    level = [data]
-    for _ in range(_MAX_DEPTH):
-        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = [part for parts in inner for part in parts]
-    return bool(level)
+    return text if is_deeper_than(data, _MAX_DEPTH) else data
 
 
 def _finite(number: str) -> float:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.nesting import is_deeper_than
 from graph_agent.models.result_size import LEFT_OUT
 from graph_agent.models.tools import ContentKind, ToolResult
 from graph_agent.models.unique_keys import unique_keys
 from graph_agent.policy.fact_errors import UnreadableError
+
+_MAX_DEPTH: Final = 64
+"""The number of lists and objects inside one another that a text of JSON may have; structured content has at most 255."""
 
 
 def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:
@@ -27,6 +31,8 @@ def whole_data(result: ToolResult, *, is_text: bool | None = None) -> Any:
         # A number beyond those of JSON, or half of a character: no record could have it.
         canonical_json(found).encode()
     except (ValueError, RecursionError):
+        return data
+    if is_deeper_than(found, _MAX_DEPTH):
         return data
     # A list or a simple value has the form in which servers with structured content send it.
     return found if isinstance(found, dict) else {"result": found}

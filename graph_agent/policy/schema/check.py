@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, meta
 
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.nesting import is_deeper_than
 from graph_agent.policy.schema import keywords
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.strict import Schema, declares_all
@@ -109,7 +110,10 @@ class ResultCheck:
 
     def accepts(self, result: Any) -> bool:
         """Return True if `result` is valid; False also if it is too large or too deep to be checked."""
-        if _too_deep(result, MAX_RESULT_DEPTH) or self._costs.of(_levels(result)) * len(canonical_json(result)) > MAX_STEPS:
+        if (
+            is_deeper_than(result, MAX_RESULT_DEPTH)
+            or self._costs.of(_levels(result)) * len(canonical_json(result)) > MAX_STEPS
+        ):
             return False
         return self._validator.is_valid(result)
 
@@ -151,7 +155,7 @@ def _read(text: str) -> dict[str, Any]:
         schema = json.loads(text)
     except RecursionError:
         schema = None
-    if schema is None or _too_deep(schema):
+    if schema is None or is_deeper_than(schema, MAX_SCHEMA_DEPTH):
         raise SchemaRefusedError("is too deep")
     # Without `$schema`, every schema is validated as draft 2020-12 and no meta-schema is fetched.
     schema = upgraded(schema)
@@ -262,8 +266,3 @@ def _levels(value: Any) -> int:
     if not isinstance(value, dict | list):
         return 0
     return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)
-
-
-def _too_deep(value: Any, levels: int = MAX_SCHEMA_DEPTH) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_too_deep(part, levels - 1) for part in parts)
