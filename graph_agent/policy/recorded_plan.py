@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from graph_agent.models.base import located_violation
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, plain_numbers
 from graph_agent.models.mandate import MAX_LINES, MAX_TIMES, Bound, Form, From, Is, Line, Plan
 from graph_agent.models.sources import CallSources, ReadCall, Source
 from graph_agent.policy.cedar.result_data import whole_data
@@ -54,9 +54,9 @@ class RecordedLines:
     def add(self, call: RecordedCall, policy: CompiledPolicy, read: Read) -> None:
         """Add a line for a call, or permit the line of equal bounds once more. Raises `NotRepresentableError`."""
         line, sources = line_of(call, policy, read, standing=bool(self.job)), _known(call)
-        # As JSON: 1 and true are two values.
-        bounds = [canonical_json(one.replace(times=1).to_json()) for one in self.lines]
-        if (bound := canonical_json(line.to_json())) in bounds:
+        # As JSON, in which 1 and true are two values, and 1 and 1.0 are one.
+        bounds = [canonical_json(plain_numbers(one.replace(times=1).to_json())) for one in self.lines]
+        if (bound := canonical_json(plain_numbers(line.to_json()))) in bounds:
             at = bounds.index(bound)
             if self.lines[at].times == MAX_TIMES:
                 raise NotRepresentableError(f"a line permits at most {MAX_TIMES} calls")

@@ -13,6 +13,9 @@ from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.mandate import MandateState, PlanChoice
 from graph_agent.models.record import NO_MODEL
+from graph_agent.models.tools import ToolResult
+from graph_agent.record.settlements import Settlement, store_settlement
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.replays.replayer import replay
 from graph_agent.testing import says
 from graph_agent.turn.finished import FinishedTurn
@@ -230,3 +233,56 @@ async def test_a_call_of_a_program_is_done_again_in_its_conversation(log: Databa
     assert became(made) == [EXECUTED]
     assert (await desk.again(made)).decision.reply.splitlines()[1] == '1. Refund: amount = 10; order = "W1"'
     assert became(await desk.say("yes")) == [EXECUTED]
+
+
+async def test_an_undo_is_not_done_again_and_the_undone_change_is(log: Database) -> None:
+    undone_by = "(in plans) (undone by send_mail(to = arguments.to, text = arguments.text) for 2 hours)"
+    tools = [one._replace(marker=undone_by) if one.name == "send_mail" else one for one in TOOLS]
+    desk = AgainDesk(log, [calls(("send_mail", {"to": "shop", "text": "hello"}))], tools=tools)
+    await desk.say("send hello to shop")
+    made = await desk.say("yes")
+    asked = await desk.engine.undo(made.record.header.decision_id, "ann")
+    undone = await replayed(desk.engine, await desk.engine.answer(asked, yes=True))
+    assert became(undone) == [EXECUTED]
+    assert (await desk.refused(undone)).endswith("(it was an undo).")
+    assert (await desk.again(made)).decision.reply.splitlines()[1] == '1. Send mail: text = "hello"; to = "shop"'
+
+
+async def test_the_decision_that_asked_about_a_plan_has_made_no_change(log: Database) -> None:
+    desk = AgainDesk(log, [calls(FIND), plan(REFUNDS), says("unused")], answers={**FOUND})
+    asked = await desk.say("refund up to 50 to W1 and W2")
+    assert asked.decision.pending_action is not None
+    assert await desk.refused(asked) == "NOT_REPEATABLE: This decision has made no change that could be done again."
+    # Nor has the one that asks about a plan of the record.
+    made = await desk.say("no")
+    assert "no change" in await desk.refused(made)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (done({}), 'Plan, at most:\n1. Refund: amount = 10; order = "W1"\n'),
+        (failed(ToolErrorCode.DATABASE_ERROR), "NOT_REPEATABLE: This decision has made no change"),
+    ],
+)
+async def test_an_outcome_that_was_settled_later_counts(log: Database, result: ToolResult, said: str) -> None:
+    desk = AgainDesk(log, [calls(refund("W1"))], answers={"refund": failed(ToolErrorCode.TIMEOUT_ERROR)})
+    await desk.say("refund 10 to W1")
+    made = await desk.say("yes")
+    assert "(it is not known whether it was done)" in await desk.refused(made)
+    desk.clock.advance(seconds=60)
+    settlement = Settlement(decision_id=made.record.header.decision_id, sequence=1, result=result, settled_at=desk.clock.now())
+    await log.write(lambda connection: store_settlement(connection, settlement, Sealer(None)))
+    found = (await desk.again(made)).decision.reply if result.success else await desk.refused(made)
+    assert found.startswith(said)
+
+
+async def test_a_plan_of_a_plan_of_the_record_is_no_wider(log: Database) -> None:
+    desk = AgainDesk(log, [*TWICE, calls(refund("W2")), says("Done.")])
+    await desk.again(await desk.refunded())
+    second = await desk.say("yes")
+    assert became(second) == [EXECUTED]
+    assert (await desk.again(second)).decision.reply.splitlines()[1:3] == [
+        '1. Refund: amount = 10; order = "W2"',
+        "For 60 minutes after your yes. Each runs without asking you again; anything else is asked about as before.",
+    ]
