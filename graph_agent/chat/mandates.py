@@ -64,6 +64,8 @@ class PlanOfDecision(Frozen):
     """None if no line permits anything of it. Its lines are those that `POST` takes, also fewer or narrower ones."""
     said: list[str]
     """The lines in the words of the card."""
+    usual_minutes: int
+    """The time if none is chosen; 0 without a plan."""
     left_out: list[str]
     """The sentences about the changes that no line permits."""
     problem: str | None
@@ -108,8 +110,14 @@ class MandateService:
     async def of_decision(self, user_id: str, decision_id: str, job: str = "") -> PlanOfDecision:
         """Return the plan that does a decision of the user again, or a standing one for a job. Raises DECISION_NOT_FOUND."""
         found = await self.repeatable(user_id, decision_id, job)
-        said = [] if found.plan is None else plan_lines(found.plan, await self._policy())
-        return PlanOfDecision(plan=found.plan, said=said, left_out=list(found.left_out), problem=found.problem)
+        said = [] if found.plan is None else plan_lines(found.plan, await self._policy(), found.sources)
+        return PlanOfDecision(
+            plan=found.plan,
+            said=said,
+            usual_minutes=found.usual_minutes,
+            left_out=list(found.left_out),
+            problem=found.problem,
+        )
 
     async def repeatable(self, user_id: str, decision_id: str, job: str = "") -> Repeatable:
         """Return what of a decision of the user a plan permits again. Raises DECISION_NOT_FOUND."""

@@ -50,6 +50,11 @@ class Repeatable:
         reasons = [f"{fixed.lowered(what).removesuffix('.')} ({why})" for what, why in self.stays]
         return f"Nothing of this can be in a plan: {'; '.join(reasons)}." if reasons else _NO_CHANGE
 
+    @property
+    def usual_minutes(self) -> int:
+        """The time of the plan if its user chooses none; 0 without a plan."""
+        return 0 if self.plan is None else STANDING_MINUTES if self.plan.job else self.plan.minutes
+
     def proposed(self, choice: PlanChoice) -> RecordedPlan:
         """Return the plan to ask about: the widest one, or what its user has chosen of it.
 
@@ -58,8 +63,8 @@ class Repeatable:
         if (plan := self.plan) is None:
             raise ServiceError(ServiceErrorCode.NOT_REPEATABLE, self.problem or _NO_CHANGE)
         try:
-            usual = STANDING_MINUTES if plan.job else plan.minutes
-            chosen = Plan(lines=choice.lines or plan.lines, minutes=choice.minutes or usual, job=plan.job)
+            minutes = choice.minutes or self.usual_minutes
+            chosen = Plan(lines=choice.lines or plan.lines, minutes=minutes, job=plan.job)
         except ValidationError as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"This is no plan: {located_violation(exc)}.") from None
         if (why := narrows(plan, chosen)) is not None:

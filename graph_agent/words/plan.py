@@ -33,11 +33,8 @@ def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None, 
 
     `sources` are those of the values of each line, and `proposed` the lines as they were solved, with what was struck.
     """
-    of_lines = [None] * len(plan.lines) if sources is None else sources.calls
-    lines = [
-        f"{number}. {_line(line, policy, of_line)}"
-        for number, (line, of_line) in enumerate(zip(plan.lines, of_lines, strict=True), 1)
-    ]
+    said = plan_lines(plan, policy, None if sources is None else sources.calls)
+    lines = [f"{number}. {line}" for number, line in enumerate(said, 1)]
     begin = f'Standing plan for the job "{plan.job}", at most:' if plan.job else "Plan, at most:"
     end = f"For {_lifetime(plan)} after your yes. Each runs without asking you again; anything else is asked about as before."
     if plan.job:
@@ -48,9 +45,10 @@ def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None, 
     return "\n".join([begin, *lines, *_in_all(plan, policy), *_struck(proposed, policy), end])
 
 
-def plan_lines(plan: Plan, policy: CompiledPolicy) -> list[str]:
-    """Return each line of a plan that was agreed to, in the words of its card."""
-    return [_line(line, policy, None) for line in plan.lines]
+def plan_lines(plan: Plan, policy: CompiledPolicy, sources: Sequence[CallSources] | None = None) -> list[str]:
+    """Return each line of a plan in the words of its card, without the warnings of values if no `sources` are given."""
+    of_lines = [None] * len(plan.lines) if sources is None else sources
+    return [_line(line, policy, of_line) for line, of_line in zip(plan.lines, of_lines, strict=True)]
 
 
 def _in_all(plan: Plan, policy: CompiledPolicy) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.mandate import DAY
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.stops import place_stop
@@ -140,7 +141,9 @@ async def test_a_decision_is_done_again_after_a_yes(http: httpx.AsyncClient, mad
     path = f"/api/decisions/{made['decision_id']}/mandate"
     shown = (await http.get(path, headers=ANN)).json()
     assert shown["said"] == ['Add task: description = "bread"']
-    assert (shown["left_out"], shown["problem"]) == ([], None)
+    assert (shown["left_out"], shown["problem"], shown["usual_minutes"]) == ([], None, 60)
+    standing = (await http.get(path, headers=ANN, params={"job": JOB})).json()
+    assert (standing["plan"]["minutes"], standing["usual_minutes"]) == (90 * DAY, 30 * DAY)
     asked = (await again(http, made["decision_id"])).json()
     assert asked["conversation_id"] == made["conversation_id"]
     assert asked["decision"]["pending_action"]["plan"] == shown["plan"]
@@ -181,8 +184,11 @@ async def test_only_the_caller_does_a_decision_again(http: httpx.AsyncClient, ma
         for request in (http.get, http.post):
             assert (await request(f"/api/decisions/{decision}/mandate", headers=BOB)).status_code == status
     asked = await again(http, made["decision_id"])
-    refused = await http.post(f"/api/decisions/{asked.json()['decision_id']}/mandate", headers=ANN)
+    path = f"/api/decisions/{asked.json()['decision_id']}/mandate"
+    refused = await http.post(path, headers=ANN)
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "NOT_REPEATABLE")
+    none = (await http.get(path, headers=ANN)).json()
+    assert (none["plan"], none["usual_minutes"], none["problem"]) == (None, 0, refused.json()["error"]["message"])
 
 
 JOB = "groceries"

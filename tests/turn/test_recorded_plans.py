@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from graph_agent.audit.retention import remove_decisions
+from graph_agent.chat.service import ChatService
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ToolErrorCode
 from graph_agent.models.decision import DecisionType
@@ -143,9 +144,10 @@ async def test_a_value_that_others_wrote_and_that_stands_in_the_plan_carries_its
     made = await desk.say("yes")
     assert became(made) == [EXECUTED]
     asked = await desk.again(made)
-    assert asked.decision.reply.splitlines()[1] == (
-        '1. Pay: amount = 5; iban = "eve@evil.example" (not your words: from "Find order")'
-    )
+    said = 'Pay: amount = 5; iban = "eve@evil.example" (not your words: from "Find order")'
+    assert asked.decision.reply.splitlines()[1] == f"1. {said}"
+    proposed = await ChatService(desk.engine, clock=desk.clock).mandates.of_decision("ann", made.record.header.decision_id)
+    assert proposed.said == [said]
 
 
 async def test_what_no_plan_permits_is_named_before_the_question(log: Database) -> None:
