@@ -53,7 +53,7 @@ from graph_agent.models.decision import (
     content_problem,
 )
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.mandate import JOB_NAME, PlanChoice
+from graph_agent.models.mandate import JOB_NAME, JOB_NAME_RULE, PlanChoice
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.models.undo import UndoneDecision
 from graph_agent.net.loop_throttle import LoopThrottle
@@ -578,8 +578,7 @@ def _well_formed(request: TurnRequest) -> TurnRequest:
         text = "A run of a job begins with a message, in a new conversation."
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
     if request.job and not JOB_NAME.fullmatch(request.job):
-        text = "The name of a job is 1 to 64 letters and digits, with dots, underscores and hyphens between."
-        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"The name of a job {JOB_NAME_RULE}.")
     if request.dry_run and request.answers is not None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A dry run answers no question.")
     return request

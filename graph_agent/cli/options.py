@@ -15,7 +15,7 @@ import typer
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.running import wrong_usage
-from graph_agent.models.mandate import JOB_NAME
+from graph_agent.models.mandate import JOB_NAME, JOB_NAME_RULE
 from graph_agent.settings import Settings, read_settings
 
 
@@ -45,7 +45,7 @@ Conversation = Annotated[
 def _job_name(value: str | None) -> str | None:
     """Return the name of a job. Raises a usage error for one that cannot be."""
     if value is not None and not JOB_NAME.fullmatch(value):
-        raise typer.BadParameter("is 1 to 64 letters and digits, with dots, underscores and hyphens between")
+        raise typer.BadParameter(JOB_NAME_RULE)
     return value
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from operator import not_
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json, digest
@@ -37,7 +37,17 @@ MANDATE_LIFETIME: Final = timedelta(hours=1)
 
 Scalar = bool | int | float | str
 JOB_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-JobName = Annotated[str, Field(pattern=rf"^({JOB_NAME.pattern})?$")]
+JOB_NAME_RULE: Final = "is 1 to 64 letters and digits, with dots, underscores and hyphens between"
+
+
+def _require_job_name(value: str) -> str:
+    if value and not JOB_NAME.fullmatch(value):
+        raise ValueError(f"the name {JOB_NAME_RULE}")
+    return value
+
+
+# The pattern is for clients: a violation of it would be reported as a regular expression.
+JobName = Annotated[str, AfterValidator(_require_job_name), Field(json_schema_extra={"pattern": rf"^({JOB_NAME.pattern})?$"})]
 """The name of a job of a user: letters and digits, with dots, underscores and hyphens between; empty for none."""
 
 

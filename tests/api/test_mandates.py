@@ -10,7 +10,7 @@ import pytest
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.mandate import DAY
+from graph_agent.models.mandate import DAY, JOB_NAME_RULE
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.stops import place_stop
@@ -189,6 +189,14 @@ async def test_only_the_caller_does_a_decision_again(http: httpx.AsyncClient, ma
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "NOT_REPEATABLE")
     none = (await http.get(path, headers=ANN)).json()
     assert (none["plan"], none["usual_minutes"], none["problem"]) == (None, 0, refused.json()["error"]["message"])
+
+
+async def test_a_name_that_no_job_has_is_refused_in_words(http: httpx.AsyncClient, made: dict[str, Any]) -> None:
+    path = f"/api/decisions/{made['decision_id']}/mandate"
+    asked = await http.get(path, headers=ANN, params={"job": "a b"})
+    assert (asked.status_code, asked.json()["error"]["message"]) == (422, f"job: the name {JOB_NAME_RULE}.")
+    posted = await http.post(path, headers=ANN, json={"job": "a b"})
+    assert (posted.status_code, posted.json()["error"]["message"]) == (422, f"job: the name {JOB_NAME_RULE}")
 
 
 JOB = "groceries"
