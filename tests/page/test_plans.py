@@ -1,19 +1,23 @@
-"""The plan in force above the field: what is left of it, until when, and Stop."""
+"""Plans on the page: what is left of one in force, Stop, and the form that asks about doing a change again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.mandate import JOB_NAME_RULE
 from graph_agent.testing import says
 from tests.api.test_mandates import AGREED, IN_PLANS
 from tests.chat.test_approvals import rules
 from tests.page.screenshots import say
-from tests.page.site import open_site
+from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
+from tests.page.test_small_screens import barriers
 from tests.scripted_turns import calls
 
 
@@ -65,6 +69,7 @@ def test_a_change_is_done_again_after_a_question_about_a_plan(browser: Browser, 
         made = page.locator(".message.assistant").last.get_by_role("link", name="Decision").get_attribute("href")
         assert findings(page) == []
         again.press("Enter")
+        assert asked_by(page, lambda: page.get_by_role("button", name="Ask", exact=True).press("Enter")) == {}
         card = page.get_by_label("Confirmation").last
         expect(card).to_contain_text('Add task: description = "bread"')
         page.reload()
@@ -73,6 +78,99 @@ def test_a_change_is_done_again_after_a_question_about_a_plan(browser: Browser, 
         expect(page.get_by_role("region", name="Plan in force").get_by_role("heading")).to_have_count(2)
         page.goto(f"{site.url}{asked}")
         expect(page.locator(f"dd a[href='{made}']")).to_be_visible()
+
+
+def asked_by(page: Page, act: Callable[[], None]) -> Any:
+    """Return the body with which an act on the page asks about a plan."""
+    with page.expect_request(lambda one: one.method == "POST" and one.url.endswith("/mandate")) as sent:
+        act()
+    return sent.value.post_data_json
+
+
+@pytest.fixture
+def twice(browser: Browser, tmp_path: Path, template: Path) -> Iterator[Site]:
+    """A server whose model adds two tasks in one turn, which plans can do again."""
+    script = [calls(("add_task", {"description": "bread"}), ("add_task", {"description": "milk"})), says("Added.")]
+    with open_site(
+        browser, tmp_path, template, lambda made: made.runtime(ScriptedAdapter(script), constitution=IN_PLANS)
+    ) as site:
+        yield site
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_user_narrows_a_plan_with_the_keyboard(twice: Site, scheme: str) -> None:
+    with twice.page(viewport={"width": 390, "height": 780}, color_scheme=scheme) as page:
+        say(page, "add bread and milk")
+        again = page.get_by_role("button", name="Do this again")
+        form = page.get_by_role("form", name="Do this again")
+        for leave in ("Escape", "Cancel", "Enter"):
+            again.press("Enter")
+            expect(form).to_be_focused()
+            expect(again).to_have_attribute("aria-expanded", "true")
+            expect(form.get_by_role("checkbox")).to_have_count(2)
+            if leave == "Cancel":
+                form.get_by_role("button", name=leave).press("Enter")
+            else:
+                (form if leave == "Escape" else again).press(leave)
+            expect(again).to_be_focused()
+            expect(form).to_have_count(0)
+        again.press("Enter")
+        lines = form.get_by_role("group", name="Plan, at most").get_by_role("checkbox")
+        expect(lines.nth(1)).to_have_accessible_name('Add task: description = "milk"')
+        assert barriers(page) == []
+        page.keyboard.press("Tab")
+        expect(lines.first).to_be_focused()
+        page.keyboard.press("Space")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        expect(form.get_by_role("button", name="Ask")).to_be_disabled()
+        page.keyboard.press("Space")
+        page.keyboard.press("Tab")
+        expect(form.get_by_label("Minutes, at most 60")).to_be_focused()
+        page.keyboard.type("5")
+        body = asked_by(page, lambda: page.keyboard.press("Enter"))
+        milk = {"tool": "add_task", "arguments": {"description": {"is": ["milk"]}}, "times": 1}
+        assert body == {"lines": [milk], "minutes": 5}
+        card = page.get_by_label("Confirmation")
+        expect(card).to_be_focused()
+        expect(card).to_contain_text('Plan, at most:\n1. Add task: description = "milk"\nFor 5 minutes')
+        expect(form).to_have_count(0)
+
+
+def test_the_user_asks_for_a_standing_plan_and_a_refusal_is_shown_as_it_is(twice: Site) -> None:
+    with twice.context(refusals=True, viewport={"width": 390, "height": 780}) as context:
+        page = context.new_page()
+        page.goto(twice.link)
+        say(page, "add bread and milk")
+        page.get_by_role("button", name="Do this again").click()
+        form = page.get_by_role("form", name="Do this again")
+        ask = form.get_by_role("button", name="Ask")
+        form.get_by_role("checkbox").first.uncheck()
+        name = form.get_by_label("For runs of the job")
+        name.fill("two words")
+        name.press("Tab")
+        expect(form.get_by_role("alert")).to_have_text(f"job: the name {JOB_NAME_RULE}.")
+        expect(ask).to_be_disabled()
+        name.fill("groceries")
+        name.press("Tab")
+        days = form.get_by_label("Days, at most 90")
+        expect(days).to_have_value("30")
+        expect(form.get_by_role("alert")).to_have_count(0)
+        # What was not ticked is not ticked in the plan for the job.
+        expect(form.get_by_role("checkbox").first).not_to_be_checked()
+        days.fill("7")
+        refusal = {"error": {"code": "NOT_REPEATABLE", "message": "Nothing of this can be in a plan: it rains."}}
+        page.route("**/mandate", lambda route: route.fulfill(status=409, json=refusal), times=1)
+        ask.click()
+        expect(form.get_by_role("alert")).to_have_text("Nothing of this can be in a plan: it rains.")
+        body = asked_by(page, ask.click)
+        assert (body["job"], body["minutes"], len(body["lines"])) == ("groceries", 7 * 24 * 60, 1)
+        card = page.get_by_label("Confirmation")
+        expect(card).to_contain_text(
+            'Standing plan for the job "groceries", at most:\n1. Add task: description = "milk"\nFor 7 days'
+        )
+        card.get_by_role("button", name="Confirm").click()
+        expect(page.get_by_role("heading", name="Standing plan for the job groceries")).to_be_visible()
 
 
 def test_a_standing_plan_names_its_job_and_its_question_waits_in_the_inbox(

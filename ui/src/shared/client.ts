@@ -49,6 +49,7 @@ export type Session = Schemas["SignedInUser"];
 export type OpenStops = Schemas["OpenStops"];
 export type Mandate = Schemas["MandateSummary"];
 export type MandateList = Schemas["MandateList"];
+export type PlanOfDecision = Schemas["PlanOfDecision"];
 export type TaskPage = Schemas["TaskPage"];
 export type Metrics = Schemas["MetricsSummary"];
 /** Declared by hand: the server describes its sign-in only where it has one. */
