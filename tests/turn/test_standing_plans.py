@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,11 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, DecisionType
 from graph_agent.models.mandate import MandateState, MandateView, PlanChoice
+from graph_agent.models.record import CallDisposition
+from graph_agent.models.stop import Stop, StopScope
+from graph_agent.models.tools import ToolResult
 from graph_agent.record.mandates import list_mandates, revoke, void
+from graph_agent.record.stops import place_stop
 from graph_agent.record.tables import mandates
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.replays.replayer import replay
@@ -183,6 +188,35 @@ async def test_it_ends_as_every_other_plan(log: Database) -> None:
         desk.engine = desk.new_engine(ASKS.replace("W666", "W667"))
 
     assert await state_after(other_rules) is MandateState.VOID
+
+
+@pytest.mark.parametrize("end", ["revoked", "void", "expired", "stopped"])
+async def test_a_plan_that_ends_while_a_run_is_under_way_covers_no_further_call(log: Database, end: str) -> None:
+    desk = JobDesk(log, [*MAKE, *RUN[:2]], answers={**FOUND})
+    await desk.stand(await desk.made(), minutes=1)
+
+    async def end_plan(_: Any) -> ToolResult:
+        match end:
+            case "revoked":
+                await log.write(lambda c: revoke(c, log.time(), Sealer(None), by="ann", user_id="ann"))
+            case "void":
+                await log.write(lambda c: void(c, desk.clock.now()))
+            case "expired":
+                desk.clock.advance(seconds=60)
+            case _:
+                await place_stop(log, Stop(number=0, scope=StopScope.USER, name="ann", by="olga"))
+        return FOUND["find_order"]
+
+    desk.server.answers["find_order"] = end_plan
+    assert became(await desk.start()) == [EXECUTED, CallDisposition.SKIPPED if end == "stopped" else AWAITING]
+
+
+async def test_the_last_call_of_a_plan_is_drawn_by_one_of_the_runs_at_once(log: Database) -> None:
+    desk = JobDesk(log, [*MAKE, *[calls(FIND)] * 3, *[calls(refund("W78"))] * 3, *[says("Done.")] * 3], answers={**FOUND})
+    await desk.stand(await desk.made())
+    at_once = [asks("refund it", user_id="ann", conversation_id=f"run {number}", job=JOB) for number in range(3)]
+    ends = [became(one)[-1] for one in await asyncio.gather(*map(desk.engine.run, at_once))]
+    assert sorted(ends) == [AWAITING, AWAITING, EXECUTED]
 
 
 async def test_the_job_of_a_plan_that_was_changed_by_hand_covers_nothing_and_is_found(log: Database) -> None:
