@@ -13,6 +13,7 @@ from sqlalchemy import update
 from graph_agent.audit.retention import remove_decisions
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError
+from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, DecisionType
 from graph_agent.models.mandate import MandateState, MandateView, PlanChoice
 from graph_agent.models.record import CallDisposition
@@ -212,10 +213,15 @@ async def test_a_plan_that_ends_while_a_run_is_under_way_covers_no_further_call(
 
 
 async def test_the_last_call_of_a_plan_is_drawn_by_one_of_the_runs_at_once(log: Database) -> None:
-    desk = JobDesk(log, [*MAKE, *[calls(FIND)] * 3, *[calls(refund("W78"))] * 3, *[says("Done.")] * 3], answers={**FOUND})
+    desk = JobDesk(log, MAKE, answers={**FOUND})
     await desk.stand(await desk.made())
-    at_once = [asks("refund it", user_id="ann", conversation_id=f"run {number}", job=JOB) for number in range(3)]
-    ends = [became(one)[-1] for one in await asyncio.gather(*map(desk.engine.run, at_once))]
+
+    async def end_of(number: int) -> CallDisposition:
+        desk.model = ScriptedAdapter(RUN)
+        run = asks("refund it", user_id="ann", conversation_id=f"run {number}", job=JOB)
+        return became(await desk.new_engine().run(run))[-1]
+
+    ends = await asyncio.gather(*map(end_of, range(3)))
     assert sorted(ends) == [AWAITING, AWAITING, EXECUTED]
 
 
