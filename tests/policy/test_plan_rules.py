@@ -184,7 +184,7 @@ RULES: Mapping[str, Removed] = {
         Attack({"a": MAILS}, {"a": EVIL}, before=[MAIL]),
     ),
     "a value that was hidden in a result before the yes is known": Removed(
-        without("PreparedText(texts).has(value) or any(_is_within(value, text) for text in texts)", "value in texts"),
+        without("any(map(prepared.has, spellings)) or any(_is_within(value, text) for text in texts)", "value in texts"),
         Attack({"a": MAILS}, {"a": EVIL}, before=[read({"body": f"(({EVIL.lower()}))"})], since=[MAIL]),
     ),
     "a value is new only if everything from before is known": Removed(
@@ -206,7 +206,7 @@ RULES: Mapping[str, Removed] = {
         Attack({"a": MAILS}, {"a": EVIL}, before=[read({}, "notes", text=EVIL)], since=[MAIL]),
     ),
     "what was sent within a longer text counts as sent": Removed(
-        without("_is_within(value, str(leaf)) for one in calls", "value == leaf for one in calls"),
+        without("_has([str(leaf) for leaf in leaves_of(one.arguments)], value)", "value in [*leaves_of(one.arguments)]"),
         Attack({"a": MAILS}, {"a": EVIL}, since=[read({}, "notes", text=f"x{EVIL}y"), MAIL]),
     ),
     "a failed call brings no value": Removed(
@@ -232,7 +232,7 @@ RULES: Mapping[str, Removed] = {
         Attack({"a": MAILS}, {"a": EVIL}, since=[NAMED]),
     ),
     "a switch comes from no result": Removed(
-        without('        return "is no text and no number"\n', "        pass\n"),
+        without('        return "is no text and no number"\n', "        value = str(value)\n"),
         Attack({"a": MAILS}, {"a": True}, since=[MAIL]),
     ),
     "a code is a code": Removed(
@@ -277,7 +277,7 @@ RULES: Mapping[str, Removed] = {
         Attack({"to": MAILS, "amount": {"at_most": 5}}, {"to": EVIL, "amount": 5}, "pay", since=[MAIL]),
     ),
     "a tool that needs a form has one": Removed(
-        without("rule.grant.in_plans is InPlans.WITH_FORM and ", "False and ", _PLAN),
+        without("(standing or rule.grant.in_plans is InPlans.WITH_FORM) and ", "False and ", _PLAN),
         Attack({"a": MAILS}, {"a": EVIL}, "log_in", since=[MAIL]),
     ),
     "a path is of results that are declared": Removed(
