@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple
 
 from graph_agent.models.canonical import canonical_json
@@ -45,6 +45,8 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
 _WORDS_OF_VALUES: Final = frozenset({"yes", "no", "none"})
 _PATH: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[([0-9]+)\]")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
+_EXACT: Final = Context(prec=200)
+"""More digits than a number has that is said: the usual 28 would round it, and two ids could be the same."""
 _OPEN_CODE: Final = re.compile("‹[^›]*$")
 _ABBREVIATIONS: Final = {
     **dict.fromkeys(("CET", "WEST"), 60),
@@ -142,7 +144,7 @@ def simple(value: Any) -> str:
     """Return a text by which two values are the same also if one is the text of the other, such as 10.0 and "10.00"."""
     number = _number(value)
     if number is not None:
-        return f"{number.normalize():f}"
+        return f"{number.normalize(_EXACT):f}"
     return value if isinstance(value, str) else canonical_json(value)
 
 
@@ -269,9 +271,9 @@ def _amount(value: Any, money: Money) -> str | None:
     amount = _number(value)
     if amount is None:
         return None
-    amount = amount.scaleb(-2) if money.in_cents else amount
-    digits = max(0 if money.currency in _WITHOUT_CENTS else 2, -int(amount.normalize().as_tuple().exponent))
-    shown = f"{abs(amount):,.{digits}f}"
+    amount = amount.scaleb(-2, _EXACT) if money.in_cents else amount
+    digits = max(0 if money.currency in _WITHOUT_CENTS else 2, -int(amount.normalize(_EXACT).as_tuple().exponent))
+    shown = f"{amount.copy_abs():,.{digits}f}"
     sign = "-" if amount < 0 else ""
     return f"{sign}{mark}{shown}" if (mark := _SIGNS.get(money.currency)) else f"{sign}{shown} {money.currency}"
 

@@ -93,6 +93,11 @@ def test_a_list_whose_values_are_all_in_the_arguments_is_an_echo() -> None:
     assert [row.label for row in rows({"lines": [{"item": "camera", "count": 3}]}, given)] == ["Lines"]
 
 
+def test_numbers_of_many_digits_are_the_same_only_in_all_of_them() -> None:
+    assert rows({"account": "1" * 30}, {"account": "1" * 30}) == ()
+    assert [row.text for row in rows({"account": "1" * 29 + "2"}, {"account": "1" * 30})] == [f"'{'1' * 29}2'"]
+
+
 def test_fields_that_only_programs_read_are_in_no_row() -> None:
     made = rule(unread=("version",))
     found = table([{"id": 1, "version": 7, "made_at": "2026-12-10T09:30:05.250000Z"}], made=made)

@@ -169,6 +169,7 @@ def test_a_value_of_an_enum_that_its_schema_refers_to_is_bare() -> None:
         (1234.5, Money("EUR", False), "€1,234.50"),
         (-5, Money("GBP", False), "-£5.00"),
         (199, Money("EUR", True), "€1.99"),
+        (111111111111111111111111111112, Money("EUR", True), "€1,111,111,111,111,111,111,111,111,111.12"),
         (5, Money("JPY", False), "5 JPY"),
         ("five", Money("EUR", False), "'five'"),
         (True, Money("EUR", False), "yes"),
