@@ -60,9 +60,11 @@ def rows_of_data(rule: ToolRule, arguments: Mapping[str, Any], said: Said, data:
     schemas = by_name(rule.traits.output or {}) if isinstance(data, dict) else {}
     named, tables = labels([*fields], _MAX_NAME), 0
     for name, value in fields.items():
-        if value is None or known.issuperset(echoes(value, name)):
+        schema, own = schemas.get(name), arguments.get(name)
+        # A field with the name of an argument repeats only the value of that one.
+        given = known if own is None else {*echoes(own, name)}
+        if value is None or given.issuperset(echoes(value, name)):
             continue
-        schema = schemas.get(name)
         if _is_table(value):
             tables += 1
             table = _table(name, value, schema, said.time_zone) if tables <= _MAX_TABLES else None
@@ -71,8 +73,9 @@ def rows_of_data(rule: ToolRule, arguments: Mapping[str, Any], said: Said, data:
             yield from _text_rows(rule, named[name], value)
         else:
             found = summarized(rule.user_text(value) if isinstance(value, str) else value, schema, _MAX_VALUE, said.time_zone)
+            words = shown if own is None else {spoken(own, schema, limit=_MAX_VALUE, zone=said.time_zone).text}
             # A number that is said already may be another one.
-            if not (isinstance(value, str) and found.text in shown):
+            if not (isinstance(value, str) and found.text in words):
                 yield SaidRow(label=named[name], text=found.text, shown=found.shown, length=found.length)
 
 

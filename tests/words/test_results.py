@@ -93,6 +93,12 @@ def test_a_list_whose_values_are_all_in_the_arguments_is_an_echo() -> None:
     assert [row.label for row in rows({"lines": [{"item": "camera", "count": 3}]}, given)] == ["Lines"]
 
 
+def test_a_field_with_the_value_of_another_argument_is_no_echo() -> None:
+    given = {"source": "acc-1", "target": "acc-2", "note": None}
+    assert rows({"source": "acc-1", "target": "acc-2", "account": "acc-1", "note": None}, given) == ()
+    assert [(row.label, row.text) for row in rows({"target": "acc-1"}, given)] == [("Target", "'acc-1'")]
+
+
 def test_numbers_of_many_digits_are_the_same_only_in_all_of_them() -> None:
     assert rows({"account": "1" * 30}, {"account": "1" * 30}) == ()
     assert [row.text for row in rows({"account": "1" * 29 + "2"}, {"account": "1" * 30})] == [f"'{'1' * 29}2'"]
