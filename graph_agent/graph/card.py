@@ -113,8 +113,8 @@ def _then(turn: Turn, runtime: TurnRuntime, *, left_out: bool) -> AfterYes:
     if turn.context.called:
         return AfterYes.END
     after_yes = runtime.snapshot.config.after_yes
-    # The user of a job answers later, and has said nothing by which a run that has ended would go on.
-    goes_on = turn.context.job or (left_out and after_yes is AfterYes.EXPLAIN)
+    # The user of a job answers later, and says nothing more by which its run would go on.
+    goes_on = after_yes is AfterYes.EXPLAIN and (left_out or bool(turn.context.job))
     return AfterYes.GO_ON if goes_on else after_yes
 
 

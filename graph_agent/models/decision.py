@@ -164,7 +164,10 @@ class AfterYes(StrEnum):
     END = "end"
     """The turn ends with a reply composed by code."""
     EXPLAIN = "explain"
-    """The model goes on if a confirmed call was not done, or if a read was left out before the question; otherwise as END."""
+    """The model goes on if a confirmed call was not done; otherwise as END.
+
+    A question that leaves out other calls of its batch, and one from the run of a job, has GO_ON instead.
+    """
     GO_ON = "go_on"
     """The model goes on in the same turn."""
 
